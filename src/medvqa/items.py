@@ -1,0 +1,267 @@
+"""The types that travel between rooms, and the protocols that a stranger's code fulfils.
+
+Standard library only: this module is imported before it is known whether there is anything to do.
+
+The one path of the data: file -> `Benchmark.items` -> `Item` -> `Prompt` -> `Model` -> `Answer` ->
+`Benchmark.score` -> `Score` -> `Result` (one JSON line) -> `Metric` -> `Measure` -> report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+Kind = Literal["single_choice", "multiple_response", "judgment", "fill_in_the_blank", "short_answer"]
+Outcome = Literal["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"]
+Technique = Literal["mc", "gd", "ps", "ff"]
+Extraction = Literal["sound", "official"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
+CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
+"""Kinds that are answered by option letters; the others are open."""
+INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unparsed"})
+"""Answers that name no option: value 0, counted as wrong, shown apart."""
+SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", "refused", "abstained", "unparsed"})
+"""Outcomes with a value; `unscored` and `error` have none and stay out of every denominator."""
+
+
+class MedVQAError(Exception):
+    """Base of the errors that are meant for a user: the message is all that is shown."""
+
+
+class UsageError(MedVQAError):
+    """Something was asked for that does not exist; the message says what exists and what to type."""
+
+
+class DataError(MedVQAError):
+    """A data file cannot be used; the message names the file and the row."""
+
+
+class AnswerError(MedVQAError):
+    """No answer could be had for one prompt: the item ends as `error`, is not scored, and the exit code is 1."""
+
+
+class DataWarning(UserWarning):
+    """Something odd in a data file that does not stop a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Reference to one image; its bytes stay where they are until a backend decodes it (`medvqa.images`).
+
+    `name` is what people see and what the records keep: a POSIX path relative to the data folder, for a
+    cell of a table followed by " row N". `path` is the absolute path of the file that holds the bytes, ""
+    when the reference comes from a run folder. `start` and `length` (bytes; None = to the end) bound the
+    image within that file. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
+    """
+
+    name: str
+    path: str = ""
+    start: int = 0
+    length: int | None = None
+    encoding: Literal["raw", "base64"] = "raw"
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question of a benchmark about zero or more images.
+
+    `id` is the data set's own and unique within `benchmark`. `options` maps letters to texts in the order
+    of the data set, empty for open kinds. `answers` holds the correct letters, or the accepted reference
+    texts of an open question; () means that the key is withheld. `tags` maps a lexicon dimension to the
+    item's values there (slugs such as `fundus_photography`). `pair_id` joins the two items of a confusing
+    pair; `cluster_id` names the connected component of items that share images, patients or source cases
+    (None: the data do not tell). `extra` keeps what the data set says beyond that, JSON values only.
+    """
+
+    id: str
+    benchmark: str
+    kind: Kind
+    question: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    answers: tuple[str, ...] = ()
+    images: tuple[Image, ...] = ()
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pair_id: str | None = None
+    cluster_id: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One solved example that precedes the question."""
+
+    text: str
+    answer: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked. It never holds the answer key.
+
+    `text` is sent after the images. `benchmark`, `item`, `kind` and `options` say what is asked, for
+    techniques that score options and for baselines that answer without reading. `template` names the
+    template and its digest, for instance `mediconfusion/mc@1f2e3d4c`.
+    """
+
+    text: str
+    images: tuple[Image, ...] = ()
+    system: str = ""
+    shots: tuple[Shot, ...] = ()
+    benchmark: str = ""
+    item: str = ""
+    kind: Kind = "single_choice"
+    options: Mapping[str, str] = field(default_factory=dict)
+    technique: Technique = "mc"
+    template: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said to one prompt.
+
+    `option_logprobs` are natural logarithms by option letter, for techniques that score options.
+    `seconds` is the wall time of this answer, for a batch its share. `finish` is "stop", "length",
+    "refusal" or what the server said. `usage` counts tokens (`input`, `output`).
+    """
+
+    text: str
+    option_logprobs: Mapping[str, float] | None = None
+    seconds: float | None = None
+    finish: str = "stop"
+    usage: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one answer fared: `value` in [0, 1], None for `unscored` and `error`.
+
+    `extracted` holds the letters that were read from the response (sorted), or the normalised text of an
+    open answer; () when nothing was read. `why` is one line for people.
+    """
+
+    value: float | None
+    outcome: Outcome
+    extracted: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None on error."""
+
+    run: str
+    item: Item
+    prompt: str
+    answer: Answer | None
+    score: Score
+    technique: Technique = "mc"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number of a run. Values are fractions; None where undefined.
+
+    `low` and `high` bound the 95 % interval, both None where there is none. `count` is the numerator and
+    `n` the denominator of the ratio, in units (`unit`: items, pairs, or image slots of pairs). `slice` is {}
+    for the whole benchmark, or like {"department": "ophthalmology"}. `references` holds the levels that
+    need no model: `random`, `majority`, `image_blind`. Two measures may be compared when `signature` agrees.
+    """
+
+    benchmark: str
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: float
+    count: float | None = None
+    unit: str = "items"
+    slice: Mapping[str, str] = field(default_factory=dict)
+    references: Mapping[str, float] = field(default_factory=dict)
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A ratio: the sum of numerators over the sum of denominators of its units.
+
+    `terms` takes the results of one unit (one result, or the two of a pair) and returns its (numerator,
+    denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
+    so that a binomial interval applies. `mean_over` names a lexicon dimension: the metric is then the
+    unweighted mean of the ratio over the values of that dimension (macro average). Kinds outside `kinds`
+    are left out (None: all kinds).
+    """
+
+    name: str
+    terms: Callable[[Sequence[Result]], tuple[float, float]]
+    unit: Literal["item", "pair"] = "item"
+    binary: bool = True
+    mean_over: str | None = None
+    kinds: frozenset[Kind] | None = None
+    definition: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """A data set with its prompt, its scoring and its metrics.
+
+    `items` takes the data folder and yields Items; it raises DataError for what it cannot read. `files`
+    returns the files that it would read, () when the data set is not there; None means that it needs none.
+    `prompt` is only called with one of `techniques`.
+    `official` is the published rule of the benchmark's owners, for `--extraction=official`. `recover`
+    fills in a withheld answer key from other columns, for `--answers-from-category`. `submission` writes
+    the sheet that the owners ask for into the run folder and returns its path.
+    """
+
+    name: str
+    items: Callable[[Path], Iterable[Item]]
+    prompt: Callable[[Item, Technique], Prompt]
+    score: Callable[[Item, Answer], Score]
+    metrics: tuple[Metric, ...]
+    group: str = ""
+    title: str = ""
+    files: Callable[[Path], Sequence[Path]] | None = None
+    obtain: str = ""
+    official: Callable[[Item, Answer], Score] | None = None
+    official_note: str = ""
+    techniques: tuple[Technique, ...] = ("mc",)
+    headline: tuple[str, ...] = ("accuracy",)
+    dimensions: tuple[str, ...] = ()
+    recover: Callable[[Item], Item] | None = None
+    submission: Callable[[Sequence[Result], Path], Path] | None = None
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What answers. `capabilities`: `generate` (free text), `option_logprobs` (likelihood of options).
+
+    `generate` gets at least one prompt and returns one answer for each, in order; an `AnswerError` in an
+    answer's place says that this prompt got none. Optional methods: `fingerprint()` identifies what
+    answers (digests of weights, revision, server model id; None or absent: answers are not reused across
+    runs); `fit(items)` is called once before the first prompt with all items of the benchmarks of the run,
+    for baselines that are defined by the answer key (majority class); `close()` ends what was started.
+    """
+
+    @property
+    def name(self) -> str:
+        """What tables and records call it."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it can do."""
+        ...
+
+    def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
+        """Answer each prompt."""
+        ...
+
+
+BackendFactory = Callable[[str], Model]
+"""Makes a model from what follows the colon in --model=BACKEND:ARGUMENT."""

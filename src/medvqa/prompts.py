@@ -1,0 +1,57 @@
+"""Item -> Prompt by templates that are data: each has a name and a digest, and both are recorded.
+
+A template's text is what the benchmark's owners send, to the byte; the benchmark's file holds it beside
+a permalink to where it stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from medvqa.items import Item, Prompt, Technique
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The text that is sent after the images.
+
+    `text` holds the fields {question} and {options}; `option` is one line of {options} with the fields
+    {letter} and {text}, its line end included. Only the template is formatted: braces in a question or an
+    option are text.
+    """
+
+    name: str
+    text: str
+    option: str = ""
+    system: str = ""
+
+    @property
+    def label(self) -> str:
+        """`name@digest`; the digest changes with every byte of the template."""
+        content = "\0".join((self.text, self.option, self.system))
+        return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+    def prompt(self, item: Item, technique: Technique = "mc") -> Prompt:
+        """Fill the template with one item; images stay references."""
+        options = "".join(self.option.format(letter=letter, text=text) for letter, text in item.options.items())
+        return Prompt(
+            text=self.text.format(question=item.question, options=options),
+            images=item.images,
+            system=self.system,
+            benchmark=item.benchmark,
+            item=item.id,
+            kind=item.kind,
+            options=item.options,
+            technique=technique,
+            template=self.label,
+        )
+
+
+def digest(prompt: Prompt) -> str:
+    """SHA-256 (hex) of all that a model sees: texts, shots and images (by digest, by name while unknown)."""
+    parts = [prompt.technique, prompt.system, prompt.text]
+    parts += [image.digest or image.name for image in prompt.images]
+    for shot in prompt.shots:
+        parts += [shot.text, shot.answer, *(image.digest or image.name for image in shot.images)]
+    return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
