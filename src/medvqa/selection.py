@@ -1,0 +1,84 @@
+"""Which items run, and which of them hang together."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+from medvqa.items import Item, UsageError
+
+
+def components(groups: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Join the members of each group; map every member to the smallest one that it is connected to.
+
+    Independent of the order of groups and members, so that a cluster has the same name in every run.
+    """
+    parent: dict[str, str] = {}
+
+    def root(node: str) -> str:
+        parent.setdefault(node, node)
+        while parent[node] != node:
+            parent[node] = node = parent[parent[node]]
+        return node
+
+    for group in groups:
+        for member in group:
+            # The smaller root stays a root, hence it ends as the smallest member of its component.
+            low, high = sorted((root(group[0]), root(member)))
+            parent[high] = low
+    return {node: root(node) for node in parent}
+
+
+def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed: int = 0) -> list[Item]:
+    """Draw at most `limit` items in their given order, with whole pairs and in proportion to a dimension's values.
+
+    An item belongs to the first of its values in `dimension`; a pair belongs where its item with the smallest id
+    does. Who is drawn depends on ids and `seed` alone. The shares are rounded by Webster's method and not by
+    largest remainders: with these a stratum can lose an item when the limit grows, and so a smaller limit would
+    not be a part of a larger one. It is one wherever all or no items come in pairs. One item fewer than `limit`
+    is drawn where the last place would split a pair. Raises UsageError for a limit below 1.
+    """
+    if limit < 1:
+        raise UsageError(f"--limit={limit}: at least 1 item is needed")
+    if limit >= len(items):
+        return list(items)
+
+    units: defaultdict[tuple[str, str, str], list[Item]] = defaultdict(list)
+    for item in items:
+        units[_unit(item)].append(item)
+    strata: defaultdict[str, list[tuple[bytes, tuple[str, str, str]]]] = defaultdict(list)
+    for unit, members in units.items():
+        first = min(members, key=lambda item: item.id)
+        value = next(iter(first.tags.get(dimension, ())), "") if dimension else ""
+        key = "\0".join((str(seed), *unit)).encode(errors="surrogatepass")
+        strata[value].append((blake2b(key).digest(), unit))
+
+    # The middle of a unit's place in its stratum, as a share of the stratum: drawing in the order of these
+    # serves every stratum in proportion, whatever the limit.
+    order: list[tuple[float, bytes, tuple[str, str, str]]] = []
+    for ranked in strata.values():
+        total = sum(len(units[unit]) for _, unit in ranked)
+        before = 0
+        for digest, unit in sorted(ranked):
+            order.append(((2 * before + len(units[unit])) / (2 * total), digest, unit))
+            before += len(units[unit])
+
+    drawn: set[tuple[str, str, str]] = set()
+    left = limit
+    for _, _, unit in sorted(order):
+        if len(units[unit]) <= left:
+            drawn.add(unit)
+            left -= len(units[unit])
+    return [item for item in items if _unit(item) in drawn]
+
+
+def broken_pairs(items: Iterable[Item]) -> tuple[str, ...]:
+    """The ids of pairs of which one item alone is here, sorted: they have no set score."""
+    sizes = Counter((item.benchmark, item.pair_id) for item in items if item.pair_id is not None)
+    return tuple(sorted({pair for (_, pair), size in sizes.items() if size == 1}))
+
+
+def _unit(item: Item) -> tuple[str, str, str]:
+    """What is drawn as a whole: a pair, or an item of its own."""
+    return (item.benchmark, "item", item.id) if item.pair_id is None else (item.benchmark, "pair", item.pair_id)
