@@ -1,0 +1,137 @@
+"""Answers without a model: the levels that a real model has to beat."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Item, Kind, Prompt, UsageError
+
+Stratum = tuple[str, Kind]
+"""Benchmark and kind: the questions that share a vocabulary."""
+
+
+class Random:
+    """`random` or `random:SEED`: a uniform draw, the same for an item in every run, order and process.
+
+    With options: one letter; for multiple_response each non-empty set of letters with equal probability,
+    written like `A,C`. Without options: one of the distinct reference answers of the benchmark's questions
+    of that kind (of several accepted references of an item, the first).
+    """
+
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, argument: str = "") -> None:
+        """Take the seed, a whole number (default 0); UsageError for anything else."""
+        try:
+            self.seed = int(argument or "0")
+        except ValueError:
+            raise UsageError(
+                f"--model=random:{argument}: the seed must be a whole number, such as --model=random:7"
+            ) from None
+        self.name = f"random:{argument}" if argument else "random"
+        self._vocabulary: dict[Stratum, list[str]] = {}
+
+    @classmethod
+    def check(cls, argument: str) -> None:
+        """Raise UsageError for a wrong argument before anything is collected."""
+        cls(argument)
+
+    def fit(self, items: Iterable[Item]) -> None:
+        """Collect the vocabulary of the questions without options from their answer key."""
+        self._vocabulary = {stratum: sorted(counts) for stratum, counts in _references(items).items()}
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        """Answer each prompt by a draw that depends on the seed, the benchmark and the item alone."""
+        return [self._draw(prompt) for prompt in prompts]
+
+    def _draw(self, prompt: Prompt) -> Answer | AnswerError:
+        # 256 bits modulo a small number: the departure from uniform is below 2 ** -200.
+        seed = "\0".join((str(self.seed), prompt.benchmark, prompt.item))
+        number = int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest(), "big")
+        letters = list(prompt.options)
+        if letters and prompt.kind == "multiple_response":
+            members = 1 + number % (2 ** len(letters) - 1)
+            return Answer(",".join(letter for bit, letter in enumerate(letters) if members >> bit & 1))
+        words = letters or self._vocabulary.get((prompt.benchmark, prompt.kind), [])
+        if not words:
+            return AnswerError(
+                f"random has nothing to draw from: {prompt.item} ({prompt.kind}) has no options, and "
+                f"{prompt.benchmark} no reference answers to questions of that kind"
+            )
+        return Answer(words[number % len(words)])
+
+
+class Majority:
+    """`majority`: the most frequent key of the benchmark's questions of that kind, ties alphabetically.
+
+    All items of the benchmark count, also those that a run leaves out. For multiple_response the key is
+    the whole set of letters; of several accepted references of an open question, the first counts.
+    """
+
+    name = "majority"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, argument: str = "") -> None:
+        """Take no argument; UsageError if there is one."""
+        if argument:
+            raise UsageError(
+                f"--model=majority:{argument}: majority takes no argument; a constant answer is --model=echo:{argument}"
+            )
+        self._keys: dict[Stratum, str] = {}
+
+    @classmethod
+    def check(cls, argument: str) -> None:
+        """Raise UsageError for a wrong argument before anything is collected."""
+        cls(argument)
+
+    def fit(self, items: Iterable[Item]) -> None:
+        """Count the answer key."""
+        self._keys = {
+            stratum: min(counts, key=lambda key: (-counts[key], key)) for stratum, counts in _references(items).items()
+        }
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        """Answer each prompt with the most frequent key."""
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt) -> Answer | AnswerError:
+        key = self._keys.get((prompt.benchmark, prompt.kind))
+        if key is None:
+            return AnswerError(
+                f"majority needs an answer key, and that of {prompt.benchmark} is withheld for {prompt.kind}"
+            )
+        return Answer(key)
+
+
+class Echo:
+    """`echo:TEXT`: always TEXT. With a letter it is the reference that sees neither image nor question."""
+
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, argument: str) -> None:
+        """Take the text; UsageError when it is empty."""
+        if not argument:
+            raise UsageError("--model=echo: echo needs the text that it shall answer, such as --model=echo:A")
+        self.name = f"echo:{argument}"
+        self._text = argument
+
+    @classmethod
+    def check(cls, argument: str) -> None:
+        """Raise UsageError for a wrong argument before anything is collected."""
+        cls(argument)
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        """Answer each prompt with the text."""
+        return [Answer(self._text) for _ in prompts]
+
+
+def _references(items: Iterable[Item]) -> dict[Stratum, Counter[str]]:
+    """Count the answer key by benchmark and kind; withheld keys do not count."""
+    references: defaultdict[Stratum, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        if item.answers:
+            key = ",".join(sorted(item.answers)) if item.kind in CHOICE_KINDS else item.answers[0]
+            references[item.benchmark, item.kind][key] += 1
+    return references

@@ -1,0 +1,382 @@
+"""Recorded answers as a model: `replay:FILE`. The format is read from the content, not from the file's name.
+
+- MediConfusion's result file, `{pair: {"answer": {"im1": {"full_answer": ...}, "im2": ...}}}`, as
+  https://github.com/AIF4S/MediConfusion/blob/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7/utils/answering.py
+  writes it (`sample_eval`, `clean_up_manual`), also with each answer one level deeper, under another "answer".
+  The ids are PAIR/1 and PAIR/2.
+- Rows with an index and a prediction, as VLMEvalKit writes them
+  (https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
+  a table (TSV, CSV, XLSX), a JSON array or JSON lines.
+- Rows with an id and a response, in the same containers; they may tell the benchmark and the technique.
+- results.jsonl of a run folder.
+
+Column and field names are matched case-insensitively. Files are hostile input: sizes are limited and nothing
+in them is evaluated.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
+
+Key = tuple[str, str, str]
+"""Benchmark, technique and id of an item; "" where the file does not tell the benchmark or the technique."""
+
+Row = tuple[int, Mapping[str, object]]
+"""Number of a row as people count them, and its values by lower-case name."""
+
+MAX_BYTES = 2**30
+"""Largest file, and largest sum of a spreadsheet's unpacked parts."""
+
+MAX_ROWS = 2**20
+"""Rows of a spreadsheet, as in the format's own limit; a hostile sheet may claim billions."""
+
+FORMATS = (
+    "a replay file is MediConfusion's result JSON, a table (TSV, CSV, XLSX) or JSON (lines) with index and "
+    "prediction, or with id and response, or results.jsonl of a run folder"
+)
+
+_BOM = b"\xef\xbb\xbf"
+_JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_FAILED = "Failed to obtain answer"  # what VLMEvalKit records as the prediction when a request failed
+
+
+class _Slot(msgspec.Struct):
+    full_answer: str | msgspec.UnsetType | None = msgspec.UNSET
+    answer: _Slot | None = None
+
+
+class _Slots(msgspec.Struct):
+    im1: _Slot
+    im2: _Slot
+
+
+class _Pair(msgspec.Struct):
+    answer: _Slots
+
+
+class _ItemId(msgspec.Struct):
+    id: str
+    benchmark: str = ""
+
+
+class _Result(msgspec.Struct):
+    item: _ItemId
+    answer: Answer | None
+    technique: str = ""
+
+
+class Replay:
+    """`replay:FILE`: the recorded answer to each item; AnswerError for an item without one."""
+
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, argument: str) -> None:
+        """Read the file. UsageError when there is none, DataError when it is none of the formats."""
+        if not argument:
+            raise UsageError("--model=replay: replay needs a file of recorded answers: --model=replay:FILE")
+        if os.path.isdir(argument):
+            raise UsageError(f"--model=replay:{argument}: a folder; a run's answers are in its results.jsonl")
+        if not os.path.isfile(argument):
+            raise UsageError(f"--model=replay:{argument}: no such file")
+        path = Path(argument)
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"{path}: larger than {MAX_BYTES} bytes")
+        self.name = f"replay:{path.name}"
+        self._path = path
+        try:
+            with path.open("rb") as file:
+                self._digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
+        self._answers = read_answers(path)
+
+    @classmethod
+    def check(cls, argument: str) -> None:
+        """Raise UsageError or DataError for a file that cannot be used before anything is collected."""
+        cls(argument)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the file in hex."""
+        return self._digest
+
+    def fit(self, items: Iterable[Item]) -> None:
+        """Warn (DataWarning) of answers to items that the run's benchmarks do not have."""
+        unknown = self.unknown_ids(items)
+        if unknown:
+            shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+            answers = "1 answer to an item" if len(unknown) == 1 else f"{len(unknown)} answers to items"
+            message = f"{self._path} has {answers} not in the benchmarks of this run: {shown}"
+            warnings.warn(message, DataWarning, stacklevel=2)
+
+    def unknown_ids(self, items: Iterable[Item]) -> list[str]:
+        """Return the ids in the file's order that none of the items has.
+
+        Answers that the file assigns to a benchmark without items are left out: a run need not take all
+        benchmarks that were recorded.
+        """
+        known = {(item.benchmark, item.id) for item in items}
+        benchmarks = {benchmark for benchmark, _ in known}
+        known |= {("", item_id) for _, item_id in known}
+        benchmarks.add("")
+        return [
+            item_id
+            for benchmark, _, item_id in self._answers
+            if benchmark in benchmarks and (benchmark, item_id) not in known
+        ]
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        """Look up each prompt by benchmark, technique and item, as far as the file tells them."""
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt) -> Answer | AnswerError:
+        for benchmark in (prompt.benchmark, ""):
+            for technique in (prompt.technique, ""):
+                key = (benchmark, technique, prompt.item)
+                if key in self._answers:
+                    answer = self._answers[key]
+                    if answer is None:
+                        return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
+                    return answer
+        first = " ".join(filter(None, next(iter(self._answers))))
+        return AnswerError(
+            f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "
+            f"{prompt.item}, first of {len(self._answers)} recorded: {first}"
+        )
+
+
+def read_answers(path: Path) -> dict[Key, Answer | None]:
+    """Read recorded answers in any of the formats; None stands for an item that got no answer.
+
+    Raises DataError, with the row where there is one, for a file that is empty, truncated or none of the
+    formats, and for two answers to one item. In results.jsonl the last line for an item counts.
+    """
+    with path.open("rb") as file:
+        start = file.read(4096).removeprefix(_BOM).lstrip()
+    if not start:
+        raise DataError(f"{path} is empty; {FORMATS}")
+    if start.startswith(b"PK\x03\x04"):
+        answers = _collect(path, "row", _named(path, _sheet(path)))
+    elif start.startswith((b"{", b"[")):
+        answers = _read_json(path)
+    else:
+        answers = _collect(path, "row", _named(path, _table(path)))
+    if not answers:
+        raise DataError(f"{path} holds no answers; {FORMATS}")
+    return answers
+
+
+def _read_json(path: Path) -> dict[Key, Answer | None]:
+    lines = (line for _, line in _lines(path))
+    first, second = next(lines), next(lines, None)
+    try:
+        names = msgspec.json.decode(first, type=dict[str, msgspec.Raw]).keys()
+    except _JSON_ERRORS:
+        return _read_document(path)
+    if _pair_of_names(name.lower() for name in names):
+        return _collect(path, "line", _json_rows(path))
+    if {"item", "answer"} <= names:
+        return _read_results(path)
+    return _read_document(path) if second is None else _collect(path, "line", _json_rows(path))
+
+
+def _read_document(path: Path) -> dict[Key, Answer | None]:
+    try:
+        document = msgspec.json.decode(path.read_bytes().removeprefix(_BOM), type=dict[str, msgspec.Raw] | list[object])
+    except _JSON_ERRORS as error:
+        raise DataError(f"{path} is neither a JSON document nor JSON lines: {error}; {FORMATS}") from None
+    if isinstance(document, list):
+        return _collect(path, "record", ((number, _lower(record)) for number, record in enumerate(document, 1)))
+    return _read_mediconfusion(path, document)
+
+
+def _read_mediconfusion(path: Path, document: Mapping[str, msgspec.Raw]) -> dict[Key, Answer | None]:
+    decoder = msgspec.json.Decoder(_Pair)
+    answers: dict[Key, Answer | None] = {}
+    for pair, raw in document.items():
+        try:
+            slots = decoder.decode(raw).answer
+        except _JSON_ERRORS as error:
+            raise DataError(f"{path}: {pair!r} is no pair of a MediConfusion result: {error}; {FORMATS}") from None
+        for number, slot in ((1, slots.im1), (2, slots.im2)):
+            text = (slot.answer or slot).full_answer
+            if text is msgspec.UNSET:
+                raise DataError(f"{path}: pair {pair!r} has no full_answer in im{number}; {FORMATS}")
+            # The official code takes null as an answer that names no option, and counts it as invalid.
+            answers["", "", f"{pair}/{number}"] = Answer(text or "")
+    return answers
+
+
+def _read_results(path: Path) -> dict[Key, Answer | None]:
+    decoder = msgspec.json.Decoder(_Result)
+    answers: dict[Key, Answer | None] = {}
+    for number, line in _lines(path):
+        try:
+            result = decoder.decode(line)
+        except _JSON_ERRORS as error:
+            raise DataError(f"{path}: line {number} is no result: {error}") from None
+        answers[result.item.benchmark, result.technique, result.item.id] = result.answer
+    return answers
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            content = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
+            if content:
+                yield number, content
+
+
+def _json_rows(path: Path) -> Iterator[Row]:
+    decoder = msgspec.json.Decoder()
+    for number, line in _lines(path):
+        try:
+            row = decoder.decode(line)
+        except _JSON_ERRORS as error:
+            raise DataError(f"{path}: line {number} is not JSON: {error}") from None
+        yield number, _lower(row)
+
+
+def _lower(record: object) -> Mapping[str, object]:
+    # What is no object has no fields, which `_entry` reports with the number of the row.
+    return {name.lower(): value for name, value in record.items()} if isinstance(record, dict) else {}
+
+
+def _table(path: Path) -> Iterator[Sequence[object]]:
+    """Yield the rows of a TSV or CSV; a header with a tab in it makes it a TSV."""
+    limit = csv.field_size_limit(MAX_BYTES)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            delimiter = "\t" if "\t" in file.readline() else ","
+            file.seek(0)
+            # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            try:
+                yield from reader
+            except csv.Error as error:
+                raise DataError(f"{path}: the cell that ends in line {reader.line_num} is not CSV: {error}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error}; {FORMATS}") from None
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _sheet(path: Path) -> Iterator[Sequence[object]]:
+    """Yield the rows of the first sheet, filled up to the width of the header; a blank cell is ""."""
+    import openpyxl
+
+    try:
+        with zipfile.ZipFile(path) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+        if size > MAX_BYTES:
+            raise DataError(f"{path}: unpacks to {size} bytes, more than {MAX_BYTES}")
+        # Formulas stay text: an answer may start with "=".
+        # The file is passed open, as openpyxl judges a name by its ending.
+        with path.open("rb") as file, closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()
+            width = 0
+            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                if number > MAX_ROWS:
+                    raise DataError(f"{path}: the sheet has more than {MAX_ROWS} rows")
+                row = [_cell(value) for value in cells]
+                while row and row[-1] == "":
+                    row.pop()
+                width = width or len(row)
+                yield row + [""] * (width - len(row)) if row else row
+    except DataError:
+        raise
+    except Exception as error:
+        # openpyxl raises exceptions of a dozen types at damaged parts.
+        raise DataError(f"{path} is no readable XLSX: {type(error).__name__}: {error}; {FORMATS}") from error
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        # Writers escape a carriage return (ECMA-376, ST_Xstring), and openpyxl leaves it so.
+        return value.replace("_x000D_", "\r")
+    return "" if value is None else value
+
+
+def _named(path: Path, table: Iterator[Sequence[object]]) -> Iterator[Row]:
+    """Name the cells of a table by its first row, in lower case; blank rows are skipped."""
+    names = [str(name).strip().lower() for name in next(table, [])]
+    if not _pair_of_names(names):
+        raise DataError(f"{path}: the columns are {', '.join(names)[:200]}; {FORMATS}")
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"{path}: two columns have one name: {', '.join(twice)}")
+    for number, cells in enumerate(table, 2):
+        if cells:
+            if len(cells) != len(names):
+                raise DataError(f"{path}: row {number} has {len(cells)} cells, the header {len(names)} (truncated?)")
+            yield number, dict(zip(names, cells, strict=True))
+
+
+def _collect(path: Path, unit: str, rows: Iterable[Row]) -> dict[Key, Answer | None]:
+    answers: dict[Key, Answer | None] = {}
+    numbers: dict[Key, int] = {}
+    for number, row in rows:
+        try:
+            key, answer = _entry(row)
+        except ValueError as error:
+            raise DataError(f"{path}: {unit} {number}: {error}") from None
+        if key in answers:
+            raise DataError(f"{path}: {unit}s {numbers[key]} and {number} both answer {key[2]}; keep one of them")
+        answers[key], numbers[key] = answer, number
+    return answers
+
+
+def _entry(row: Mapping[str, object]) -> tuple[Key, Answer | None]:
+    """Read one row; ValueError says what is wrong with it."""
+    names = _pair_of_names(row)
+    if names is None:
+        found = ", ".join(row)[:200] or "none"
+        raise ValueError(f"neither index and prediction nor id and response among the fields; found: {found}")
+    id_name, text_name = names
+    item_id = _text(row, id_name).strip()
+    # A spreadsheet or a data frame with a gap turns 17 into 17.0.
+    if re.fullmatch(r"-?\d+\.0+", item_id):
+        item_id = item_id.partition(".")[0]
+    if not item_id:
+        raise ValueError(f"{id_name} is blank")
+    text = None if row[text_name] is None else _text(row, text_name)
+    if text_name == "prediction":
+        return ("", "", item_id), None if text is None or text.startswith(_FAILED) else Answer(text)
+    technique = _text(row, "technique")
+    if technique and technique not in TECHNIQUES:
+        raise ValueError(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}")
+    return (_text(row, "benchmark"), technique, item_id), None if text is None else Answer(text)
+
+
+def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:
+    found = set(names)
+    for pair in (("index", "prediction"), ("id", "response")):
+        if found.issuperset(pair):
+            return pair
+    return None
+
+
+def _text(row: Mapping[str, object], name: str) -> str:
+    """Return a value as text, "" when it is absent or null; ValueError for what is neither text nor number."""
+    value = row.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float):
+        return str(value)
+    raise ValueError(f"{name} is no text: {str(value)[:80]}")

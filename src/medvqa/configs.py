@@ -1,0 +1,105 @@
+"""models/*.toml and what follows `--model=` -> ModelConfig -> Model.
+
+A config is data: it names a backend and its argument. Its name is the file's name without `.toml`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+
+from medvqa.items import BackendFactory, Model, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """A named model: which backend runs it, with which argument. All but `name` are the fields of a TOML file."""
+
+    name: str
+    backend: str
+    argument: str = ""
+    description: str = ""
+
+
+def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, BackendFactory]) -> ModelConfig:
+    """Find what `--model=SPEC` names: a config of the folders (the first one wins), or `BACKEND[:ARGUMENT]`.
+
+    Raises UsageError when there is no such config or backend, with what exists and what to type, and for a
+    config that cannot be used.
+    """
+    backend, colon, argument = spec.partition(":")
+    if colon:
+        _check_backend(backend, backends, asked=f"--model={spec}")
+        return ModelConfig(spec, backend, argument)
+    # The name is looked up among the files that are there and never made into a path, so that it cannot
+    # leave the folders.
+    found = _files(folders)
+    if spec in found:
+        config = _read(found[spec])
+        _check_backend(config.backend, backends, asked=str(found[spec]))
+        return config
+    if spec in backends:
+        return ModelConfig(spec, spec)
+    raise UsageError(
+        f"no model {spec!r}; found: {_listing(found)}.{_suggestion(spec, [*found, *backends])} "
+        f"Or name a backend ({_listing(backends)}): --model=BACKEND:ARGUMENT, such as --model=echo:A"
+    )
+
+
+def available(folders: Sequence[Path]) -> list[ModelConfig]:
+    """Return the configs of the folders, sorted by name; of two with one name, that of the earlier folder.
+
+    Raises UsageError for a config that cannot be used.
+    """
+    return [_read(path) for _, path in sorted(_files(folders).items())]
+
+
+def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
+    """Make the model; UsageError when there is no such backend or when what it makes is no Model."""
+    _check_backend(config.backend, backends, asked=config.name)
+    model = backends[config.backend](config.argument)
+    missing = [name for name in ("name", "capabilities", "generate") if not hasattr(model, name)]
+    if missing:
+        raise UsageError(
+            f"{config.name}: backend {config.backend!r} made a {type(model).__name__} "
+            f"without {', '.join(missing)}; a model has name, capabilities and generate"
+        )
+    return model
+
+
+def _files(folders: Sequence[Path]) -> dict[str, Path]:
+    return {path.stem: path for folder in reversed(folders) for path in folder.glob("*.toml")}
+
+
+def _read(path: Path) -> ModelConfig:
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}") from None
+    known = [field.name for field in fields(ModelConfig) if field.name != "name"]
+    for name in content:
+        if name not in known:
+            raise UsageError(f"{path}: unknown field {name!r}; known: {_listing(known)}.{_suggestion(name, known)}")
+    try:
+        return msgspec.convert({**content, "name": path.stem}, ModelConfig)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {error}; known fields: {_listing(known)}") from None
+
+
+def _check_backend(name: str, backends: Mapping[str, BackendFactory], *, asked: str) -> None:
+    if name not in backends:
+        raise UsageError(f"{asked}: no backend {name!r}; found: {_listing(backends)}.{_suggestion(name, backends)}")
+
+
+def _suggestion(name: str, names: Iterable[str]) -> str:
+    close = get_close_matches(name, list(names), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
