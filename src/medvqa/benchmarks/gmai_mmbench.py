@@ -1,0 +1,281 @@
+"""GMAI-MMBench (Chen et al., NeurIPS 2024, arXiv:2408.03361): 26K questions from 284 medical data sets.
+
+Data: https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench (gated) and VLMEval/GMAI-MMBench, Apache-2.0 by their
+cards; VAL is one TSV of 9.3 GB with answers (md5 254bd581627866f1c499d3d6b4422324), TEST eleven without. One row:
+
+    index 17 | image iVBORw0KGgo... (base64 PNG, or the index of another row) | question Observe the image. What is
+    the most likely abnormality shown in the picture? | A osteoporotic bone | B healthy bone | C, D, E (empty) |
+    answer A | category osteoporotic bone | clinical VQA task Disease Diagnosis | department Orthopedic Surgery |
+    perceptual granularity Image Level | modality X-ray | original task 2D Classification
+
+Official code: `GMAIMMBenchDataset` and `ImageMCQDataset.build_prompt` in
+https://github.com/open-compass/VLMEvalKit/blob/9ede1af0143acf7d4c2e41858ffe1624c5f42bf8/vlmeval/dataset/image_mcq.py.
+It reads cells such as "None" and "NA" as missing; here they are text, as an option may be "None".
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import ascii_lowercase
+
+from medvqa import lexicon, metrics, scoring
+from medvqa.benchmarks import tsv
+from medvqa.items import Answer, Benchmark, DataError, DataWarning, Item, Kind, Prompt, Result, Score, Technique
+from medvqa.prompts import Template
+from medvqa.selection import components
+
+GROUP = "gmai-mmbench"
+PARTS = 11
+"""TEST is released as GMAI_mm_bench_TEST_part_1.tsv to GMAI_mm_bench_TEST_part_11.tsv."""
+
+TAGS = {
+    "task": "clinical vqa task",
+    "department": "department",
+    "granularity": "perceptual granularity",
+    "modality": "modality",
+}
+"""Lexicon dimensions and their columns."""
+
+NEEDED = ("question", "A", "B", *TAGS.values())
+
+SINGLE_CHOICE = Template(
+    "gmai-mmbench/mc",
+    "Question: {question}\nOptions:\n{options}Please select the correct answer from the options above. \n",
+    "{letter}. {text}\n",
+)
+"""`ImageMCQDataset.build_prompt`, to the byte. The paper's Table 8 prints the image last; it is sent first."""
+
+MULTIPLE_RESPONSE = Template(
+    "gmai-mmbench/mc-multiple",
+    "Question: {question}\nOptions:\n{options}"
+    "Please select all correct answers from the options above. Note that there is more than one correct answer.\n"
+    "Please output the answer options directly, separated by commas. For example: A,B\n",
+    "{letter}. {text}\n",
+)
+"""Table 8 of the paper; no code that sends it was published."""
+
+OFFICIAL_NOTE = (
+    "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
+    "the paper's numbers come from extraction by ChatGPT instead"
+)
+
+
+def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
+    """The items of TSV files, in the order of files and rows; `root` is the data folder.
+
+    An item with several correct letters (`A,C`) is a multiple response. `withheld` accepts files without the
+    column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
+    cluster. The same case drawn as mask and as contour gives different bytes and nothing else tells, so such
+    twins stay apart and intervals may be too narrow. Raises DataError, which names file and row, for what
+    `tsv.index` refuses, an `index` that two files share, and an answer that is none of the options.
+    """
+    tables = [_index(path, root, withheld) for path in files]
+    places: dict[str, str] = {}
+    sharing: defaultdict[str, list[str]] = defaultdict(list)
+    for table in tables:
+        for row in table.rows:
+            name, where = row.cells["index"], table.where(row)
+            if name in places:
+                raise DataError(f"{where}: index '{name}' is also that of {places[name]}")
+            places[name] = where
+            sharing[row.digest or where].append(name)
+    clusters = components(sharing.values())
+    for table in tables:
+        for row in table.rows:
+            yield _item(table, row, benchmark, clusters[row.cells["index"]])
+
+
+def recover(item: Item) -> Item:
+    """The item with its withheld answer: the one option whose text is that of `category`.
+
+    Letter case and white space do not count. Where no option or several match, the answer stays withheld.
+    """
+    category = _plain(str(item.extra.get("category", "")))
+    letters = [letter for letter, text in item.options.items() if _plain(text) == category]
+    if item.answers or len(letters) != 1:
+        return item
+    return replace(item, answers=tuple(letters), tags={**item.tags, **_label(item.options[letters[0]])})
+
+
+def submission(results: Sequence[Result], folder: Path) -> Path:
+    """Write the sheet that is scored by the owners, who keep the answers of TEST; return its path.
+
+    It is the prediction file of VLMEvalKit, on which their tutorial builds (`infer_data_job` in
+    https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
+    XLSX, the columns of the data without `image`, and `prediction` with the response as it came, "" where there
+    is none. Texts are stored as texts, never as formulas, without control characters; of a response above
+    XLSX's 32,767 characters the end is kept, where the final answer stands.
+    """
+    from openpyxl import Workbook
+    from openpyxl.cell import Cell, WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    letters = sorted({letter for result in results for letter in result.item.options})
+    dimensions = [*TAGS, "original_task"]
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+
+    def text(value: str) -> Cell:
+        cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", value)[-32_767:])
+        cell.data_type = "s"
+        return cell
+
+    sheet.append(["index", "question", *letters, "category", *TAGS.values(), "original task", "prediction"])
+    for result in sorted(results, key=lambda result: _natural(result.item.id)):
+        item = result.item
+        # A number where it is one: the owners' code joins on `index` as pandas reads it.
+        name: int | Cell = int(item.id) if re.fullmatch(r"0|[1-9]\d{0,14}", item.id) else text(item.id)
+        tags = (", ".join(lexicon.display(key, value) for value in item.tags.get(key, ())) for key in dimensions)
+        options = (item.options.get(letter, "") for letter in letters)
+        response = result.answer.text if result.answer else ""
+        cells = (item.question, *options, str(item.extra.get("category", "")), *tags, response)
+        sheet.append([name, *map(text, cells)])
+    path = folder / "gmai-mmbench-test-submission.xlsx"
+    book.save(path)
+    return path
+
+
+def _index(path: Path, root: Path, withheld: bool) -> tsv.Index:
+    needed = NEEDED if withheld else (*NEEDED, "answer")
+    with tsv.show_progress(path) as progress:
+        return tsv.index(path, root=root, needed=needed, progress=progress)
+
+
+def _item(table: tsv.Index, row: tsv.Row, benchmark: str, cluster: str) -> Item:
+    cells = dict(row.cells)
+    name = cells.pop("index")
+    letters = [letter for letter in ascii_lowercase if letter in cells]
+    options = {letter.upper(): text for letter in letters if (text := cells.pop(letter)).strip()}
+    answers = tuple(dict.fromkeys(part.strip().upper() for part in cells.pop("answer", "").split(",") if part.strip()))
+    for letter in answers:
+        if letter not in options:
+            known = ", ".join(options) or "it has none"
+            raise DataError(f"{table.where(row)}, index '{name}': answer '{letter}' is none of its options ({known})")
+    dimensions = lexicon.gmai_mmbench().dimensions
+    tags = {key: (dimensions[key].tag(cells.pop(column)),) for key, column in TAGS.items()}
+    if original := cells.pop("original task", "").strip():
+        tags["original_task"] = (lexicon.slug(original),)
+    kind: Kind = "multiple_response" if len(answers) > 1 else "single_choice"
+    return Item(
+        id=name,
+        benchmark=benchmark,
+        kind=kind,
+        question=cells.pop("question"),
+        options=options,
+        answers=answers,
+        images=(table.image(row),),
+        tags={**tags, **_label(*(options[letter] for letter in answers))},
+        cluster_id=cluster,
+        extra={column: text for column, text in cells.items() if text},
+    )
+
+
+def _label(*texts: str) -> dict[str, tuple[str, ...]]:
+    return {"label": tuple(map(lexicon.slug, texts))} if texts else {}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Sorts part_2 before part_10."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+
+
+def _files(data: Path, split: str) -> list[Path]:
+    """The TSV files whose names hold the split as a word, part 2 before part 10."""
+    found = (data / GROUP).glob("*.tsv")
+    return sorted(
+        (path for path in found if path.is_file() and split in re.split(r"[^a-z]+", path.stem.lower())),
+        key=lambda path: _natural(path.name),
+    )
+
+
+def _val_files(data: Path) -> list[Path]:
+    return _files(data, "val")
+
+
+def _val_items(data: Path) -> Iterator[Item]:
+    # The same file circulates under two names.
+    return items_of(tsv.distinct(_val_files(data)), root=data, benchmark="gmai-mmbench-val")
+
+
+def _test_files(data: Path) -> list[Path]:
+    return _files(data, "test")
+
+
+def _test_items(data: Path) -> Iterator[Item]:
+    files = tsv.distinct(_test_files(data))
+    found = {int(match[1]) for path in files if (match := re.search(r"part_(\d+)", path.stem.lower()))}
+    if missing := found and set(range(1, PARTS + 1)) - found:
+        parts = ", ".join(map(str, sorted(missing)))
+        warnings.warn(f"gmai-mmbench-test is incomplete: no part {parts} of {PARTS}", DataWarning, stacklevel=2)
+    return items_of(files, root=data, benchmark="gmai-mmbench-test", withheld=True)
+
+
+def prompt(item: Item, technique: Technique) -> Prompt:
+    """What the official harness sends for a question."""
+    template = MULTIPLE_RESPONSE if item.kind == "multiple_response" else SINGLE_CHOICE
+    return template.prompt(item, technique)
+
+
+def score(item: Item, answer: Answer) -> Score:
+    """Letters read by the project's own extraction; an answer from which none can be read is wrong."""
+    by_kind = scoring.score_multiple_choice if item.kind == "multiple_response" else scoring.score_single_choice
+    return by_kind(item, answer)
+
+
+def score_official(item: Item, answer: Answer) -> Score:
+    """Letters read by the harness's exact matching."""
+    by_kind = scoring.score_multiple_choice if item.kind == "multiple_response" else scoring.score_single_choice
+    return by_kind(item, answer, read=scoring.gmai_rule)
+
+
+METRICS = (
+    metrics.accuracy,
+    metrics.macro_accuracy("task"),
+    metrics.precision_mcls,
+    metrics.recall_mcls,
+    metrics.exact_match,
+    *metrics.rates,
+)
+
+VAL = Benchmark(
+    name="gmai-mmbench-val",
+    group=GROUP,
+    title="GMAI-MMBench, validation",
+    items=_val_items,
+    files=_val_files,
+    obtain=(
+        "Download GMAI-MMBench_VAL.tsv (9.3 GB) from https://huggingface.co/datasets/VLMEval/GMAI-MMBench "
+        "and put it into DATA/gmai-mmbench/"
+    ),
+    prompt=prompt,
+    score=score,
+    official=score_official,
+    official_note=OFFICIAL_NOTE,
+    metrics=METRICS,
+    dimensions=("task", "department", "modality", "granularity"),
+)
+
+TEST = replace(
+    VAL,
+    name="gmai-mmbench-test",
+    title="GMAI-MMBench, test",
+    items=_test_items,
+    files=_test_files,
+    obtain=(
+        "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, download "
+        f"GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv and put them into DATA/gmai-mmbench/"
+    ),
+    recover=recover,
+    submission=submission,
+)
+
+BENCHMARKS = (VAL, TEST)

@@ -1,0 +1,235 @@
+"""References become bytes and pixels, and hostile ones become messages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import struct
+import warnings
+import zlib
+from pathlib import Path
+
+import PIL.Image
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medvqa import images
+from medvqa.items import DataError, Image
+
+
+def encoded(image: PIL.Image.Image, form: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def stored(folder: Path, data: bytes, **fields: object) -> Image:
+    path = folder / "picture"
+    path.write_bytes(data)
+    return Image("set/picture", str(path), **fields)
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png_of(width: int, height: int, data: bytes = b"") -> bytes:
+    """A PNG that claims any size."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def colours() -> PIL.Image.Image:
+    image = PIL.Image.new("RGB", (32, 16), (200, 30, 60))
+    image.paste((10, 220, 40), (0, 0, 16, 8))
+    return image
+
+
+# Paths
+
+
+def test_inside_gives_the_file_below_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    assert images.inside(tmp_path / "data", "deep/a.png", where="row 1") == (tmp_path / "data/deep/a.png").resolve()
+    assert images.inside(tmp_path / "data", "deep/../a.png", where="row 1") == (tmp_path / "data/a.png").resolve()
+
+
+@pytest.mark.parametrize("relative", ["../secret", "a/../../secret", "/etc/passwd", "link/secret", "link"])
+def test_inside_refuses_paths_that_leave(tmp_path: Path, relative: str) -> None:
+    data = tmp_path / "data"
+    (data / "a").mkdir(parents=True)
+    (data / "link").symlink_to(tmp_path)
+    with pytest.raises(DataError, match=r"file\.jsonl line 3: path '.*' leaves the data folder"):
+        images.inside(data, relative, where="file.jsonl line 3")
+
+
+def test_inside_refuses_an_absolute_path_even_to_the_folder_itself(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="leaves the data folder"):
+        images.inside(tmp_path, str(tmp_path / "a.png"), where="row 1")
+
+
+def test_inside_follows_the_data_folder_when_that_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "disk")
+    assert images.inside(tmp_path / "data", "a.png", where="row 1") == (tmp_path / "disk" / "a.png").resolve()
+
+
+def test_inside_names_backslashes_and_what_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"row 1: path .* has a backslash; paths are written with /"):
+        images.inside(tmp_path, "..\\secret", where="row 1")
+    with pytest.raises(DataError, match=r"row 1: .* is not a path"):
+        images.inside(tmp_path, "a\0b", where="row 1")
+
+
+@given(st.text(alphabet=st.sampled_from("./ab\\\0~ \ud800"), max_size=12))
+@settings(max_examples=200)
+def test_nothing_gets_out(tmp_path_factory: pytest.TempPathFactory, relative: str) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    try:
+        found = images.inside(folder, relative, where="row 1")
+    except DataError:
+        return
+    assert found.is_relative_to(folder.resolve())
+
+
+# Bytes
+
+
+def test_read_takes_a_file_or_a_part_of_it(tmp_path: Path) -> None:
+    assert images.read(stored(tmp_path, b"pixels")) == b"pixels"
+    assert images.read(stored(tmp_path, b"--pixels--", start=2, length=6)) == b"pixels"
+
+
+def test_read_undoes_base64_with_line_breaks(tmp_path: Path) -> None:
+    text = base64.encodebytes(bytes(range(256)))
+    assert b"\n" in text.strip()
+    assert images.read(stored(tmp_path, b"x" + text, start=1, length=len(text), encoding="base64")) == bytes(range(256))
+
+
+@pytest.mark.parametrize("text", [b"not base64 at all!", b"QUJD*", b"QUJDR", b"QQ==QQ==", b"=QUJ", b"\xff\xfe"])
+def test_what_is_not_base64_names_the_image(tmp_path: Path, text: bytes) -> None:
+    with pytest.raises(DataError, match="image set/picture: not base64"):
+        images.read(stored(tmp_path, text, encoding="base64"))
+
+
+@pytest.mark.parametrize("path", ["", "nowhere.png", "."])
+def test_a_missing_file_names_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"image set/1\.png: no such file"):
+        images.read(Image("set/1.png", path))
+
+
+def test_a_file_that_cannot_be_read_names_the_image(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="image set/picture: cannot be read"):
+        images.read(stored(tmp_path, b"pixels", start=-5))
+
+
+def test_an_empty_image_names_the_image(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="image set/picture: empty"):
+        images.read(stored(tmp_path, b""))
+
+
+@pytest.mark.parametrize("encoding", ["raw", "base64"])
+def test_bytes_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setattr(images, "MAX_BYTES", 3 * 2**20)
+    data = bytes(3 * 2**20)
+    text = data if encoding == "raw" else base64.b64encode(data)
+    assert images.read(stored(tmp_path, text, encoding=encoding)) == data
+    with pytest.raises(DataError, match="image set/picture: larger than 3 MiB"):
+        images.read(stored(tmp_path, text + b"AAAAAAAA", encoding=encoding))
+
+
+def test_a_file_that_changed_since_it_was_indexed_is_noticed(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"pixels").hexdigest()
+    assert images.read(stored(tmp_path, b"pixels", digest=digest)) == b"pixels"
+    with pytest.raises(DataError, match="image set/picture: the file has changed since it was indexed"):
+        images.read(stored(tmp_path, b"pixelS", digest=digest))
+
+
+def test_digest_is_that_of_the_bytes_and_is_not_computed_twice(tmp_path: Path) -> None:
+    assert images.digest(stored(tmp_path, b"pixels")) == hashlib.sha256(b"pixels").hexdigest()
+    assert images.digest(Image("gone", "", digest="known")) == "known"
+
+
+# Pixels
+
+
+@pytest.mark.parametrize("form", images.FORMATS)
+def test_every_format_becomes_rgb(tmp_path: Path, colours: PIL.Image.Image, form: str) -> None:
+    decoded = images.decode(stored(tmp_path, encoded(colours, form)))
+    assert (decoded.mode, decoded.size) == ("RGB", (32, 16))
+    red, green, blue = decoded.getpixel((30, 14))
+    assert red > 150 > 100 > green
+    assert blue < 100
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "RGB"])
+def test_every_mode_becomes_rgb(tmp_path: Path, colours: PIL.Image.Image, mode: str) -> None:
+    decoded = images.decode(stored(tmp_path, encoded(colours.convert(mode))))
+    assert (decoded.mode, decoded.size) == ("RGB", (32, 16))
+
+
+def test_sixteen_bit_grey_keeps_its_upper_bits(tmp_path: Path) -> None:
+    deep = PIL.Image.new("I;16", (3, 1))
+    for position, value in enumerate((0, 0x4000, 0xFFFF)):
+        deep.putpixel((position, 0), value)
+    decoded = images.decode(stored(tmp_path, encoded(deep)))
+    assert [decoded.getpixel((x, 0)) for x in range(3)] == [(0, 0, 0), (64, 64, 64), (255, 255, 255)]
+
+
+def test_exif_orientation_is_applied(tmp_path: Path, colours: PIL.Image.Image) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6  # to be shown turned by 90 degrees
+    decoded = images.decode(stored(tmp_path, encoded(colours, "JPEG", exif=exif)))
+    assert decoded.size == (16, 32)
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.7 no image", b"<svg xmlns='http://www.w3.org/2000/svg'/>"])
+def test_what_is_not_an_image_says_which_formats_are(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(DataError, match=r"image set/picture: not an image \(PNG, JPEG, .*\)"):
+        images.decode(stored(tmp_path, data))
+
+
+def test_a_format_that_pillow_knows_but_no_benchmark_uses_is_refused(tmp_path: Path, colours: PIL.Image.Image) -> None:
+    with pytest.raises(DataError, match="not an image"):
+        images.decode(stored(tmp_path, encoded(colours, "PPM")))
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_a_truncated_image_is_damaged(tmp_path: Path, form: str) -> None:
+    noise = PIL.Image.effect_noise((64, 64), 90)
+    data = encoded(noise, form)
+    with pytest.raises(DataError, match="image set/picture: damaged"):
+        images.decode(stored(tmp_path, data[: len(data) // 2]))
+
+
+@pytest.mark.parametrize(("width", "height"), [(50_000, 50_000), (10_000, 10_000)])
+@pytest.mark.parametrize("action", ["ignore", "error"])
+def test_a_decompression_bomb_is_not_decoded(tmp_path: Path, width: int, height: int, action: str) -> None:
+    bomb = stored(tmp_path, png_of(width, height))
+    with warnings.catch_warnings():
+        warnings.simplefilter(action, PIL.Image.DecompressionBombWarning)
+        with pytest.raises(DataError, match="image set/picture: more than 89,478,485 pixels"):
+            images.decode(bomb)
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_damaged_images_end_in_a_message_or_a_picture(
+    tmp_path_factory: pytest.TempPathFactory, colours: PIL.Image.Image, data: st.DataObject
+) -> None:
+    good = encoded(colours, data.draw(st.sampled_from(images.FORMATS)))
+    bad = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 4))):
+        bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            decoded = images.decode(stored(tmp_path_factory.getbasetemp(), bytes(bad)))
+        except DataError as error:
+            assert str(error).startswith("image set/picture: ")
+        else:
+            assert decoded.mode == "RGB"
