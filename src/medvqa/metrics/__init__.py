@@ -1,0 +1,47 @@
+"""Results -> measures: what is counted, over which units, in which slices, beside which reference lines."""
+
+from __future__ import annotations
+
+from medvqa.metrics.definitions import (
+    abstained_rate,
+    accuracy,
+    confusion,
+    error_rate,
+    exact_match,
+    individual_accuracy,
+    invalid_rate,
+    macro_accuracy,
+    macro_score,
+    mean_score,
+    metric,
+    precision_mcls,
+    rates,
+    recall_mcls,
+    refused_rate,
+    set_accuracy,
+    unparsed_rate,
+)
+from medvqa.metrics.measuring import broken_pairs, latest, measures
+
+__all__ = [
+    "abstained_rate",
+    "accuracy",
+    "broken_pairs",
+    "confusion",
+    "error_rate",
+    "exact_match",
+    "individual_accuracy",
+    "invalid_rate",
+    "latest",
+    "macro_accuracy",
+    "macro_score",
+    "mean_score",
+    "measures",
+    "metric",
+    "precision_mcls",
+    "rates",
+    "recall_mcls",
+    "refused_rate",
+    "set_accuracy",
+    "unparsed_rate",
+]

@@ -1,0 +1,168 @@
+"""The metrics of the three benchmarks, and the decorator that makes one.
+
+Sources: GMAI-MMBench (Chen et al. 2024), formulas (1) to (3); MediConfusion (Sepehri et al. 2024), sections 2.2 and 3,
+whose totals are those of `create_score_table` in
+https://github.com/AIF4S/MediConfusion/blob/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7/utils/answering.py.
+An answer without a value (`unscored`, `error`) has the denominator 0; an invalid one (refused, abstained, unparsed) is
+wrong and stays in the denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from medvqa.items import INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Kind, Metric, Outcome, Result
+
+Terms = Callable[[Sequence[Result]], tuple[float, float]]
+"""The results of one unit -> (numerator, denominator); the denominator 0 leaves the unit out."""
+
+LEFT_OUT, NO, YES = (0.0, 0.0), (0.0, 1.0), (1.0, 1.0)
+"""The terms of most units."""
+
+
+def _share(*outcomes: Outcome) -> Mapping[Outcome, tuple[float, float]]:
+    """Terms by outcome: these among all that are scored."""
+    return {
+        outcome: YES if outcome in outcomes else NO if outcome in SCORED_OUTCOMES else LEFT_OUT for outcome in OUTCOMES
+    }
+
+
+_CORRECT, _INVALID = _share("correct"), _share(*INVALID_OUTCOMES)
+_REFUSED, _ABSTAINED, _UNPARSED = _share("refused"), _share("abstained"), _share("unparsed")
+
+
+def metric(
+    name: str = "",
+    *,
+    unit: Literal["item", "pair"] = "item",
+    binary: bool = True,
+    kinds: Collection[Kind] | None = None,
+    mean_over: str | None = None,
+) -> Callable[[Terms], Metric]:
+    """Make a Metric of a function from the results of one unit to (numerator, denominator).
+
+    A unit is one result, or the two results of a pair sorted by id. The name defaults to the function's. The first
+    line of the docstring is the definition; a digest of it enters the signature of every measure. `binary` promises
+    numerators and denominators of 0 or 1; pass False for anything else. `kinds` and `mean_over`: see `Metric`.
+    """
+
+    def decorate(terms: Terms) -> Metric:
+        definition = (terms.__doc__ or "").strip().partition("\n")[0]
+        only = None if kinds is None else frozenset(kinds)
+        return Metric(name or terms.__name__, terms, unit, binary, mean_over, only, definition)
+
+    return decorate
+
+
+@metric(kinds={"single_choice"})
+def accuracy(results: Sequence[Result]) -> tuple[float, float]:
+    """Right answers / scored answers to single-choice questions (micro average)."""
+    return _CORRECT[results[0].score.outcome]
+
+
+@metric()
+def individual_accuracy(results: Sequence[Result]) -> tuple[float, float]:
+    """Right answers / scored answers to the questions of pairs."""
+    return LEFT_OUT if results[0].item.pair_id is None else _CORRECT[results[0].score.outcome]
+
+
+@metric(unit="pair")
+def set_accuracy(results: Sequence[Result]) -> tuple[float, float]:
+    """Pairs with both answers right / pairs with both answers scored."""
+    if not _all_scored(results):
+        return LEFT_OUT
+    return YES if all(result.score.outcome == "correct" for result in results) else NO
+
+
+@metric(unit="pair")
+def confusion(results: Sequence[Result]) -> tuple[float, float]:
+    """Pairs with both answers valid and equal / pairs with both answers valid."""
+    if not _all_scored(results) or any(result.score.outcome in INVALID_OUTCOMES for result in results):
+        return LEFT_OUT
+    first, second = results
+    return YES if first.score.extracted == second.score.extracted else NO
+
+
+@metric(binary=False, kinds={"multiple_response"})
+def precision_mcls(results: Sequence[Result]) -> tuple[float, float]:
+    """Mean over multiple-response questions of right chosen options / chosen options (0 for none chosen)."""
+    return _matches(results[0], len(results[0].score.extracted))
+
+
+@metric(binary=False, kinds={"multiple_response"})
+def recall_mcls(results: Sequence[Result]) -> tuple[float, float]:
+    """Mean over multiple-response questions of right chosen options / right options."""
+    return _matches(results[0], len(results[0].item.answers))
+
+
+@metric(kinds={"multiple_response"})
+def exact_match(results: Sequence[Result]) -> tuple[float, float]:
+    """Multiple-response questions with all right options and no other chosen / scored multiple-response questions."""
+    result = results[0]
+    if result.score.outcome not in SCORED_OUTCOMES:
+        return LEFT_OUT
+    return YES if set(result.score.extracted) == set(result.item.answers) else NO
+
+
+@metric(binary=False)
+def mean_score(results: Sequence[Result]) -> tuple[float, float]:
+    """Mean of the scores from 0 to 1 of scored answers (micro average)."""
+    value = results[0].score.value
+    return LEFT_OUT if value is None else (value, 1.0)
+
+
+def macro_accuracy(dimension: str) -> Metric:
+    """The unweighted mean of `accuracy` over the values of a lexicon dimension."""
+    return replace(accuracy, name="macro_accuracy", mean_over=dimension)
+
+
+def macro_score(dimension: str) -> Metric:
+    """The unweighted mean of `mean_score` over the values of a lexicon dimension."""
+    return replace(mean_score, name="macro_score", mean_over=dimension)
+
+
+@metric()
+def invalid_rate(results: Sequence[Result]) -> tuple[float, float]:
+    """Refused, abstained and unparsed answers / scored answers."""
+    return _INVALID[results[0].score.outcome]
+
+
+@metric()
+def refused_rate(results: Sequence[Result]) -> tuple[float, float]:
+    """Refused answers / scored answers."""
+    return _REFUSED[results[0].score.outcome]
+
+
+@metric()
+def abstained_rate(results: Sequence[Result]) -> tuple[float, float]:
+    """Abstained answers / scored answers."""
+    return _ABSTAINED[results[0].score.outcome]
+
+
+@metric()
+def unparsed_rate(results: Sequence[Result]) -> tuple[float, float]:
+    """Unparsed answers / scored answers."""
+    return _UNPARSED[results[0].score.outcome]
+
+
+@metric()
+def error_rate(results: Sequence[Result]) -> tuple[float, float]:
+    """Questions without an answer / questions."""
+    return YES if results[0].score.outcome == "error" else NO
+
+
+rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate)
+"""How often no option was named, by reason, and how often there was no answer at all."""
+
+
+def _matches(result: Result, among: int) -> tuple[float, float]:
+    if result.score.outcome not in SCORED_OUTCOMES:
+        return LEFT_OUT
+    matches = len(set(result.score.extracted) & set(result.item.answers))
+    return (matches / among if among else 0.0), 1.0
+
+
+def _all_scored(results: Sequence[Result]) -> bool:
+    return all(result.score.outcome in SCORED_OUTCOMES for result in results)
