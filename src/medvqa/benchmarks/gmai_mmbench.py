@@ -71,7 +71,8 @@ def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: boo
     An item with several correct letters (`A,C`) is a multiple response. `withheld` accepts files without the
     column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
     cluster. The same case drawn as mask and as contour gives different bytes and nothing else tells, so such
-    twins stay apart and intervals may be too narrow. Raises DataError, which names file and row, for what
+    twins stay apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
+    DataWarning a dimension. Raises DataError, which names file and row, for what
     `tsv.index` refuses, an `index` that two files share, and an answer that is none of the options.
     """
     tables = [_index(path, root, withheld) for path in files]
@@ -85,9 +86,9 @@ def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: boo
             places[name] = where
             sharing[row.digest or where].append(name)
     clusters = components(sharing.values())
-    for table in tables:
-        for row in table.rows:
-            yield _item(table, row, benchmark, clusters[row.cells["index"]])
+    items = [_item(table, row, benchmark, clusters[row.cells["index"]]) for table in tables for row in table.rows]
+    lexicon.warn_unknown(items, lexicon.gmai_mmbench())
+    yield from items
 
 
 def recover(item: Item) -> Item:

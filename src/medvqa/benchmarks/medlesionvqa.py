@@ -1,0 +1,286 @@
+r"""MedLesionVQA: the steps of a visual diagnosis of body-surface lesions, in choice and open questions (ICLR 2026).
+
+Source: https://openreview.net/forum?id=BYtqk6AVuL; released on request by https://github.com/bytedance/MedLesionVQA,
+under the terms that come with it. 12K images; 1,499 questions in the split val and 18,344 in test.
+The format of the release is not public. This is our reading of the paper, one JSON object a line:
+
+    {"id": "17", "split": "val", "image": "images/17.jpg", "ability": "lesion_recognition", "attribute": null,
+     "question_type": "multi_choice", "question": "Which lesions are visible?",
+     "options": {"A": "papule", "B": "plaque", "C": "ulcer"}, "answer": "AB", "modality_dependence": "multimodal",
+     "language": "en", "meta": {"body_region": "forehead", "lesions": ["papule", "plaque"], "diseases": ["acne"]}}
+
+`image` is a path relative to the file, a list of them, or null; `answer` holds letters, or a text (a list where
+several are right), or null where it is withheld. Keys that are not named here are kept in `Item.extra`.
+
+Scoring, section 3.4 of the paper: choice questions may have several right options; one wrong option chosen scores 0,
+else the share of the right options that were chosen. Letters are read by our rule where the paper asks a language
+model (Figure 3b), so there is no published rule. Open questions are for a judge (Table 10) and stay unscored here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa import images, lexicon, metrics, selection
+from medvqa.items import CHOICE_KINDS, Answer, Benchmark, DataError, Image, Item, Kind, Prompt, Score, Technique
+from medvqa.prompts import Template
+from medvqa.scoring import score_partial_credit, unscored
+
+SPLITS = ("val", "test")
+MAX_LINE = 2**20
+"""Bytes of a line; more is a damaged file, not a question."""
+
+KINDS: Mapping[str, Kind] = {
+    "multi_choice": "multiple_response",
+    "judgment": "judgment",
+    "fill_in_the_blank": "fill_in_the_blank",
+    "short_answer": "short_answer",
+}
+"""Question types of the paper; a choice question does not tell how many options are right, one being a special case."""
+
+OURS: Mapping[Kind, Template] = {
+    "multiple_response": Template(
+        name="medlesionvqa/ours-multi-choice",
+        text="{question}\n{options}One or more options are correct. "
+        "Answer with the letters of all correct options, separated by commas.",
+        option="{letter}. {text}\n",
+    ),
+    "judgment": Template(
+        name="medlesionvqa/ours-judgment",
+        text="{question}\nAnswer with your judgment only, such as yes or no.",
+    ),
+    "fill_in_the_blank": Template(
+        name="medlesionvqa/ours-fill-in-the-blank",
+        text="{question}\nAnswer with the words that fill the blank only.",
+    ),
+    "short_answer": Template(
+        name="medlesionvqa/ours-short-answer",
+        text="{question}\nAnswer briefly.",
+    ),
+}
+"""Our own prompts: the paper says that models were asked zero-shot with VLMEvalKit (section 4.1), and not how.
+Its Figure 3 shows the prompts that make questions, extract letters and judge answers."""
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """What the annotators said of the image; the last two, where a release has them, join items to clusters."""
+
+    body_region: str | list[str] | None = None
+    lesions: str | list[str] | None = None
+    diseases: str | list[str] | None = None
+    patient_id: str | int | None = None
+    case_id: str | int | None = None
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line. A key without default must be there, so that a misspelt `image` is no question without image."""
+
+    id: str | int
+    split: str
+    image: str | list[str] | None
+    ability: str
+    question_type: str
+    question: str
+    answer: str | list[str] | None
+    options: dict[str, str] | None = None
+    attribute: str | None = None
+    modality_dependence: str | None = None
+    language: str | None = None
+    meta: Meta | None = None
+
+
+def files(data: Path, split: str) -> Sequence[Path]:
+    """The files that hold items of a split, or that cannot be read, which `items_of` then reports."""
+    found = sorted((data / "medlesionvqa").glob("*.jsonl"))
+    return [path for path in found if _may_hold(path, split)]
+
+
+def items(data: Path, split: str) -> Iterator[Item]:
+    """The items of one split of the data folder."""
+    return items_of(files(data, split), root=data, split=split, benchmark=f"medlesionvqa-{split}")
+
+
+def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark: str) -> Iterator[Item]:
+    """The items of a split (None: of all) from files in this format, in their order.
+
+    `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
+    by shared images, patients or cases have one `cluster_id`, None where an item has none of these. Raises
+    DataError, which names file and line, for a file that is empty, a line that is not JSON, too long, or lacks a
+    key, a split or question type that does not exist, a letter without option, an id that occurs twice, and an
+    image outside of the file's folder. Warns of abilities and other values that the lexicon does not list.
+    """
+    loaded: dict[str, tuple[Item, list[str]]] = {}
+    places: dict[str, str] = {}
+    for path in files:
+        for where, raw in _rows(path, path.relative_to(root).as_posix()):
+            try:
+                row = msgspec.convert(raw, Row)
+            except msgspec.ValidationError as error:
+                raise DataError(f"{where}: {error}. Is this the file of another data set?") from error
+            if row.split not in SPLITS:
+                raise DataError(f"{where}: no split {row.split!r}; known: {', '.join(SPLITS)}")
+            if split is not None and row.split != split:
+                continue
+            item = _item(row, raw, path.parent, root, benchmark, where)
+            if item.id in loaded:
+                raise DataError(f"{where}: id {item.id!r} is also that of {places[item.id]}")
+            loaded[item.id] = item, _links(item, row.meta or Meta())
+            places[item.id] = where
+    lexicon.warn_unknown((item for item, _ in loaded.values()), lexicon.medlesionvqa())
+    clusters = selection.components(links for _, links in loaded.values())
+    for item, links in loaded.values():
+        yield replace(item, cluster_id=clusters[links[0]] if links else None)
+
+
+def prompt(item: Item, technique: Technique) -> Prompt:
+    """Our prompt for the kind of question."""
+    return OURS[item.kind].prompt(item, technique)
+
+
+def score(item: Item, answer: Answer) -> Score:
+    """The paper's partial credit for choice questions; open ones are unscored."""
+    return score_partial_credit(item, answer) if item.kind in CHOICE_KINDS else unscored(item, answer)
+
+
+def _may_hold(path: Path, split: str) -> bool:
+    """Whether a file has lines of a split, or is empty or damaged."""
+    others = [other for other in SPLITS if other != split]
+    try:
+        return any(not isinstance(raw, dict) or raw.get("split") not in others for _, raw in _rows(path, path.name))
+    except DataError:
+        return True
+
+
+def _rows(path: Path, name: str) -> Iterator[tuple[str, Any]]:
+    """The lines of a file: where each stands, and what it holds."""
+    decoder = msgspec.json.Decoder()
+    empty = True
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+            where = f"{name} line {number}"
+            if len(line) > MAX_LINE:
+                raise DataError(f"{where}: longer than {MAX_LINE // 2**20} MiB")
+            content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            if not content.strip():
+                continue
+            try:
+                value = decoder.decode(content)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise DataError(f"{where}: not JSON: {error}") from error
+            empty = False
+            yield where, value
+    if empty:
+        raise DataError(f"{name}: empty file")
+
+
+def _item(row: Row, raw: Mapping[str, Any], folder: Path, root: Path, benchmark: str, where: str) -> Item:
+    kind = KINDS.get(lexicon.slug(row.question_type))
+    if kind is None:
+        raise DataError(f"{where}: no question type {row.question_type!r}; known: {', '.join(KINDS)}")
+    options = row.options or {}
+    if bool(options) != (kind in CHOICE_KINDS):
+        raise DataError(f"{where}: a {row.question_type} question has {'' if options else 'no '}options")
+    answers = _listed(row.answer)
+    if row.answer is not None and not "".join(answers).strip():
+        raise DataError(f"{where}: the answer is empty; it is null where it is withheld")
+    meta = row.meta or Meta()
+    tags = {
+        "ability": _slugs(row.ability),
+        "attribute": _slugs(row.attribute),
+        "question_type": _slugs(row.question_type),
+        "modality_dependence": _slugs(row.modality_dependence),
+        "language": _slugs(row.language),
+        "body_region": _regions(meta.body_region),
+        "lesion": _slugs(meta.lesions),
+        "disease": _slugs(meta.diseases),
+    }
+    return Item(
+        id=str(row.id),
+        benchmark=benchmark,
+        kind=kind,
+        question=row.question,
+        options=options,
+        answers=_letters(answers, options, where) if kind in CHOICE_KINDS else answers,
+        images=tuple(_image(file, folder, root, where) for file in _listed(row.image)),
+        tags={dimension: values for dimension, values in tags.items() if values},
+        extra={key: value for key, value in raw.items() if key == "meta" or key not in Row.__struct_fields__},
+    )
+
+
+def _listed(value: str | list[str] | None) -> tuple[str, ...]:
+    """One text, several or none, each once."""
+    return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
+
+
+def _slugs(value: str | list[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lexicon.slug(name) for name in _listed(value) if name.strip()))
+
+
+def _regions(value: str | list[str] | None) -> tuple[str, ...]:
+    """The regions with all that contain them, so that `head` selects an item on the forehead."""
+    broader = lexicon.medlesionvqa().dimensions["body_region"].broader
+    return tuple(dict.fromkeys(tag for region in _slugs(value) for tag in (*broader.get(region, ()), region)))
+
+
+def _letters(answers: Sequence[str], options: Mapping[str, str], where: str) -> tuple[str, ...]:
+    """The right letters, written like AB, A,B or ["A", "B"], in the order of the options."""
+    if misnamed := [name for name in options if not re.fullmatch("[A-Y]", name)]:
+        raise DataError(f"{where}: option {misnamed[0]!r}; options are called A to Y (Z stands for none of them)")
+    letters = set(re.sub(r"[\s,;]", "", "".join(answers)))
+    if unknown := sorted(letters - options.keys()):
+        raise DataError(f"{where}: answer {unknown[0]!r} is none of its options {', '.join(options)}")
+    return tuple(letter for letter in options if letter in letters)
+
+
+def _image(file: str, folder: Path, root: Path, where: str) -> Image:
+    path = images.inside(folder, file, where=where)
+    return Image((folder / posixpath.normpath(file)).relative_to(root).as_posix(), str(path))
+
+
+def _links(item: Item, meta: Meta) -> list[str]:
+    """What an item shares with others of its cluster."""
+    links = [image.name for image in item.images]
+    if meta.patient_id is not None:
+        links.append(f"patient {meta.patient_id}")
+    if meta.case_id is not None:
+        links.append(f"case {meta.case_id}")
+    return links
+
+
+BENCHMARKS = tuple(
+    Benchmark(
+        name=f"medlesionvqa-{split}",
+        group="medlesionvqa",
+        title=f"MedLesionVQA {split}",
+        items=partial(items, split=split),
+        files=partial(files, split=split),
+        obtain=(
+            "Ask for the data set at https://github.com/bytedance/MedLesionVQA, write it in the format of docs/data.md "
+            "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"
+        ),
+        prompt=prompt,
+        score=score,
+        metrics=(metrics.mean_score, metrics.macro_score("ability"), metrics.exact_match, *metrics.rates),
+        headline=("mean_score", "macro_score"),
+        dimensions=(
+            "ability",
+            "attribute",
+            "question_type",
+            "modality_dependence",
+            "language",
+            "body_region",
+            "lesion",
+            "disease",
+        ),
+    )
+    for split in SPLITS
+)
