@@ -1,0 +1,146 @@
+"""The only room that knows pytest: each hook is a few lines that call the module that does the work.
+
+Importing this module must cost next to nothing, since pytest imports it in every repository of an
+environment: what is not needed to find out that there is nothing to do is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from medvqa import hookspecs
+from medvqa.items import Item, MedVQAError
+from medvqa.plugin import options
+from medvqa.plugin.controller import Controller
+from medvqa.plugin.process import CONTROLLER, has_state, is_worker, state_of
+
+if TYPE_CHECKING:
+    from medvqa.items import Model, Result
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Announce the three hooks."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register `--medvqa-NAME`."""
+    options.register(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Iterator[None]:
+    """Register `--NAME`, once every conftest had its chance to take the name."""
+    yield
+    options.register_aliases(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marks, and check what was typed before anything is collected."""
+    config.addinivalue_line("markers", "vqa(name): run this test for every item of a benchmark or group.")
+    config.addinivalue_line("markers", "lexicon(**tags): an item's tags, to select by: -m \"lexicon(modality='ct')\".")
+    if is_worker(config):
+        return
+    config.stash[CONTROLLER] = Controller(config)
+    config.pluginmanager.register(config.stash[CONTROLLER], "medvqa-controller")
+    if options.read(config).typed and not config.option.help:
+        try:
+            config.stash[CONTROLLER].check()
+        except MedVQAError as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
+    return [str(mark.args[0]) for mark in marks if mark.name == "vqa" and mark.args]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+    """Leave out tests of benchmarks that were not asked for or whose data are not there."""
+    own = getattr(obj, "pytestmark", None)
+    names = _benchmark_names([*(own if isinstance(own, list) else []), *collector.iter_markers("vqa")])
+    if not names:
+        return None
+    from medvqa.plugin import collection
+
+    return None if collection.items_for(state_of(collector.config).plan, names) else []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test case for each item."""
+    names = _benchmark_names(list(metafunc.definition.iter_markers("vqa")))
+    if names:
+        from medvqa.plugin import collection
+
+        collection.parametrize(state_of(metafunc.config).plan, metafunc, names)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
+    """Give items their tags before -k and -m are applied, and apply --limit after."""
+    if not has_state(config):
+        return (yield)
+    from medvqa.plugin import collection
+
+    collection.add_tags(items, keywords=bool(config.option.keyword))
+    result = yield
+    state = state_of(config)
+    if state.options.limit is not None:
+        collection.apply_limit(state.plan, config, items, state.options.limit)
+    return result
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which items must end with a result."""
+    config = session.config
+    if not has_state(config) or config.option.collectonly:
+        return
+    from medvqa.plugin.state import expected
+
+    if is_worker(config):
+        config.workeroutput["medvqa_expected"] = expected(session.items)  # type: ignore[attr-defined]
+    else:
+        config.stash[CONTROLLER].expect(expected(session.items))
+
+
+@pytest.fixture(scope="session")
+def model(request: pytest.FixtureRequest) -> Iterator[Model]:
+    """The model that --model names, one in each process that runs tests."""
+    made = state_of(request.config).make_model(request.session)
+    yield made
+    close: Callable[[], None] | None = getattr(made, "close", None)
+    if close is not None:
+        close()
+
+
+@pytest.fixture(scope="session")
+def evaluate(request: pytest.FixtureRequest, model: Model) -> Callable[[Item], Result]:
+    """A function that asks the model about one item, scores and records the answer, and returns the Result."""
+    state = state_of(request.config)
+    return lambda item: state.evaluate(item, model)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the report say how the item ended: a wrong answer fails its test, without a traceback."""
+    report = yield
+    if call.when == "call" and has_state(item.config):
+        state_of(item.config).label(item, report)
+    return report
+
+
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
+    """Count items by outcome, apart from pytest's own passed and failed."""
+    outcome = getattr(report, "medvqa_outcome", None)
+    if outcome is None or report.outcome not in ("passed", "failed"):  # pytest-rerunfailures has "rerun"
+        return None
+    from medvqa.plugin.terminal import status
+
+    return status(outcome, config.get_verbosity())

@@ -1,0 +1,101 @@
+"""The options that users type.
+
+Each is registered as `--medvqa-NAME`. The short `--NAME` is added after the conftest files have been read and
+is left to any plugin or conftest that has an option of that name already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ENV_DATA = "MEDVQA_DATA"
+DEFAULT_MODEL = "random"
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "model": {
+        "metavar": "MODEL",
+        "help": f"what answers: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL})",
+    },
+    "benchmark": {
+        "metavar": "NAME",
+        "action": "append",
+        "help": "evaluate this benchmark (repeatable; default: all whose data are found, else phantom)",
+    },
+    "data": {"metavar": "DIR", "help": f"folder of the data sets (default: {ENV_DATA}); write --data=DIR with ="},
+    "technique": {"metavar": "NAME", "help": "how models are asked: mc (multiple choice, the default)"},
+    "extraction": {
+        "metavar": "RULE",
+        "help": "how answers are read: sound (default), or official, the rule of each benchmark's owners",
+    },
+    "run": {"metavar": "NAME", "help": "name of the run folder under reports/ (default: time and model)"},
+    "limit": {
+        "metavar": "N",
+        "type": int,
+        "help": "at most N items of each benchmark: seeded, stratified, pairs whole, after -k and -m",
+    },
+    "answers-from-category": {
+        "action": "store_true",
+        "default": None,
+        "help": "score gmai-mmbench-test against the column 'category'; every report says so",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for. `typed` tells whether anything was: what is not typed is not validated early."""
+
+    model: str
+    benchmarks: tuple[str, ...]
+    data: Path | None
+    technique: str
+    extraction: str
+    run: str | None
+    limit: int | None
+    answers_from_category: bool
+    typed: bool
+
+
+def _dest(name: str) -> str:
+    return "medvqa_" + name.replace("-", "_")
+
+
+def register(parser: pytest.Parser) -> None:
+    """Add the long options."""
+    group = parser.getgroup("medvqa", "medical visual question answering")
+    for name, how in _OPTIONS.items():
+        group.addoption(f"--medvqa-{name}", dest=_dest(name), **how)
+
+
+def register_aliases(parser: pytest.Parser) -> None:
+    """Add the short options that nobody else has."""
+    group = parser.getgroup("medvqa")
+    for name, how in _OPTIONS.items():
+        try:
+            group.addoption(f"--{name}", dest=_dest(name), **{**how, "help": f"same as --medvqa-{name}"})
+        except (ValueError, argparse.ArgumentError):
+            # Added already, to a group of pytest's or to none: the option of that name stays theirs.
+            continue
+
+
+def read(config: pytest.Config) -> Options:
+    """The options as typed, with defaults filled in; nothing is checked yet."""
+    raw = {name: config.getoption(_dest(name)) for name in _OPTIONS}
+    data = raw["data"] or os.environ.get(ENV_DATA)
+    return Options(
+        model=raw["model"] or DEFAULT_MODEL,
+        benchmarks=tuple(raw["benchmark"] or ()),
+        data=Path(config.invocation_params.dir, data).resolve() if data else None,
+        technique=raw["technique"] or "mc",
+        extraction=raw["extraction"] or "sound",
+        run=raw["run"],
+        limit=raw["limit"],
+        answers_from_category=bool(raw["answers-from-category"]),
+        typed=any(value is not None for value in raw.values()),
+    )

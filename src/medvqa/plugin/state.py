@@ -1,0 +1,89 @@
+"""The state of a process that collects and runs vqa items: what it evaluates with, and what a test left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from medvqa import engine, records
+from medvqa.items import Item, MedVQAError, Model, Outcome, Result
+from medvqa.plugin.options import Options
+from medvqa.plugin.plan import Plan
+
+FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
+"""Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
+
+
+def item_of(node: pytest.Item) -> Item | None:
+    """The benchmark item that a collected test is about, None for a test of another kind."""
+    callspec = getattr(node, "callspec", None)
+    value = callspec.params.get("item") if callspec is not None else None
+    return value if isinstance(value, Item) else None
+
+
+def name_of(item: Item) -> str:
+    """What names an item in lists of what is expected and missing."""
+    return f"{item.benchmark}/{item.id}"
+
+
+class State:
+    """Evaluates items; keeps the results of the test that runs until its report is made."""
+
+    def __init__(self, config: pytest.Config, options: Options, run: str) -> None:
+        """Resolve what was asked for (UsageError, DataError)."""
+        self.options = options
+        self.plan = Plan(config, options)
+        self._run = run
+        self._pending: list[Result] = []
+        self._model: dict[str, Any] | None = None
+
+    def make_model(self, session: pytest.Session) -> Model:
+        """The model of this process; one that cannot be made ends the session after the first item."""
+        try:
+            model = self.plan.make_model()
+        except MedVQAError as error:
+            session.shouldstop = str(error)
+            return engine.Unavailable(self.options.model, str(error))
+        except Exception as error:
+            session.shouldstop = f"model '{self.options.model}' could not be made: {type(error).__name__}: {error}"
+            raise
+        fingerprint = getattr(model, "fingerprint", None)
+        self._model = {"name": model.name, "fingerprint": fingerprint() if fingerprint is not None else None}
+        return model
+
+    def evaluate(self, item: Item, model: Model) -> Result:
+        """Ask and score one item, and keep the result for the report of the test that asked."""
+        result = self.plan.evaluate(item, model, self._run)
+        self._pending.append(result)
+        return result
+
+    def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
+        """Give the results of a test to its report, and to the report the outcome of the item.
+
+        A test that failed on its own account (an assertion after `evaluate`) keeps its failure. With several
+        items in one test the first that fails names the outcome.
+        """
+        results, self._pending = self._pending, []
+        if not results:
+            return
+        report.medvqa_results = [records.encode(result).decode() for result in results]  # type: ignore[attr-defined]
+        report.medvqa_outcomes = {name_of(result.item): result.score.outcome for result in results}  # type: ignore[attr-defined]
+        if self._model is not None:
+            report.medvqa_model, self._model = self._model, None  # type: ignore[attr-defined]
+        shown = next((result for result in results if result.score.outcome in FAILING), results[0])
+        # JUnit takes them from the report of the teardown, which has those of the node.
+        node.user_properties.extend(records.properties(shown))
+        report.user_properties = list(node.user_properties)
+        if report.outcome != "passed":
+            return
+        report.medvqa_outcome = shown.score.outcome  # type: ignore[attr-defined]
+        if shown.score.outcome in FAILING:
+            report.outcome = "failed"
+            report.longrepr = f"{shown.score.outcome}: {shown.score.why}"
+
+
+def expected(nodes: Sequence[pytest.Item]) -> list[str]:
+    """Names of the items among collected tests."""
+    return [name_of(item) for node in nodes if (item := item_of(node)) is not None]

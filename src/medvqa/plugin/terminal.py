@@ -1,0 +1,81 @@
+"""What a session with vqa items prints: its status words, a line of progress, and the table at the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from medvqa.items import OUTCOMES, Outcome
+from medvqa.report import Report
+from medvqa.report.terminal import summary
+
+CATEGORY: Mapping[Outcome, str] = {outcome: outcome for outcome in OUTCOMES} | {"error": "unanswered"}
+"""Names in pytest's last line. Not "failed" or "error": pytest lists those one by one, in quadratic time."""
+_GREEN: frozenset[Outcome] = frozenset({"correct", "partial"})
+
+
+def status(outcome: Outcome, verbosity: int) -> tuple[str, str, str | tuple[str, dict[str, bool]]]:
+    """Category, letter and word of an item; without -v neither letter nor word, since progress is shown."""
+    if verbosity <= 0:
+        return CATEGORY[outcome], "", ""
+    colour = "green" if outcome in _GREEN else "red" if outcome == "error" else "yellow"
+    return CATEGORY[outcome], outcome[0], (outcome.upper(), {colour: True})
+
+
+class Progress:
+    """A line that says how far a run is: rewritten on a terminal, elsewhere one line for each tenth.
+
+    Silent with -q, and with -v, where each item has a line of its own.
+    """
+
+    INTERVAL = 0.2
+    """Seconds between two rewrites."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        """Start the clock."""
+        self._reporter = reporter
+        self._started = self._shown = time.monotonic()
+        self._tenth = 0
+
+    def show(self, counts: Counter[Outcome], total: int) -> None:
+        """Show the count of items so far when it is time to."""
+        if self._reporter.config.get_verbosity() != 0:
+            return
+        now, tenth = time.monotonic(), 10 * counts.total() // max(total, 1)
+        if self._reporter.isatty:
+            if now - self._shown >= self.INTERVAL or tenth == 10:
+                self._shown = now
+                self._reporter.rewrite(line(counts, total, now - self._started), erase=True)
+        elif tenth > self._tenth:
+            self._tenth = tenth
+            # Not `write_line`, after which pytest would name the file again.
+            self._reporter.write("\n" + line(counts, total, now - self._started))
+
+    def close(self) -> None:
+        """Go on below the line."""
+        self._reporter.write("\n")
+
+
+def line(counts: Counter[Outcome], total: int, seconds: float) -> str:
+    """For instance "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"."""
+    done = counts.total()
+    rate = done / max(seconds, 1e-3)
+    left = clock(max(total - done, 0) / max(rate, 1e-9))
+    outcomes = "  ".join(f"{CATEGORY[outcome]} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome])
+    return f"  {done}/{total} items  {100 * done // max(total, 1)} %  {rate:.0f}/s  {left} left  {outcomes}"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as M:SS or H:MM:SS."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def summarise(reporter: pytest.TerminalReporter, report: Report) -> None:
+    """Print the report after pytest's own lines."""
+    reporter.section("medvqa")
+    reporter.write_line(summary(report, width=reporter._tw.fullwidth, colour=reporter.hasmarkup))

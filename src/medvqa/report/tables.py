@@ -1,0 +1,102 @@
+"""Tables as values: a heading and rows of text, for the terminal and for Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medvqa.items import Measure, Outcome
+from medvqa.report.build import Part, Report, slices
+
+FEW = 10
+"""Below this many units a percentage would say more than is known: counts are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`right` holds the indices of columns that are aligned to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int]
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage with two digits, a dash where undefined."""
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def value(measure: Measure) -> str:
+    """A measure in percent, or its counts where it has few units."""
+    if measure.value is not None and measure.count is not None and measure.n < FEW:
+        return f"{_number(measure.count)}/{_number(measure.n)}"
+    return percent(measure.value)
+
+
+def interval(measure: Measure) -> str:
+    """The 95 % interval in percent; empty where there is none or where counts are shown instead."""
+    if measure.low is None or measure.high is None or measure.n < FEW:
+        return ""
+    return f"{percent(measure.low)}–{percent(measure.high)}"
+
+
+def _number(number: float) -> str:
+    return f"{number:g}"
+
+
+REFERENCES: Mapping[str, str] = {"random": "random", "majority": "majority", "image_blind": "image-blind"}
+"""The levels that need no model, and the headings of their columns."""
+OUTCOME_COLUMNS: Mapping[str, Outcome] = {
+    "correct": "correct",
+    "partial": "partial",
+    "wrong": "wrong",
+    "unparsed": "unparsed",
+    "refused": "refused",
+    "abstained": "abstained",
+    "unscored": "unscored",
+    "errors": "error",
+}
+
+
+def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> Table:
+    """The headline measures of each benchmark beside the levels that need no model."""
+    columns = ("benchmark", "measure", "%", "95 % interval", "n", *(REFERENCES[name] for name in references))
+    rows = []
+    for part in report.parts:
+        for measure in part.headline:
+            levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
+            row = (part.benchmark.name, measure.name, value(measure), interval(measure), _number(measure.n), *levels)
+            rows.append(row)
+    return Table("", columns, tuple(rows), frozenset(range(2, len(columns))))
+
+
+def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> Table:
+    """How many items of each benchmark ended how."""
+    columns = ("benchmark", "items", *shown)
+    rows = [
+        (part.benchmark.name, str(len(part.results)), *(str(part.outcomes[OUTCOME_COLUMNS[name]]) for name in shown))
+        for part in report.parts
+    ]
+    return Table("", columns, tuple(rows), _all_but_first(columns))
+
+
+def by_dimension(part: Part, dimension: str) -> Table:
+    """The headline measures over the values of one dimension: value, interval and n of each."""
+    shown = {measure.name for measure in part.headline}
+    cells: dict[str, dict[str, Measure]] = {}
+    for measure in slices(part.measures, dimension):
+        if measure.name in shown:
+            cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
+    columns = [dimension, *(column for name in names for column in (f"{name} %", "95 % interval", "n"))]
+    rows = [(label, *(text for name in names for text in _cell(row.get(name)))) for label, row in sorted(cells.items())]
+    return Table(f"{part.benchmark.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
+
+
+def _cell(measure: Measure | None) -> tuple[str, str, str]:
+    return ("", "", "") if measure is None else (value(measure), interval(measure), _number(measure.n))
+
+
+def _all_but_first(columns: Sequence[str]) -> frozenset[int]:
+    return frozenset(range(1, len(columns)))

@@ -1,0 +1,48 @@
+"""The report as text for a terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from medvqa.report.build import Report, notes_of
+from medvqa.report.tables import Table, headline, outcomes
+
+
+def printable(text: str) -> str:
+    """Text without control characters: what a model answered must not steer a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+WIDE = 110
+"""Columns from which the tables are shown whole."""
+
+
+def draw(table: Table, *, colour: bool = False) -> str:
+    """A table as lines that are not wrapped."""
+    drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for i, column in enumerate(table.columns):
+        drawn.add_column(column, justify="right" if i in table.right else "left", no_wrap=True)
+    for row in table.rows:
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
+    console = Console(file=io.StringIO(), width=1000, force_terminal=colour, no_color=True)
+    with console.capture() as capture:
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def summary(report: Report, *, width: int, colour: bool = False) -> str:
+    """The headline measures, how items ended, what a reader must know beside it, and where the rest lies."""
+    if width >= WIDE:
+        shown = (headline(report), outcomes(report))
+    else:
+        shown = (
+            headline(report, ["random"]),
+            outcomes(report, ["unparsed", "refused", "abstained", "unscored", "errors"]),
+        )
+    blocks = [draw(table, colour=colour) for table in shown]
+    notes = [f"! {printable(note)}" for note in notes_of(report)]
+    return "\n".join([*blocks, *notes, f"run folder: {report.folder}"])

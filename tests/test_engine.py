@@ -1,0 +1,99 @@
+"""Asking and scoring: one answer or error for each prompt, whatever a model does."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from medvqa import engine
+from medvqa.items import Answer, AnswerError, Benchmark, Item, Prompt, Score, UsageError
+
+ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
+
+
+class Scripted:
+    """Says what it was given, or raises it."""
+
+    name = "scripted"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, said: Sequence[Answer | AnswerError] | Exception) -> None:
+        self.said = said
+
+    def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+def score(item: Item, answer: Answer) -> Score:
+    right = answer.text in item.answers
+    return Score(float(right), "correct" if right else "wrong", (answer.text,))
+
+
+SLAKE = Benchmark(
+    name="slake",
+    items=lambda data: [ITEM],
+    prompt=lambda item, technique: Prompt(item.question, technique=technique),
+    score=score,
+    metrics=(),
+)
+
+
+def test_an_answer_is_scored() -> None:
+    result = engine.evaluate(ITEM, benchmark=SLAKE, model=Scripted([Answer("A")]), run="r")
+    assert (result.run, result.item, result.technique) == ("r", ITEM, "mc")
+    assert result.score == Score(1.0, "correct", ("A",))
+    assert result.answer is not None
+    assert result.answer.text == "A"
+
+
+def test_the_time_of_a_batch_is_shared_out_where_the_model_did_not_tell() -> None:
+    told, shared = engine.ask(Scripted([Answer("A", seconds=7.0), Answer("B")]), [Prompt("a"), Prompt("b")])
+    assert isinstance(told, Answer)
+    assert isinstance(shared, Answer)
+    assert told.seconds == 7.0
+    assert shared.seconds is not None
+    assert 0 <= shared.seconds < 1
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (AnswerError("the line was busy"), "the line was busy"),
+        (RuntimeError("out of paper"), "RuntimeError: out of paper"),
+        ([AnswerError("only this one")], "only this one"),
+        ([], "model 'scripted' gave 0 answers to 1 prompts"),
+        ([Answer("A"), Answer("B")], "model 'scripted' gave 2 answers to 1 prompts"),
+    ],
+)
+def test_no_answer_is_an_error_that_says_why(said: Sequence[Answer] | Exception, why: str) -> None:
+    result = engine.evaluate(ITEM, benchmark=SLAKE, model=Scripted(said), run="r")
+    assert result.score == Score(None, "error", (), why)
+    assert result.answer is None
+
+
+def test_being_stopped_is_not_an_answer() -> None:
+    class Stopped(Scripted):
+        def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.ask(Stopped([]), [Prompt("a")])
+
+
+def test_an_error_of_one_prompt_leaves_the_others(tmp_path: Path) -> None:
+    first, second = engine.ask(Scripted([Answer("A"), AnswerError("no")]), [Prompt("a"), Prompt("b")])
+    assert isinstance(first, Answer)
+    assert isinstance(second, AnswerError)
+
+
+def test_a_missing_published_rule_is_a_usage_error() -> None:
+    assert engine.scorer(SLAKE, "sound") is score
+    with pytest.raises(UsageError, match=r"benchmark 'slake' has no published rule: leave --extraction=official out"):
+        engine.scorer(SLAKE, "official")
+
+
+def test_a_model_that_is_not_there_answers_nothing() -> None:
+    model = engine.Unavailable("gone", "no weights")
+    assert [str(error) for error in model.generate([Prompt("a"), Prompt("b")])] == ["no weights", "no weights"]

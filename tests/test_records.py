@@ -1,0 +1,168 @@
+"""The run folder: whole lines, the last line of an item counts, torn lines are told."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medvqa import records
+from medvqa.items import KINDS, OUTCOMES, Answer, Image, Item, Result, Score, UsageError
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+LETTERS = st.dictionaries(st.sampled_from("ABCDE"), TEXT, max_size=5)
+ITEMS = st.builds(
+    Item,
+    id=TEXT,
+    benchmark=TEXT,
+    kind=st.sampled_from(KINDS),
+    question=TEXT,
+    options=LETTERS,
+    answers=st.tuples(TEXT),
+    images=st.tuples(
+        st.builds(Image, name=TEXT, start=st.integers(0, 2**40), length=st.none() | st.integers(0, 2**30))
+    ),
+    tags=st.dictionaries(TEXT, st.tuples(TEXT, TEXT), max_size=3),
+    pair_id=st.none() | TEXT,
+    cluster_id=st.none() | TEXT,
+    extra=st.dictionaries(TEXT, TEXT | st.integers(-(2**53), 2**53) | st.none(), max_size=3),
+)
+RESULTS = st.builds(
+    Result,
+    run=TEXT,
+    item=ITEMS,
+    prompt=TEXT,
+    answer=st.none() | st.builds(Answer, text=TEXT, seconds=st.none() | st.floats(0, 1e6)),
+    score=st.builds(
+        Score, value=st.none() | st.floats(0, 1), outcome=st.sampled_from(OUTCOMES), extracted=st.tuples(TEXT), why=TEXT
+    ),
+)
+
+
+def result(item_id: str, outcome: str = "correct", **fields: object) -> Result:
+    item = Item(item_id, "slake", "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",), **fields)
+    return Result("run", item, "0" * 64, Answer("A"), Score(1.0, outcome, ("A",)))
+
+
+@given(RESULTS)
+@settings(max_examples=100)
+def test_a_result_survives_its_line(result: Result) -> None:
+    line = records.encode(result)
+    assert b"\n" not in line
+    assert records.decode(line) == result
+
+
+def test_a_line_holds_no_path_of_the_machine() -> None:
+    image = Image("slake/1.png", path="/home/someone/data/slake/1.png")
+    assert b"someone" not in records.encode(result("1", images=(image,)))
+
+
+def test_the_last_line_of_an_item_counts_and_results_are_sorted(tmp_path: Path) -> None:
+    recorder = records.Recorder(tmp_path / "run")
+    for each in (result("2"), result("1", "wrong"), result("1", "correct")):
+        recorder.append(records.encode(each))
+    recorder.close()
+    stored = records.read(tmp_path / "run")
+    assert [(r.item.id, r.score.outcome) for r in stored.results] == [("1", "correct"), ("2", "correct")]
+    assert stored.unread == ()
+
+
+def test_a_torn_last_line_is_told_and_costs_no_other(tmp_path: Path) -> None:
+    recorder = records.Recorder(tmp_path / "run")
+    recorder.append(records.encode(result("1")))
+    recorder.close()
+    with (tmp_path / "run" / "results.jsonl").open("ab") as file:
+        file.write(records.encode(result("2"))[:40])
+    stored = records.read(tmp_path / "run")
+    assert [r.item.id for r in stored.results] == ["1"]
+    assert "results.jsonl line 2" in stored.unread[0]
+    assert "torn" in stored.unread[0]
+
+
+def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, sys\n"
+        "from medvqa import records\n"
+        "recorder = records.Recorder(pathlib.Path(sys.argv[1]))\n"
+        "for n in range(1000):\n"
+        "    recorder.append(b'{\"n\": %d}' % n)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "run")], check=False)
+    lines = (tmp_path / "run" / "results.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["n"] for line in lines] == list(range(1000))
+
+
+def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    records.Recorder(tmp_path / "run").close()
+    with pytest.raises(UsageError, match=r"run 'run' exists: .*Name another with --run=NAME"):
+        records.Recorder(tmp_path / "run")
+    with pytest.raises(UsageError, match=r"run 'run' exists: .*Name another with --run=NAME"):
+        records.check_new("run", tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"run folder .*file/run cannot be written: Not a directory"):
+        records.Recorder(tmp_path / "file" / "run")
+
+
+def test_a_full_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = records.Recorder(tmp_path / "run")
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr(recorder, "_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        recorder.append(b"{}")
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "-x", "a" * 121, "nul\0", "tab\t", "é"])
+def test_names_that_are_no_folder_names_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="a run's name is"):
+        records.check_new(name, tmp_path)
+
+
+def test_a_run_is_named_by_time_and_model() -> None:
+    assert records.run_name("random", "20260102-030405") == "20260102-030405-random"
+    assert records.run_name("replay:/data/gpt 4o.json", "20260102-030405") == "20260102-030405-replay-gpt-4o.json"
+
+
+@given(st.text(max_size=200))
+def test_generated_run_names_are_valid(model: str) -> None:
+    records.check_new(records.run_name(model, "20260101-000000"), Path("nosuchfolder"))
+
+
+def test_what_is_no_run_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no run folder: it has no results\.jsonl"):
+        records.read(tmp_path)
+    with pytest.raises(UsageError, match=r"run\.json cannot be read"):
+        records.read_run(tmp_path)
+    (tmp_path / "run.json").write_text("[1]")
+    with pytest.raises(UsageError, match=r"run\.json is damaged"):
+        records.read_run(tmp_path)
+
+
+def test_json_has_null_and_never_nan(tmp_path: Path) -> None:
+    records.write_json(tmp_path / "x.json", {"value": float("nan"), "low": float("inf")})
+    assert json.loads((tmp_path / "x.json").read_text()) == {"value": None, "low": None}
+
+
+@given(st.permutations([result(str(n)).item for n in range(5)]))
+def test_the_data_digest_does_not_depend_on_order(items: list[Item]) -> None:
+    assert records.data_digest(items) == records.data_digest(sorted(items, key=lambda item: item.id))
+
+
+def test_the_data_digest_sees_every_part_of_a_question() -> None:
+    plain = result("1").item
+    changes = [
+        {"question": "What?"},
+        {"answers": ("B",)},
+        {"options": {"A": "b", "B": "a"}},
+        {"images": (Image("other.png"),)},
+    ]
+    items = [plain, *(replace(plain, **change) for change in changes)]
+    assert len({records.data_digest([item]) for item in items}) == 5

@@ -1,0 +1,211 @@
+"""Run folder -> files: from the folder alone, the same whatever the order, and safe to open."""
+
+import json
+import random
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import metrics, records, report
+from medvqa.items import Answer, Benchmark, Item, Measure, Prompt, Result, Score, UsageError
+from medvqa.report import junit, markdown, tables, terminal
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "]]></failure>",
+    "| a | b |\n\n# heading",
+    "[click](javascript:alert(1))",
+    "\x00\x1b[31mred\x07",
+    "\u202eright to left",
+    '"><img src=x onerror=alert(1)>',
+    "\ud800 lone surrogate".encode("utf-8", "replace").decode(),
+)
+
+
+def scored(item: Item, answer: Answer) -> Score:
+    right = answer.text in item.answers
+    return Score(float(right), "correct" if right else "wrong", (answer.text,), f"chose {answer.text}")
+
+
+def sheet(results: object, folder: Path) -> Path:
+    (folder / "sheet.csv").write_text("index\n")
+    return folder / "sheet.csv"
+
+
+SLAKE = Benchmark(
+    name="slake",
+    items=lambda data: [],
+    prompt=lambda item, technique: Prompt(item.question),
+    score=scored,
+    metrics=(metrics.accuracy, *metrics.rates),
+    dimensions=("modality",),
+    official=scored,
+    official_note="The rule of its owners.",
+)
+
+
+def result(n: int, text: str = "A", **score: object) -> Result:
+    tags = {"modality": ("ct" if n % 2 else "mri",)}
+    item = Item(f"q{n:03}", "slake", "single_choice", "Which?", {"A": "liver", "B": "spleen"}, ("A",), (), tags)
+    answer = Answer(text, seconds=0.5)
+    made = scored(item, answer)
+    return Result("run", item, "0" * 64, answer, replace(made, **score))
+
+
+def folder(path: Path, results: list[Result], **about: object) -> Path:
+    recorder = records.Recorder(path)
+    for each in results:
+        recorder.append(records.encode(each))
+    recorder.close()
+    records.write_json(path / "run.json", {"name": path.name, "model": {"name": "echo"}, **about})
+    return path
+
+
+def error(n: int, why: str) -> Result:
+    return replace(result(n), answer=None, score=Score(None, "error", (), why))
+
+
+def test_a_report_is_made_from_the_folder_alone(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [result(n, "A" if n < 15 else "B") for n in range(20)])
+    report.write(report.build(run, {"slake": SLAKE}))
+    written = json.loads((run / "metrics.json").read_text())
+    assert written["schema"] == 1
+    assert written["gate"] is None
+    accuracy = {json.dumps(m["slice"]): m["value"] for m in written["measures"] if m["name"] == "accuracy"}
+    assert accuracy["{}"] == 0.75
+    assert accuracy['{"modality": "ct"}'] == 0.7
+    assert written["outcomes"]["slake"]["correct"] == 15
+
+
+def test_files_do_not_depend_on_the_order_of_lines(tmp_path: Path) -> None:
+    results = [result(n, "A" if n % 3 else "B") for n in range(30)]
+    mixed = random.Random(0).sample(results, k=30)
+    texts = []
+    for name, each in (("one", results), ("two", mixed)):
+        run = folder(tmp_path / name / "run", each)
+        report.write(report.build(run, {"slake": SLAKE}))
+        texts.append([(run / file).read_bytes() for file in ("metrics.json", "summary.md", "junit.xml")])
+    assert texts[0] == texts[1]
+
+
+def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
+    results = [result(0), error(1, "image slake/1.png is missing"), result(2, outcome="unscored", value=None)]
+    about = {"extraction": "official", "benchmarks": {"slake": {"answers": "category"}}}
+    run = folder(tmp_path / "run", results, **about)
+    with (run / "results.jsonl").open("a") as file:
+        file.write('{"torn')
+    made = report.build(run, {"slake": replace(SLAKE, submission=sheet)}, missing=["slake/q003", "slake/q004"])
+    notes = report.notes_of(report.write(made))
+    assert notes == [
+        "slake: 1 of 3 answers are stored and unscored: no answer key, or an open answer that nobody has judged.",
+        "slake: 1 item ended in error, without a score; the first: q001: image slake/1.png is missing",
+        "slake: the answer key was recovered from the column 'category', not given by its owners.",
+        "slake: The rule of its owners.",
+        "2 items of this run without a result: slake/q003, slake/q004.",
+        "sheet.csv is the sheet to send to the benchmark's owners.",
+        notes[-1],
+    ]
+    assert notes[-1].startswith(f"not read: {run}/results.jsonl line 4")
+
+
+def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [result(n) for n in range(3)])
+    assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []
+
+
+def test_pairs_of_which_one_question_is_left_are_named(tmp_path: Path) -> None:
+    paired = [replace(r, item=replace(r.item, pair_id=f"p{n // 2}")) for n, r in enumerate(map(result, range(4)))]
+    benchmark = replace(SLAKE, metrics=(metrics.set_accuracy,), headline=("set_accuracy",))
+    made = report.build(folder(tmp_path / "run", paired[:3]), {"slake": benchmark})
+    assert report.notes_of(made) == ["slake: 1 pair has only one question in this run, left out of pair measures: p1."]
+
+
+def test_a_benchmark_that_is_not_known_is_named_with_what_to_type(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [result(0)])
+    with pytest.raises(UsageError, match=r"benchmark 'slake', which is not known here; known: vqa-rad\. .*--plugin="):
+        report.build(run, {"vqa-rad": SLAKE})
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(tmp_path: Path, text: str) -> None:
+    bad = replace(result(1, "B"), score=Score(0.0, "wrong", (text,), text))
+    tagged = replace(bad, item=replace(bad.item, tags={"modality": (text,)}, id=text))
+    run = folder(tmp_path / "run", [tagged, error(2, text)])
+    made = report.write(report.build(run, {"slake": SLAKE}))
+    cases = list(ET.parse(run / "junit.xml").iter("testcase"))
+    assert len(cases) == 2
+    assert junit.text(text) in {case.get("name") for case in cases}
+    page = (run / "summary.md").read_text()
+    assert "<script" not in page
+    assert "](" not in page
+    assert "<img" not in page
+    assert "\n# heading" not in page
+    shown = terminal.summary(made, width=100)
+    assert not any(character in shown for character in "\x00\x1b\x07\u202e")
+
+
+@given(st.text())
+def test_markdown_escapes_leave_one_line_without_markup(text: str) -> None:
+    escaped = markdown.escape(text)
+    assert "\n" not in escaped
+    assert not set("<>") & set(escaped)
+    for character in "|`*[]":
+        assert escaped.count(character) == escaped.count("\\" + character)
+
+
+@given(st.text())
+def test_xml_can_hold_any_text(text: str) -> None:
+    element = ET.Element("x", value=junit.text(text))
+    assert ET.fromstring(ET.tostring(element)).get("value") is not None
+
+
+def measure(**fields: object) -> Measure:
+    plain = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "count": 50}
+    return Measure(benchmark="slake", name="accuracy", **{**plain, **fields})
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "interval"),
+    [
+        (measure(), "50.00", "40.00–60.00"),
+        (measure(value=None, low=None, high=None, n=0, count=0), "–", ""),
+        (measure(n=4, count=2), "2/4", ""),
+        (measure(low=None, high=None), "50.00", ""),
+        (measure(value=1 / 3), "33.33", "40.00–60.00"),
+    ],
+)
+def test_numbers_are_shown_with_as_much_as_is_known(given: Measure, value: str, interval: str) -> None:
+    assert (tables.value(given), tables.interval(given)) == (value, interval)
+
+
+def test_the_headline_stands_beside_what_needs_no_model(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [result(n) for n in range(12)] + [error(20, "gone")])
+    made = report.build(run, {"slake": SLAKE})
+    table, counted = tables.headline(made), tables.outcomes(made)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (row["benchmark"], row["measure"], row["%"], row["n"]) == ("slake", "accuracy", "100.00", "12")
+    assert row["random"] == "50.00"
+    row = dict(zip(counted.columns, counted.rows[0], strict=True))
+    assert (row["items"], row["correct"], row["errors"], row["unparsed"]) == ("13", "12", "1", "0")
+
+
+@pytest.mark.parametrize("width", [80, 109, 110])
+def test_the_summary_fits_the_terminal(tmp_path: Path, width: int) -> None:
+    name = "phantom-mediconfusion"
+    results = [replace(r, item=replace(r.item, benchmark=name)) for r in map(result, range(40))]
+    made = report.build(folder(tmp_path / "run", results), {name: replace(SLAKE, name=name)})
+    lines = terminal.summary(made, width=width).splitlines()
+    assert max(map(len, lines[:-1])) <= width
+    assert lines[-1] == f"run folder: {tmp_path / 'run'}"
+
+
+def test_slices_have_a_row_for_each_value(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [result(n, "A" if n % 2 else "B") for n in range(40)])
+    made = report.build(run, {"slake": SLAKE})
+    table = tables.by_dimension(made.parts[0], "modality")
+    assert [row[:2] for row in table.rows] == [("ct", "100.00"), ("mri", "0.00")]
+    assert "## slake by modality" in markdown.render(made)
