@@ -1,0 +1,1 @@
+"""Building benchmarks: marks on labelled images (`overlays`), synthetic scenes (`scenes`), the phantom (`phantom`)."""
