@@ -18,6 +18,7 @@ import msgspec
 
 from medvqa.items import Item, Result, UsageError
 
+DISTRIBUTION = "pytest-medvqa"
 RESULTS = "results.jsonl"
 RUN = "run.json"
 
@@ -166,9 +167,16 @@ def data_digest(items: Iterable[Item]) -> str:
 
 
 def versions() -> Mapping[str, str]:
-    """Versions of what a number may depend on."""
+    """Versions of what a number may depend on: Python, this package, and those of its requirements that are there."""
     import platform
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, requires, version
 
-    names = ("pytest-medvqa", "pytest", "pytest-xdist", "numpy", "pandas", "pillow", "scipy")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    found = {"python": platform.python_version()}
+    required = (re.split(r"[^A-Za-z0-9._-]", line)[0] for line in requires(DISTRIBUTION) or ())
+    for name in (DISTRIBUTION, *sorted(set(required))):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            # A requirement of an extra that was not installed.
+            continue
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,7 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "run": report.run,
-        "measures": [asdict(measure) for part in report.parts for measure in part.measures],
+        "measures": [measure for part in report.parts for measure in part.measures],
         "gate": None,
         "outcomes": {part.benchmark.name: dict(part.outcomes) for part in report.parts},
         "broken_pairs": {part.benchmark.name: part.broken_pairs for part in report.parts if part.broken_pairs},

@@ -1,0 +1,87 @@
+"""The shape of the house: the order of rooms, light imports, and packaging files that agree with each other."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from configparser import ConfigParser
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import medvqa
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HEAVY = {"PIL", "openpyxl", "pandas", "scipy", "torch"}
+
+
+def pins(name: str) -> dict[str, str]:
+    """What a constraints file pins: canonical name -> version."""
+    requirements = [
+        Requirement(line) for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")
+    ]
+    assert all([s.operator for s in r.specifier] == ["=="] for r in requirements)
+    return {canonicalize_name(r.name): next(iter(r.specifier)).version for r in requirements}
+
+
+def imported_with(module: str) -> set[str]:
+    """The top-level packages that importing a module brings into a fresh interpreter."""
+    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_rooms_import_one_way() -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+def test_every_room_has_its_place() -> None:
+    order = PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = {path.stem for path in (ROOT / "src/medvqa").glob("[a-z]*.py")}
+    rooms |= {path.parent.name for path in (ROOT / "src/medvqa").glob("*/__init__.py")}
+    assert set(order) == rooms
+
+
+def test_the_plugin_imports_next_to_nothing() -> None:
+    assert imported_with("medvqa.plugin") & (HEAVY | {"msgspec", "numpy", "rich"}) == set()
+
+
+@pytest.mark.parametrize("room", PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"])
+def test_rooms_import_heavy_packages_only_where_they_use_them(room: str) -> None:
+    assert imported_with(f"medvqa.{room}") & HEAVY == set()
+
+
+def test_one_version() -> None:
+    assert medvqa.__version__ == version("pytest-medvqa") == PYPROJECT["project"]["version"]
+
+
+def test_lowest_versions_are_the_lower_bounds() -> None:
+    bounds = [Requirement(text) for text in PYPROJECT["project"]["dependencies"]]
+    assert all([s.operator for s in bound.specifier] == [">="] for bound in bounds)
+    lowest = {bound.name: next(iter(bound.specifier)) for bound in bounds}
+    pinned = pins("constraints-lowest.txt")
+    assert lowest.keys() == pinned.keys()
+    assert [name for name in lowest if not lowest[name].contains(pinned[name])] == []
+    assert [name for name in lowest if not pinned[name].startswith(lowest[name].version)] == []
+
+
+def test_constraints_pin_all_that_is_installed() -> None:
+    tox = ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    named = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["project"]["optional-dependencies"]["test"], "tox"]
+    for environment in ("testenv:lint", "testenv:typing"):
+        named += [line for line in tox[environment]["deps"].split() if not line.startswith("{")]
+    pinned = pins("constraints.txt")
+    assert [name for name in named if canonicalize_name(Requirement(name).name) not in pinned] == []
+
+
+def test_continuous_integration_runs_the_readmes_second_command() -> None:
+    commands = re.findall(r"^\$ (python3 -m venv .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(commands) == 2
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    steps = commands[1].split(" && ")
+    assert lines[lines.index(steps[0]) :][: len(steps)] == steps
