@@ -33,8 +33,7 @@ def test_val(item, evaluate):
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a VAL file of 1 GB."""
     data = tmp_path_factory.mktemp("data")
-    (data / "gmai-mmbench").mkdir()
-    command = [sys.executable, MAKE, data / "gmai-mmbench", f"--rows={ROWS}", "--bytes=1e9"]
+    command = [sys.executable, MAKE, data, f"--rows={ROWS}", "--bytes=1e9"]
     subprocess.run([str(part) for part in command], check=True)
     (file,) = (data / "gmai-mmbench").glob("*.tsv")
     assert file.stat().st_size > 0.9e9
