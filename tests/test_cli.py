@@ -64,6 +64,15 @@ def test_lexicon_shows_the_phantom_when_no_data_are_there(stranger: Path, capsys
     assert "lexicon(granularity='box_level')" in printed
 
 
+def test_a_dimension_is_shown_for_the_benchmarks_that_have_it(
+    stranger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lexicon", "--dimension=granularity", "--benchmark=phantom"]) == 0
+    printed = capsys.readouterr().out
+    assert "phantom-gmai-mmbench: 143 items" in printed
+    assert "phantom-mediconfusion" not in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -71,6 +80,7 @@ def test_lexicon_shows_the_phantom_when_no_data_are_there(stranger: Path, capsys
         (["report", "reports/first"], "benchmark 'slake', which is not known here"),
         (["report", "reports/first", "--plugin=nosuch.py"], "--plugin=nosuch.py: no such Python file"),
         (["lexicon", "--benchmark=nosuch"], "no benchmark 'nosuch'; known: "),
+        (["lexicon", "--dimension=nosuch"], "no dimension 'nosuch'; there are: ability, attribute"),
         (["lexicon", "--benchmark=mediconfusion"], "was asked for but is not there"),
     ],
 )

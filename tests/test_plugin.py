@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np  # noqa: F401 - a session within this process forgets its imports, and numpy bears only one
 import pytest
 
 from strangers import CONFTEST, TEST

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     lexicon.add_argument("--benchmark", action="append", default=[], metavar="NAME", help="as for pytest")
     lexicon.add_argument("--data", type=Path, default=os.environ.get(ENV_DATA), metavar="DIR", help="as for pytest")
-    lexicon.add_argument("--dimension", action="append", metavar="NAME", help="only this one (repeatable)")
+    lexicon.add_argument("--dimension", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     lexicon.set_defaults(command=_lexicon)
     return parser
 
@@ -92,11 +92,16 @@ def _lexicon(options: argparse.Namespace) -> str:
 
     data = Path(options.data) if options.data is not None else None
     chosen = benchmarks.choose(options.benchmark, _known(options.plugin).benchmarks, data)
+    loaded = {benchmark.name: benchmarks.load(benchmark, data or Path()) for benchmark in chosen}
     blocks = []
-    for benchmark in chosen:
-        items = benchmarks.load(benchmark, data or Path())
-        blocks.append(f"{benchmark.name}: {len(items)} items")
-        blocks.append(lexicon.render(items, dimensions=options.dimension))
+    for name, items in loaded.items():
+        there = {dimension for item in items for dimension in item.tags}
+        wanted = [dimension for dimension in options.dimension if dimension in there]
+        if wanted or not options.dimension:
+            blocks += [f"{name}: {len(items)} items", lexicon.render(items, dimensions=wanted or None)]
+    if not blocks:
+        known = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
+        raise UsageError(f"no dimension '{options.dimension[0]}'; there are: {', '.join(known)}")
     return "\n".join(blocks)
 
 

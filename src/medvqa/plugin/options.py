@@ -6,7 +6,6 @@ is left to any plugin or conftest that has an option of that name already.
 
 from __future__ import annotations
 
-import argparse
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,13 +74,14 @@ def register(parser: pytest.Parser) -> None:
 
 def register_aliases(parser: pytest.Parser) -> None:
     """Add the short options that nobody else has."""
+    # Adding one twice is no error in every pytest version, so what is taken is looked up, in attributes that all have.
+    taken = {
+        name for group in (parser._anonymous, *parser._groups) for option in group.options for name in option.names()
+    }
     group = parser.getgroup("medvqa")
     for name, how in _OPTIONS.items():
-        try:
+        if f"--{name}" not in taken:
             group.addoption(f"--{name}", dest=_dest(name), **{**how, "help": f"same as --medvqa-{name}"})
-        except (ValueError, argparse.ArgumentError):
-            # Added already, to a group of pytest's or to none: the option of that name stays theirs.
-            continue
 
 
 def read(config: pytest.Config) -> Options:

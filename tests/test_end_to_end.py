@@ -1,0 +1,260 @@
+"""The shipped suite on small data: withheld keys, missing images, bad files, replay, pairs that a filter breaks."""
+
+import base64
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+COLUMNS = ("index", "image", "question", "A", "B", "C", "answer", "category", "clinical VQA task", "department")
+COLUMNS += ("perceptual granularity", "modality", "original task")
+TAGS = ("Disease Diagnosis", "Dermatology", "Image level", "Dermoscopy", "made")
+
+SUITE = """
+import pytest
+
+@pytest.mark.vqa("gmai-mmbench")
+def test_gmai(item, evaluate):
+    evaluate(item)
+
+@pytest.mark.vqa("mediconfusion")
+def test_mediconfusion(item, evaluate):
+    evaluate(item)
+
+@pytest.mark.vqa("phantom")
+def test_phantom(item, evaluate):
+    evaluate(item)
+"""
+LOOKING = """
+from medvqa import images
+from medvqa.items import Answer
+
+class Looking:
+    name = "looking"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, argument):
+        pass
+
+    def generate(self, prompts):
+        for prompt in prompts:
+            for image in prompt.images:
+                images.decode(image)
+        return [Answer("A") for _ in prompts]
+
+def pytest_medvqa_backends():
+    return {"looking": Looking}
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makepyfile(test_suite=SUITE)
+    pytester.makeconftest(LOOKING)
+    return pytester
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    way = pytester.runpytest_subprocess if "-n2" in arguments else pytester.runpytest_inprocess
+    return way("--run=it", "-p", "no:randomly", "-p", "no:benchmark", *arguments)
+
+
+def folder(pytester: pytest.Pytester) -> Path:
+    return pytester.path / "reports" / "it"
+
+
+def outcomes(pytester: pytest.Pytester) -> Counter[str]:
+    lines = (folder(pytester) / "results.jsonl").read_text().splitlines()
+    return Counter(json.loads(line)["score"]["outcome"] for line in lines)
+
+
+def overall(pytester: pytest.Pytester) -> dict[str, Any]:
+    measures = json.loads((folder(pytester) / "metrics.json").read_text())["measures"]
+    return {measure["name"]: measure for measure in measures if not measure["slice"]}
+
+
+def text(result: pytest.RunResult) -> str:
+    return result.stdout.str() + result.stderr.str()
+
+
+def gmai(data: Path, name: str, rows: int = 6, withheld: bool = False, **cells: str) -> Path:
+    """A table of GMAI-MMBench; `cells` replace those of the last row."""
+    columns = [column for column in COLUMNS if not (withheld and column == "answer")]
+    lines = ["\t".join(columns)]
+    for n in range(rows):
+        row = dict(zip(COLUMNS, (str(n), PIXEL, f"What is in image {n}?", "naevus", "wart", "cyst"), strict=False))
+        row |= {"answer": "ABC"[n % 3], "category": ("naevus", "wart", "cyst")[n % 3]}
+        row |= dict(zip(COLUMNS[-5:], TAGS, strict=True))
+        if n == rows - 1:
+            row |= cells
+        lines.append("\t".join(row[column] for column in columns))
+    path = data / "gmai-mmbench" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def mediconfusion(data: Path, pairs: int = 4) -> None:
+    plain = {"category_1": ["Cerebral"], "category_2": ["Vascular"], "question": "What is it?", "option_A": "a stent"}
+    plain |= {"option_B": "a clip", "im_1_correct": "A", "im_2_correct": "B", "im_1": "x.jpg", "im_2": "y.jpg"}
+    table = {str(10001 + n): {**plain, "im_1_local": 2 * n, "im_2_local": 2 * n + 1} for n in range(pairs)}
+    path = data / "mediconfusion" / "dataset.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(table))
+
+
+# --- withheld keys ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+def test_withheld_keys_end_unscored_and_give_the_sheet(
+    suite: pytest.Pytester, tmp_path: Path, spread: tuple[str, ...]
+) -> None:
+    gmai(tmp_path, "GMAI_mm_bench_TEST_part_1.tsv", withheld=True)
+    result = run(suite, f"--data={tmp_path}", "--benchmark=gmai-mmbench-test", "--model=echo:A", *spread)
+    assert result.ret == 0
+    assert outcomes(suite) == {"unscored": 6}
+    assert overall(suite)["accuracy"]["value"] is None
+    (sheet,) = folder(suite).glob("*.xlsx")
+    result.stdout.fnmatch_lines([f"! {sheet.name} is the sheet to send to the benchmark's owners."])
+    rows = list(openpyxl.load_workbook(sheet).active.values)
+    assert len(rows) == 7
+    assert {row[rows[0].index("prediction")] for row in rows[1:]} == {"A"}
+
+
+def test_keys_recovered_from_another_column_are_labelled_everywhere(suite: pytest.Pytester, tmp_path: Path) -> None:
+    gmai(tmp_path, "GMAI_mm_bench_TEST_part_1.tsv", withheld=True)
+    arguments = (f"--data={tmp_path}", "--benchmark=gmai-mmbench-test", "--model=echo:A", "--answers-from-category")
+    result = run(suite, *arguments)
+    assert result.ret == 0
+    assert outcomes(suite) == {"correct": 2, "wrong": 4}
+    assert "|answers:category|" in f"|{overall(suite)['accuracy']['signature']}|"
+    said = "the answer key was recovered from the column 'category', not given by its owners"
+    assert said in text(result)
+    assert said in (folder(suite) / "summary.md").read_text().replace("\\", "")
+    assert not list(folder(suite).glob("*.xlsx"))
+
+
+# --- images -----------------------------------------------------------------------------------------------
+
+
+def test_a_missing_image_is_an_error_of_its_item_that_names_the_file(suite: pytest.Pytester, tmp_path: Path) -> None:
+    mediconfusion(tmp_path)
+    result = run(suite, f"--data={tmp_path}", "--model=looking:x")
+    assert result.ret == 1
+    assert outcomes(suite) == {"error": 8}
+    assert "10001/1" in text(result)
+    assert "mediconfusion/images/0.jpg" in text(result)
+
+
+def test_a_missing_image_is_no_error_for_a_model_that_needs_none(suite: pytest.Pytester, tmp_path: Path) -> None:
+    mediconfusion(tmp_path)
+    assert run(suite, f"--data={tmp_path}", "--model=echo:A").ret == 0
+    assert outcomes(suite) == {"correct": 4, "wrong": 4}
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("!not base64!" * 9, "base64"),
+        ("QUJD" * 40, "image"),
+        (base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode(), "image"),
+    ],
+)
+def test_a_bad_image_costs_its_item_and_no_other(
+    suite: pytest.Pytester, tmp_path: Path, cell: str, message: str
+) -> None:
+    gmai(tmp_path, "GMAI-MMBench_VAL.tsv", image=cell)
+    result = run(suite, f"--data={tmp_path}", "--model=looking:x")
+    assert result.ret == 1
+    assert outcomes(suite) == {"error": 1, "correct": 2, "wrong": 3}
+    assert re.search(rf"GMAI-MMBench_VAL\.tsv row 6.*{message}", text(result))
+
+
+# --- bad files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"answer": "Z"}, r"row 6 \(line 7\), index '5': answer 'Z' is none of its options"),
+        ({"index": "0"}, r"row 6 \(line 7\): index '0' is also that of row 1"),
+        ({"image": "99"}, r"row 6.*99"),
+    ],
+)
+def test_a_bad_file_is_one_line_before_collection(
+    suite: pytest.Pytester, tmp_path: Path, cells: dict[str, str], message: str, spread: tuple[str, ...]
+) -> None:
+    gmai(tmp_path, "GMAI-MMBench_VAL.tsv", **cells)
+    result = run(suite, f"--data={tmp_path}", "--model=echo:A", *spread)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.startswith("ERROR")]
+    assert re.search(r"GMAI-MMBench_VAL\.tsv " + message, line), line
+    assert "collected" not in text(result)
+
+
+# --- replay -----------------------------------------------------------------------------------------------
+
+
+def test_recorded_answers_of_another_run_are_scored_again(suite: pytest.Pytester, tmp_path: Path) -> None:
+    run(suite, "--model=random", "--benchmark=phantom")
+    first = (folder(suite) / "metrics.json").read_text()
+    (suite.path / "reports" / "it").rename(suite.path / "reports" / "first")
+    result = run(suite, "--model=replay:reports/first/results.jsonl", "--benchmark=phantom")
+    assert result.ret == 0
+    again = (folder(suite) / "metrics.json").read_text()
+    assert json.loads(first)["measures"] == json.loads(again)["measures"]
+
+
+def test_a_recorded_answer_that_is_missing_is_an_error_of_its_item(suite: pytest.Pytester, tmp_path: Path) -> None:
+    mediconfusion(tmp_path)
+    recorded = [{"id": f"{10001 + n}/{side}", "response": "A"} for n in range(4) for side in (1, 2)]
+    recorded[2] = {"id": "99999/1", "response": "A"}
+    (suite.path / "recorded.jsonl").write_text("\n".join(map(json.dumps, recorded)))
+    result = run(suite, f"--data={tmp_path}", "--model=replay:recorded.jsonl")
+    assert result.ret == 1
+    assert outcomes(suite)["error"] == 1
+    assert "has no answer for 10002/1" in text(result)
+    assert "99999/1" in text(result), "an answer to an unknown item is a warning"
+    assert overall(suite)["set_accuracy"]["n"] == 3
+    assert overall(suite)["error_rate"]["count"] == 1
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+
+def test_pairs_that_a_filter_breaks_are_counted_and_named(suite: pytest.Pytester, tmp_path: Path) -> None:
+    mediconfusion(tmp_path)
+    result = run(suite, f"--data={tmp_path}", "--model=echo:A", "-m", "lexicon(category='cerebral')")
+    assert result.ret == 0
+    said = "mediconfusion: 4 pairs have only one question in this run, left out of pair measures: 10001, 10002, 10003"
+    result.stdout.fnmatch_lines([f"! {said}*"])
+    assert "set_accuracy" not in overall(suite)
+    assert json.loads((folder(suite) / "metrics.json").read_text())["broken_pairs"] == {
+        "mediconfusion": ["10001", "10002", "10003", "10004"]
+    }
+
+
+def test_the_phantom_is_what_is_left_when_no_data_are_found(suite: pytest.Pytester) -> None:
+    result = run(suite, "--limit=12")
+    assert result.ret == 0
+    assert sum(outcomes(suite).values()) == 36
+    about = json.loads((folder(suite) / "run.json").read_text())
+    assert list(about["benchmarks"]) == ["phantom-gmai-mmbench", "phantom-mediconfusion", "phantom-medlesionvqa"]
+    assert about["model"]["name"] == "random"
+
+
+def test_one_member_of_a_group_may_be_asked_for(suite: pytest.Pytester) -> None:
+    assert run(suite, "--benchmark=phantom-mediconfusion", "--model=echo:A").ret == 0
+    measures = overall(suite)
+    assert measures["set_accuracy"]["value"] == 0
+    assert measures["individual_accuracy"]["value"] == 0.5
+    assert measures["confusion"]["value"] == 1
