@@ -1,13 +1,20 @@
 """Settings of the project's own tests."""
 
+import importlib
 import os
+import pkgutil
 
-# A session within the process of a test (pytester) forgets what it imported, and some packages with compiled parts
-# can be imported only once in a process: so they are imported before.
-import msgspec  # noqa: F401
-import numpy as np  # noqa: F401
 from hypothesis import settings
-from PIL import Image  # noqa: F401
+
+import medvqa
+
+# A session within the process of a test (pytester) forgets what it imported. Some packages with compiled parts can be
+# imported only once in a process, and a module that is forgotten while its package holds it is there twice: so
+# everything is imported before.
+for module in pkgutil.walk_packages(medvqa.__path__, "medvqa."):
+    importlib.import_module(module.name)
+for name in ("numpy", "PIL.Image", "openpyxl"):
+    importlib.import_module(name)
 
 if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
     settings.register_profile("local", deadline=None)

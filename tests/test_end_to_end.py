@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+CUT = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
 COLUMNS = ("index", "image", "question", "A", "B", "C", "answer", "category", "clinical VQA task", "department")
 COLUMNS += ("perceptual granularity", "modality", "original task")
 TAGS = ("Disease Diagnosis", "Dermatology", "Image level", "Dermoscopy", "made")
@@ -160,14 +161,7 @@ def test_a_missing_image_is_no_error_for_a_model_that_needs_none(suite: pytest.P
     assert outcomes(suite) == {"correct": 4, "wrong": 4}
 
 
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("!not base64!" * 9, "base64"),
-        ("QUJD" * 40, "image"),
-        (base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode(), "image"),
-    ],
-)
+@pytest.mark.parametrize(("cell", "message"), [("!not base64!" * 9, "base64"), ("QUJD" * 40, "image"), (CUT, "image")])
 def test_a_bad_image_costs_its_item_and_no_other(
     suite: pytest.Pytester, tmp_path: Path, cell: str, message: str
 ) -> None:
