@@ -1,0 +1,23 @@
+"""From an answer to a score: reading options and closed vocabularies out of free text, and the rules that value them.
+
+Every scorer takes an item and the answer to it and returns a `Score`; nothing here keeps state.
+"""
+
+from medvqa.scoring.choices import Reader, score_multiple_choice, score_partial_credit, score_single_choice
+from medvqa.scoring.extraction import Reading, read_options
+from medvqa.scoring.official import gmai_rule, mediconfusion_rule
+from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
+
+__all__ = [
+    "Reader",
+    "Reading",
+    "gmai_rule",
+    "mediconfusion_rule",
+    "normalise",
+    "read_options",
+    "score_closed_vocabulary",
+    "score_multiple_choice",
+    "score_partial_credit",
+    "score_single_choice",
+    "unscored",
+]

@@ -1,0 +1,58 @@
+"""Scores of questions that are answered by text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from medvqa.items import Answer, Item, Score
+from medvqa.scoring.choices import clipped, reading_of
+from medvqa.scoring.extraction import read_term
+from medvqa.scoring.text import ARTICLES, plain, tokens
+
+_JUDGMENTS: Mapping[str, Sequence[str]] = {
+    "yes": ("true", "correct", "right"),
+    "no": ("false", "incorrect", "wrong", "not true", "not correct", "not right"),
+}
+
+
+def normalise(text: str) -> str:
+    """Return `text` as it is compared: its words in lower case, one space apart, without punctuation and articles.
+
+    Full-width and styled characters become plain ones. The signs < > = + % and the minus of a number are
+    words, as is each Chinese, Japanese or Korean character. A text of articles only keeps them.
+
+    >>> normalise("The  *Basal-cell* carcinoma.")
+    'basal cell carcinoma'
+    """
+    words = tokens(plain(text))
+    return " ".join([word for word in words if word not in ARTICLES] or words)
+
+
+def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str, Sequence[str]]) -> Score:
+    """1 if the one term of `vocabulary` that `answer` gives is among `item.answers`, else 0.
+
+    `vocabulary` maps each term to other ways to write it. The response must name one term, as a whole phrase
+    and not denied; what outweighs a term in passing is as in `read_options` ("not red but blue", "the answer is
+    blue"). More than one is `unparsed`. Of judgments "true" and "correct" are read as "yes", "false" and
+    "incorrect" as "no", provided that these are terms. `Score.extracted` holds the term, normalised.
+    """
+    if item.kind == "judgment":
+        vocabulary = {term: (*others, *_JUDGMENTS.get(normalise(term), ())) for term, others in vocabulary.items()}
+    reading = reading_of(answer, lambda text: read_term(text, vocabulary))
+    if reading.status != "read":
+        return Score(0.0 if item.answers else None, reading.status if item.answers else "unscored", (), reading.why)
+    [term] = reading.letters
+    extracted = (normalise(term),)
+    if not item.answers:
+        return Score(None, "unscored", extracted, f"no answer key; {reading.why}")
+    names = {normalise(name) for name in (term, *vocabulary[term])}
+    if names & {normalise(reference) for reference in item.answers}:
+        return Score(1.0, "correct", extracted, f"said {clipped(term)}")
+    return Score(0.0, "wrong", extracted, f"said {clipped(term)}, correct is {clipped(' or '.join(item.answers))}")
+
+
+def unscored(item: Item, answer: Answer) -> Score:
+    """Leave an open answer to a judge: outcome `unscored`, no value."""
+    return Score(
+        None, "unscored", (), f"a judge has to compare it with {clipped(' or '.join(item.answers) or 'no answer key')}"
+    )

@@ -1,0 +1,163 @@
+"""Text as it is read: without reasoning, invisible characters and markup; and phrases found in it.
+
+Everything here takes time linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+HEAD, TAIL = 8_000, 24_000
+"""Characters that are read at the two ends of a longer response: answers stand there."""
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+"""Characters (as a regex range) of scripts that do not set their words apart with spaces, or not from particles."""
+
+SEAL = "\ue003"
+"""Stands before what was given in a form made for machines: <answer>, boxed, JSON."""
+
+_REASONING = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|reflection|analysis|scratchpad)\s*>", re.I)
+# Soft hyphens, zero-width and direction marks; and private-use characters, which mark mentions later on.
+_DELETED = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), 0x2060, 0xFEFF, *range(0xE000, 0xF900)])
+_UNIFIED = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u00b4\u02bc", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        "\r": "\n",
+    }
+)
+_LATEX = re.compile(r"\\(?:text|textbf|textrm|mathrm|mathbf|mathsf|bf|rm)\b\s?|\\[()\[\]]|\$")
+_SEALED = re.compile(
+    r"""\\f?box(?:ed)?\s*[{\s]{0,4}(?P<boxed>[^{}\n]{1,300})
+    |   (?P<tag></?(?:final_?)?ans(?:wer)?>|\[/?answer\])
+    |   ["'](?:[\w ]{0,20}[\s_])?
+        (?:answers?|choice|option|prediction|selection|(?:correct|selected)[ _](?:options|choices))
+        (?:_?(?:letter|option|choice))?["']\s{0,3}:\s{0,3}
+        (?P<json>\[[^\[\]]{0,300}\]|"[^"\n]{0,300}"|'[^'\n]{0,300}'|[A-Z]\b)""",
+    re.I | re.X,
+)
+_MARKUP = (
+    (re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=[\[(]?[A-Z](?![^\W_]))", re.M), ""),  # "1. A", "2. C"
+    (re.compile(r"<\|[^<>|\n]{1,30}\|>|</?s>|\[/?INST\]"), ""),  # control tokens of chat templates
+    (re.compile(r"</?(?:br|p|div|li)\b[^<>\n]{0,80}>", re.I), "\n"),
+    (re.compile(r"</?(?:b|i|u|em|strong|mark|code|span|center|h[1-6])\b[^<>\n]{0,80}>"), ""),  # "<B>" is an answer
+    (re.compile(r"^[ \t]*```\w*[ \t]*$", re.M), ""),
+    (re.compile(r'[*`~"]+'), ""),
+    (re.compile(rf"(?<![^\W_{CJK}])_+|_+(?![^\W_{CJK}])"), ""),
+    (re.compile(r"(?<!\w)'|'(?!\w)"), ""),
+    (re.compile(r"^[ \t#\u2022\u00b7\u2023]*(?:>(?![ \t]*\d)[ \t>#]*)*(?:[-+] )?[ \t]*", re.M), ""),  # not in "> 5 mm"
+)
+_TOKEN = re.compile(rf"[{CJK}]|[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]|(?<!\w)-(?=\d)")
+ARTICLES = frozenset({"a", "an", "the"})
+_NO_NOUNS = frozenset({"alone", "and", "both", "only", "or"})
+
+
+def plain(text: str) -> str:
+    """Return `text` with full-width, circled and styled characters as plain ones, quotes and dashes unified."""
+    return unicodedata.normalize("NFKC", text.translate(_DELETED)).translate(_UNIFIED).translate(_DELETED)
+
+
+def visible(response: str) -> str:
+    """Return what is read of a response, in its lines, without reasoning and markup.
+
+    Of more than `HEAD` + `TAIL` characters beyond the reasoning the middle is left out. What was given in a
+    form made for machines comes on a line of its own behind `SEAL`.
+    """
+    text = _without_reasoning(response)
+    if len(text) > HEAD + TAIL:
+        # A cut within a sentence could turn "not B" into "B": both pieces end where a line or a sentence does.
+        head, tail = text[:HEAD], text[-TAIL:]
+        head = head[: max(head.rfind("\n"), head.rfind(". ") + 1, 0)]
+        tail = tail[min((at for at in (tail.find("\n"), tail.find(". ")) if at >= 0), default=TAIL) + 1 :]
+        text = f"{head}\n\n{tail}"
+    text = _SEALED.sub(_on_its_own_line, _LATEX.sub("", plain(text)))
+    for pattern, replacement in _MARKUP:
+        text = pattern.sub(replacement, text)
+    return text.strip()
+
+
+def _without_reasoning(response: str) -> str:
+    """Drop marked reasoning, also where its end is missing (cut off) or its start (it stood in the prompt)."""
+    kept: list[str] = []
+    start, inside = 0, False
+    for tag in _REASONING.finditer(response):
+        if tag[1]:
+            if not inside:
+                kept.clear()
+            start, inside = tag.end(), False
+        elif not inside:
+            kept.append(response[start : tag.start()])
+            inside = True
+    if not inside:
+        kept.append(response[start:])
+    return "\n".join(kept)
+
+
+def _on_its_own_line(match: re.Match[str]) -> str:
+    if tag := match["tag"]:
+        return "\n" if "/" in tag else f"\n{SEAL}"
+    return f"\n{SEAL}{(match['boxed'] or match['json']).strip('[] ')}\n"
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words of `text` in lower case; CJK characters and the signs < > = + % are words of their own."""
+    return [match[0].casefold() for match in _TOKEN.finditer(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A place in a text and the names of the phrases there, several where names share a phrase."""
+
+    start: int
+    end: int
+    names: frozenset[str]
+
+
+def occurrences(text: str, phrases: Mapping[str, Iterable[str]]) -> list[Occurrence]:
+    """Find phrases (by name) in `text` as whole words, whatever their case, punctuation and leading article.
+
+    A phrase within a longer one is not reported ("hemorrhage" in "no hemorrhage"). Phrases that overlap are
+    one occurrence of several names.
+    """
+    names_of: dict[str, set[str]] = {}
+    for name, variants in phrases.items():
+        for variant in variants:
+            words = tokens(plain(variant))
+            if len(words) > 1 and words[0] in ARTICLES and len(words[1]) > 1 and words[1] not in _NO_NOUNS:
+                del words[0]
+            if words:
+                names_of.setdefault(f" {' '.join(words)} ", set()).add(name)
+
+    # Words joined by single spaces, so that `str.find` finds whole words in linear time.
+    spans: list[tuple[int, int]] = []
+    number_at: dict[int, int] = {}
+    line = [" "]
+    length = 0
+    for match in _TOKEN.finditer(text):
+        number_at[length] = len(spans)
+        spans.append(match.span())
+        line.append(match[0].casefold() + " ")
+        length += len(line[-1])
+    joined = "".join(line)
+
+    found: list[tuple[int, int, frozenset[str]]] = []
+    for phrase, names in names_of.items():
+        at = joined.find(phrase)
+        while at >= 0:
+            first = number_at[at]
+            last = first + phrase.count(" ") - 2
+            found.append((spans[first][0], spans[last][1], frozenset(names)))
+            at = joined.find(phrase, at + len(phrase) - 1)
+    found.sort(key=lambda place: (place[0], -place[1]))
+
+    apart: list[Occurrence] = []
+    for start, end, place_names in found:
+        if not apart or start >= apart[-1].end:
+            apart.append(Occurrence(start, end, place_names))
+        elif end > apart[-1].end:
+            apart[-1] = Occurrence(apart[-1].start, end, apart[-1].names | place_names)
+    return apart
