@@ -57,7 +57,7 @@ def pytest_medvqa_backends():
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
-    pytester.makepyfile(test_suite=SUITE)
+    pytester.makepyfile(test_questions=SUITE)
     pytester.makeconftest(LOOKING)
     return pytester
 

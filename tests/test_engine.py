@@ -1,12 +1,13 @@
 """Asking and scoring: one answer or error for each prompt, whatever a model does."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from medvqa import engine
-from medvqa.items import Answer, AnswerError, Benchmark, Item, Prompt, Score, UsageError
+from medvqa.items import Answer, AnswerError, Benchmark, DataError, Item, Prompt, Score, Technique, UsageError
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
 
@@ -71,6 +72,15 @@ def test_no_answer_is_an_error_that_says_why(said: Sequence[Answer] | Exception,
     result = engine.evaluate(ITEM, benchmark=SLAKE, model=Scripted(said), run="r")
     assert result.score == Score(None, "error", (), why)
     assert result.answer is None
+
+
+def test_a_prompt_that_cannot_be_made_is_an_error_of_its_item() -> None:
+    def unreadable(item: Item, technique: Technique) -> Prompt:
+        raise DataError("slake/1.png is missing")
+
+    benchmark = replace(SLAKE, prompt=unreadable)
+    result = engine.evaluate(ITEM, benchmark=benchmark, model=Scripted([Answer("A")]), run="r")
+    assert result.score == Score(None, "error", (), "slake/1.png is missing")
 
 
 def test_being_stopped_is_not_an_answer() -> None:

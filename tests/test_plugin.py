@@ -305,8 +305,7 @@ def test_a_run_is_not_overwritten(slake: pytest.Pytester) -> None:
         (("--model=blind:x",), r"technique 'mc' needs a model that can generate; 'blind:x' has: option_logprobs"),
         (("--benchmark=nosuch",), r"no benchmark 'nosuch'; known: .*gmai-mmbench.*phantom.*slake"),
         (("--benchmark=mediconfusion",), r"benchmark 'mediconfusion' was asked for but is not there, and no --data"),
-        (("--technique=nosuch",), r"no technique 'nosuch'; there are: mc, gd, ps, ff"),
-        (("--technique=gd",), r"benchmark 'slake' has no technique 'gd'; it has: mc"),
+        (("--technique=gd",), r"no technique 'gd'; there are: mc"),
         (("--extraction=nosuch",), r"no extraction 'nosuch'; there are: sound, official"),
         (("--extraction=official",), r"benchmark 'slake' has no published rule"),
         (("--data=nosuch",), r"--data=.*nosuch: no such folder"),
@@ -334,6 +333,32 @@ def test_a_mark_that_names_no_benchmark_is_a_collection_error(slake: pytest.Pyte
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED), "xdist's and pytest's own"
     assert "no benchmark 'slaek'; known: " in text(result)
     assert "INTERNALERROR" not in text(result)
+
+
+def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> None:
+    slake.makeconftest(CONFTEST.replace("dimensions=", 'techniques=("gd",), dimensions='))
+    result = run(slake, "--model=stubborn:A")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "benchmark 'slake' has no technique 'mc'; it has: gd" in text(result)
+
+
+BAD_METRIC = """
+@metrics.metric()
+def typo(results):
+    return 7.0, 1.0
+
+def pytest_medvqa_metrics():
+    return [typo]
+"""
+
+
+def test_a_metric_that_fails_costs_no_answer(slake: pytest.Pytester) -> None:
+    slake.makeconftest(CONFTEST + BAD_METRIC)
+    result = run(slake, "--model=stubborn:A")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["! the reports could not be made: metric 'typo' gave (7.0, 1.0)*"])
+    assert "INTERNALERROR" not in text(result)
+    assert outcomes(folder(slake)).total() == 24
 
 
 # --- beside others ----------------------------------------------------------------------------------------

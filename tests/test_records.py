@@ -126,14 +126,18 @@ def test_names_that_are_no_folder_names_are_refused(tmp_path: Path, name: str) -
         records.check_new(name, tmp_path)
 
 
-def test_a_run_is_named_by_time_and_model() -> None:
-    assert records.run_name("random", "20260102-030405") == "20260102-030405-random"
-    assert records.run_name("replay:/data/gpt 4o.json", "20260102-030405") == "20260102-030405-replay-gpt-4o.json"
+def test_a_run_is_named_by_time_and_model(tmp_path: Path) -> None:
+    when = "20260102-030405"
+    assert records.run_name("replay:/data/gpt 4o.json", when, tmp_path) == f"{when}-replay-gpt-4o.json"
+    for name in (f"{when}-random", f"{when}-random-2", f"{when}-random-3"):
+        assert records.run_name("random", when, tmp_path) == name
+        (tmp_path / name).mkdir()
 
 
 @given(st.text(max_size=200))
 def test_generated_run_names_are_valid(model: str) -> None:
-    records.check_new(records.run_name(model, "20260101-000000"), Path("nosuchfolder"))
+    folder = Path("nosuchfolder")
+    records.check_new(records.run_name(model, "20260101-000000", folder), folder)
 
 
 def test_what_is_no_run_folder_is_said(tmp_path: Path) -> None:

@@ -207,6 +207,7 @@ def test_why_is_short() -> None:
         ("An ulcer, a scar", "ulcer scar"),
         ("fundus_photography", "fundus photography"),
         ("> 5 mm", "> 5 mm"),
+        ("from -0.5 to 3-4", "from -0 5 to 3 4"),
         ("a", "a"),
         ("肺炎。", "肺 炎"),
         ("", ""),

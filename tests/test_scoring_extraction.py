@@ -367,6 +367,11 @@ B         Final Answer: The final answer is $\boxed{B}$. I hope it is correct.
 B         Out of the given options, nevus (B) is the best fit.
 B         Considering A, B and C, the one that fits is B.
 B         A is possible but B is more likely.
+B         I think the answer could be A. However B is more likely
+B         It may be A, though B is more likely.
+C         The answer might be A, but C fits better.
+-         It might be A, and there is C.
+-         The answer may be A. C remains.
 A         Both A and B could be right, but A is the best.
 B         The answer could be A or B, but I'd go with B.
 B         Option A: melanoma - incorrect⏎Option B: nevus - correct⏎Option C: basal cell carcinoma - incorrect

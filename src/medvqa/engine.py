@@ -80,7 +80,10 @@ def evaluate(
     extraction: Extraction = "sound",
 ) -> Result:
     """Ask one question and score the answer; an answer that could not be had is the outcome `error`."""
-    prompt = benchmark.prompt(item, technique)
+    try:
+        prompt = benchmark.prompt(item, technique)
+    except MedVQAError as error:
+        return Result(run, item, "", None, Score(None, "error", why=str(error)), technique)
     (answer,) = ask(model, [prompt])
     if isinstance(answer, AnswerError):
         score = Score(None, "error", why=str(answer))

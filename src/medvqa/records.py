@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -37,12 +38,13 @@ def check_new(name: str, folder: Path) -> None:
         raise UsageError(f"run '{name}' exists: {folder / name}. Name another with --run=NAME")
 
 
-def run_name(model: str, when: str) -> str:
-    """A name for a new run: the time and the model, of a path its last part, in characters that a folder may have."""
+def run_name(model: str, when: str, folder: Path) -> str:
+    """A name for a new run in a folder: the time, the model (of a path its last part), and a number if it is taken."""
     backend, _, argument = model.partition(":")
     named = f"{backend}-{PurePath(argument).name}" if argument else backend
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("-.")[:60]
-    return f"{when}-{safe}"
+    name = f"{when}-{re.sub(r'[^A-Za-z0-9._-]+', '-', named).strip('-.')[:60]}"
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if not (folder / each).exists())
 
 
 def encode(result: Result) -> bytes:

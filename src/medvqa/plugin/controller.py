@@ -35,6 +35,7 @@ class Controller:
         self._recording: Recording | None = None
         self._progress: Progress | None = None
         self._report: Report | None = None
+        self._problem: str | None = None
 
     @cached_property
     def run(self) -> str:
@@ -44,7 +45,7 @@ class Controller:
             return options.run
         from medvqa.records import run_name
 
-        return run_name(options.model, datetime.now().astimezone().strftime("%Y%m%d-%H%M%S"))
+        return run_name(options.model, datetime.now().astimezone().strftime("%Y%m%d-%H%M%S"), self._reports)
 
     @property
     def _reports(self) -> Path:
@@ -112,9 +113,13 @@ class Controller:
         if self._progress is not None:
             self._progress.close()
         if self._recording is not None:
-            self._report = self._recording.finish(self._expected)
+            try:
+                self._report = self._recording.finish(self._expected)
+            except (MedVQAError, OSError) as error:
+                # A metric of one's own that fails, or a full disk: the answers are there and can be reported later.
+                self._problem = f"the reports could not be made: {error}"
             if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-                others = session.testsfailed > self._failures
+                others = session.testsfailed > self._failures or self._problem is not None
                 session.exitstatus = int(others or not self._recording.is_complete(self._expected))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -123,3 +128,7 @@ class Controller:
             from medvqa.plugin.terminal import summarise
 
             summarise(terminalreporter, self._report)
+        if self._problem is not None:
+            terminalreporter.section("medvqa")
+            terminalreporter.write_line(f"! {self._problem}")
+            terminalreporter.write_line(f"run folder: {self._reports / self.run}")

@@ -9,15 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from medvqa import benchmarks, configs, engine, records, suite
-from medvqa.items import (
-    TECHNIQUES,
-    Benchmark,
-    Extraction,
-    Item,
-    Model,
-    Result,
-    UsageError,
-)
+from medvqa.items import TECHNIQUES, Benchmark, Extraction, Item, Model, Result, UsageError
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
 
@@ -32,7 +24,8 @@ class Plan:
         """Resolve names; data are loaded when they are first needed, or by `check`."""
         self.options = options
         self.known: Known = gather(config.pluginmanager)
-        self.technique = _one_of("technique", options.technique, TECHNIQUES)
+        offered = {technique for benchmark in self.known.benchmarks.values() for technique in benchmark.techniques}
+        self.technique = _one_of("technique", options.technique, sorted(offered, key=TECHNIQUES.index))
         self.extraction = _one_of("extraction", options.extraction, get_args(Extraction))
         if options.limit is not None and options.limit < 1:
             raise UsageError(f"--limit={options.limit}: a limit is at least 1")

@@ -272,6 +272,8 @@ def _problem(
         item.denied and item.mention.mark != TEXT and item.at > last.at and item.names & chosen for item in evidence
     ):
         return f"both chosen and denied: {listed}"
+    if last.rule == "hedge" and any(item.at > last.at and not item.denied and item.names - chosen for item in evidence):
+        return f"a possibility, with another option after it: {listed}"
     # "It looks like a nevus, but I cannot tell" leaves it open; advice to see a doctor does not.
     in_passing = last.weight < Weight.CLAIM and (ABSTENTION.search(marked) or REFUSAL.search(marked))
     if in_passing or (last.weight == Weight.CLAIM and ABSTENTION.search(marked, last.at)):

@@ -57,7 +57,7 @@ _ENDS = (
 # A bare capital is the subject of a verdict only where a clause begins: not in "hepatitis C is likely".
 _SUBJECT = (
     rf"(?:(?P<m>[{FIRM}{TEXT}])|(?:^|[.!?;:,(\n{SEAL}-]\s{{0,9}}|"
-    r"\b(?:answer|so|and|but|that|think|believe|thus|therefore|because|since|only|both|then|hence|while|whereas|although|is)\s)"
+    r"\b(?:answer|so|and|but|that|think|believe|thus|therefore|because|since|only|both|then|hence|while|whereas|although|however|though|yet|is)\s)"
     rf"(?P<w>{WEAK}))(?:\s?\([^()\n]{{0,60}}\))?"
 )
 

@@ -52,7 +52,7 @@ def gmai_rule(response: str, options: Mapping[str, str], *, multiple: bool = Fal
     `unparsed`, as under the harness's own `exact_matching` policy. A letter Z or one of four known refusals
     is `unparsed` at once, without a look at the texts, as there. The environment variable VERBOSE, which
     makes the harness distrust the letter A in answers of more than three words, is not read. The paper's own
-    numbers used ChatGPT-3.5-turbo-0613 as the extractor (section 4.1), so this rule approximates them.
+    numbers used ChatGPT-3.5-turbo-0613 as the extractor (supplement, D), so this rule approximates them.
 
     Source: https://github.com/open-compass/VLMEvalKit/blob/18fc37a5337e31eec9c104887728ad14e82a6a85/vlmeval/utils/matching_util.py
     (later versions also look at the position of the letter and at the length of the response).

@@ -18,8 +18,8 @@ _JUDGMENTS: Mapping[str, Sequence[str]] = {
 def normalise(text: str) -> str:
     """Return `text` as it is compared: its words in lower case, one space apart, without punctuation and articles.
 
-    Full-width and styled characters become plain ones. The signs < > = + % and the minus of a number are
-    words, as is each Chinese, Japanese or Korean character. A text of articles only keeps them.
+    Full-width and styled characters become plain ones. The signs < > = + % are words, as is each
+    Chinese, Japanese or Korean character; a minus belongs to its number. A text of articles only keeps them.
 
     >>> normalise("The  *Basal-cell* carcinoma.")
     'basal cell carcinoma'

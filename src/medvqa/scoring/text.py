@@ -51,7 +51,7 @@ _MARKUP = (
     (re.compile(r"(?<!\w)'|'(?!\w)"), ""),
     (re.compile(r"^[ \t#\u2022\u00b7\u2023]*(?:>(?![ \t]*\d)[ \t>#]*)*(?:[-+] )?[ \t]*", re.M), ""),  # not in "> 5 mm"
 )
-_TOKEN = re.compile(rf"[{CJK}]|[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]|(?<!\w)-(?=\d)")
+_TOKEN = re.compile(rf"[{CJK}]|(?:(?<!\w)-(?=\d))?[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]")
 ARTICLES = frozenset({"a", "an", "the"})
 _NO_NOUNS = frozenset({"alone", "and", "both", "only", "or"})
 
@@ -104,7 +104,7 @@ def _on_its_own_line(match: re.Match[str]) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the words of `text` in lower case; CJK characters and the signs < > = + % are words of their own."""
+    """Return the words of `text` in lower case; a number with its minus; CJK characters and < > = + % alone."""
     return [match[0].casefold() for match in _TOKEN.finditer(text)]
 
 

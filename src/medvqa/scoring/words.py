@@ -135,7 +135,7 @@ FITS = r"(?:match|fit|describe|represent|explain|correspond|suit)\w*"
 FITS_BEST = any_of(
     f"""
     (?:also )?(?:best|most (?:closely|accurately|appropriately|likely)) {FITS}
-    (?:also )?{FITS} best | it is
+    (?:also )?{FITS} (?:best|better) | better {FITS} | it is
     """
 )
 BAD = any_of(
