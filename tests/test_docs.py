@@ -52,3 +52,19 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @on_every_page
 def test_links_lead_to_something(page: Path) -> None:
     assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_shows_what_its_first_command_prints(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "benchmark_tests", tmp_path / "benchmark_tests")
+    shown = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert shown is not None
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+    printed = subprocess.run(
+        [sys.executable, "-m", "pytest", "benchmark_tests"],
+        cwd=tmp_path,
+        env=environment | {"COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert [line for line in shown[1].splitlines() if line not in printed.splitlines()] == []

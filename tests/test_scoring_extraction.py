@@ -1080,3 +1080,11 @@ def test_a_megabyte_of_hostile_text_is_read_in_passing(unit: str) -> None:
     options = BLEED | {"C": "nevus", "D": "no nevus"}
     for multiple in (False, True):
         assert set(read_options(response, options, multiple=multiple).letters) <= set(options)
+
+
+@given(st.dictionaries(st.sampled_from("ABCDEFGHI"), st.text(max_size=12), min_size=1), st.booleans(), st.data())
+def test_a_letter_alone_is_read_like_a_letter_with_space_around_it(
+    options: dict[str, str], multiple: bool, data: st.DataObject
+) -> None:
+    letter = data.draw(st.sampled_from(sorted(options)))
+    assert read_options(letter, options, multiple=multiple) == read_options(f" {letter}\n", options, multiple=multiple)
