@@ -71,6 +71,15 @@ def session(folder: Path, items: int, *arguments: str, wrong: float = 0.0) -> tu
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
+IMPORT = "import pytest, time; t = time.perf_counter(); import medvqa.plugin; print(1000 * (time.perf_counter() - t))"
+
+
+def import_ms() -> float:
+    """Milliseconds that the plugin adds to the start of every session, the least of five."""
+    command = [sys.executable, "-c", IMPORT]
+    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs=2, type=int, default=[5000, 25000])
@@ -91,6 +100,7 @@ def main() -> None:
             f"all right, -n {options.workers}": (suite, ("--model=echo:A", *spread), 0.0),
             f"60 % wrong, -n {options.workers}": (suite, ("--model=echo:A", *spread), 0.6),
         }
+        print(f"import of the plugin: {import_ms():.0f} ms")
         small, large = options.sizes
         print(f"{'':22}{'ms CPU an item':>24}{'ms wall an item':>24}{'growth':>16}")
         print(f"{'':22}{small:>12}{large:>12}{small:>12}{large:>12}{'CPU':>8}{'wall':>8}")
