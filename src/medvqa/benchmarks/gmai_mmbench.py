@@ -262,6 +262,7 @@ VAL = Benchmark(
     official=score_official,
     official_note=OFFICIAL_NOTE,
     metrics=METRICS,
+    headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
 )
 
