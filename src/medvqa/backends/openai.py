@@ -37,6 +37,8 @@ OFFICIAL_TOKENS = 32
 REASONING_TOKENS = 4096
 BACKOFF = 0.5
 """Seconds before the second request for a prompt where the server names no time; doubled for each further one."""
+MAX_RESPONSE = 16 * 2**20
+"""Largest response that is read, in bytes as unpacked."""
 JPEG_QUALITIES = (95, 90, 85, 75)
 
 _URL = re.compile(r"(https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
@@ -213,14 +215,12 @@ class OpenAI:
         self._server = _server(options)
         self._key = _key(options)
         self._gate = _Gate(options.concurrency)
-        # Neither a redirection nor a proxy of the environment may take images from this machine elsewhere.
-        http = openai.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=self._server.remote)
         self._client: AsyncOpenAI = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=self._server.url,
             max_retries=0,  # retries are ours, so that they can slow all requests down
             timeout=options.timeout,
-            http_client=http,
+            http_client=_http_client(local=not self._server.remote),
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=self.name, daemon=True)
@@ -345,9 +345,10 @@ class OpenAI:
                 return Answer("", seconds=time.perf_counter() - start, finish="refusal")
             raise _failure(error) from None
         except openai.APIConnectionError as error:
-            raise _Failure(
-                f"{type(error.__cause__ or error).__name__}: {error.__cause__ or error}", again=True
-            ) from None
+            cause = error.__cause__ or error
+            if isinstance(cause, _Failure):  # raised by our HTTP client; some versions of the package wrap it
+                raise cause from None
+            raise _Failure(f"{type(cause).__name__}: {cause}", again=True) from None
         return self._read(content, time.perf_counter() - start)
 
     def _read(self, content: bytes, seconds: float) -> Answer:
@@ -439,6 +440,31 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         if not math.isnan(seconds):
             return max(seconds, 0.0)
     return None
+
+
+def _http_client(*, local: bool) -> Any:
+    """The package's HTTP client, which reads at most MAX_RESPONSE bytes of a response.
+
+    Neither a redirection nor, for a `local` server, a proxy of the environment takes images elsewhere.
+    """
+    import openai
+
+    class Bounded(openai.DefaultAsyncHttpxClient):
+        async def send(self, request: Any, **how: Any) -> Any:
+            response = await super().send(request, **{**how, "stream": True})
+            content = bytearray()
+            try:
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > MAX_RESPONSE:
+                        raise _Failure(f"a response of more than {MAX_RESPONSE} bytes", again=False)
+            finally:
+                await response.aclose()
+            unpacked = {"content-encoding", "content-length", "transfer-encoding"}
+            headers = [(name, value) for name, value in response.headers.multi_items() if name not in unpacked]
+            return type(response)(response.status_code, headers=headers, content=bytes(content), request=request)
+
+    return Bounded(follow_redirects=False, trust_env=not local)
 
 
 def _failure(error: APIStatusError) -> _Failure:
