@@ -381,10 +381,17 @@ def test_answers_keep_the_order_of_the_prompts_with_several_in_flight() -> None:
 
     prompts = [Prompt(str(number)) for number in range(30)]
     with asked(script, concurrency=6) as (model, server):
+        assert model.concurrency == 6
         answers = model.generate(prompts)
     assert [answer.text for answer in answers if isinstance(answer, Answer)] == [prompt.text for prompt in prompts]
     assert server.most == 6
-    assert model.concurrency == 6
+
+
+def test_how_many_are_in_flight_may_be_set() -> None:
+    with asked(always(Reply(completion(), delay=0.05)), concurrency=2) as (model, server):
+        model.concurrency = 5
+        model.generate([Prompt("?")] * 20)
+    assert server.most == 5
 
 
 def test_threads_share_the_limit() -> None:

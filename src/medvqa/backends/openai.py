@@ -156,7 +156,7 @@ class _Gate:
     """
 
     def __init__(self, ceiling: int) -> None:
-        self.limit = self._ceiling = ceiling
+        self.limit = self.ceiling = ceiling
         self._in_flight = self._answered = 0
         self._resume = self._halved = 0.0
         self._changed = asyncio.Condition()
@@ -183,7 +183,7 @@ class _Gate:
         """An answer came."""
         self._answered += 1
         if self._answered >= self.limit:
-            self._answered, self.limit = 0, min(self.limit + 1, self._ceiling)
+            self._answered, self.limit = 0, min(self.limit + 1, self.ceiling)
 
     def busy(self, started: float, wait: float) -> None:
         """The server would not answer a request that was sent at `started`; wait (seconds) before the next."""
@@ -209,7 +209,6 @@ class OpenAI:
         import openai
 
         self.name = f"openai:{argument}"
-        self.concurrency = options.concurrency
         self._model = argument
         self._options = options
         self._server = _server(options)
@@ -225,6 +224,15 @@ class OpenAI:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=self.name, daemon=True)
         self._thread.start()
+
+    @property
+    def concurrency(self) -> int:
+        """Most requests in flight; it may be set before the first one."""
+        return self._gate.ceiling
+
+    @concurrency.setter
+    def concurrency(self, value: int) -> None:
+        self._gate = _Gate(value)
 
     @classmethod
     def check(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
@@ -292,7 +300,7 @@ class OpenAI:
                 answers[number] = await self._answer(prompt)
 
         async with asyncio.TaskGroup() as workers:
-            for _ in range(min(self._options.concurrency, len(prompts))):
+            for _ in range(min(self.concurrency, len(prompts))):
                 workers.create_task(work())
         return [answers[number] for number in range(len(prompts))]
 
