@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
         "no model 'qwen'; found: gpt-4o, qwen-vl. Did you mean 'qwen-vl'? "
-        "Or name a backend (echo, majority, random, replay): --model=BACKEND:ARGUMENT, such as --model=echo:A"
+        "Or name a backend (echo, majority, openai, random, replay): --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
     assert error("zzz").startswith("no model 'zzz'; found: none. Or name a backend (echo, ")
     assert "Did you mean 'random'?" in error("randm")
@@ -71,11 +72,11 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; found: echo, majority, random, replay. Did you mean 'echo'?"
+        "--model=ekho:A: no backend 'ekho'; found: echo, majority, openai, random, replay. Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; found: echo, ")
     path = write(tmp_path, "x", 'backend = "hf"')
-    assert error("x", tmp_path) == f"{path}: no backend 'hf'; found: echo, majority, random, replay."
+    assert error("x", tmp_path) == f"{path}: no backend 'hf'; found: echo, majority, openai, random, replay."
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,9 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     [
         (
             'backend = "echo"\ndescripton = "x"',
-            "unknown field 'descripton'; known: argument, backend, description. Did you mean 'description'?",
+            "unknown field 'descripton'; known: argument, backend, description, options. Did you mean 'description'?",
         ),
-        ('backend = "echo"\nname = "y"', "unknown field 'name'; known: argument, backend, description."),
+        ('backend = "echo"\nname = "y"', "unknown field 'name'; known: argument, backend, description, options."),
         ('backend = "echo"\nargument = 3', "Expected `str`, got `int` - at `$.argument`; known fields: argument, "),
         ('argument = "A"', "Object missing required field `backend`; known fields: argument, "),
         ('backend = "echo"\nargument = \n', "not TOML: Invalid value (at line 2, column 12)"),
@@ -131,6 +132,51 @@ def test_shipped_configs_build_and_answer() -> None:
         assert resolve(config.name, folders=[SHIPPED], backends=BACKENDS) == config
     always = build(resolve("always-a", folders=[SHIPPED], backends=BACKENDS), BACKENDS)
     assert always.generate([Prompt("?", options={"A": "x", "B": "y"})] * 2) == [Answer("A")] * 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    word: str = "red"
+    times: int = 1
+
+
+class Configured:
+    name = "configured"
+    capabilities = frozenset({"generate"})
+    Options = Settings
+
+    def __init__(self, argument: str, options: Settings = Settings()) -> None:
+        self.said = argument + options.word * options.times
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        return [Answer(self.said) for _ in prompts]
+
+
+def test_a_backend_with_options(tmp_path: Path) -> None:
+    backends = {**BACKENDS, "configured": Configured}
+
+    def said(text: str) -> str:
+        write(tmp_path, "x", f'backend = "configured"\nargument = "a "\n{text}')
+        config = resolve("x", folders=[tmp_path], backends=backends)
+        return build(config, backends).generate([Prompt("?")])[0].text  # type: ignore[union-attr]
+
+    assert said("") == "a red"
+    assert said('[options]\nword = "on"\ntimes = 2') == "a onon"
+    assert build(ModelConfig("x", "configured", "b "), backends).generate([Prompt("?")]) == [Answer("b red")]
+    path = tmp_path / "x.toml"
+    for text, message in (
+        ("[options]\ntime = 2", f"{path}: backend 'configured' has no option 'time'; it has: times, word. Did you"),
+        ('[options]\ntimes = "2"', f"{path}: [options]: Expected `int`, got `str` - at `$.times`"),
+        ("options = 3", f"{path}: Expected `object`, got `int` - at `$.options`"),
+    ):
+        with pytest.raises(UsageError) as raised:
+            said(text)
+        assert str(raised.value).startswith(message)
+
+
+def test_options_for_a_backend_without(tmp_path: Path) -> None:
+    path = write(tmp_path, "x", 'backend = "echo"\nargument = "A"\n[options]\nword = "on"')
+    assert error("x", tmp_path) == f"{path}: backend 'echo' has no option 'word'; it has: none."
 
 
 class Speechless:

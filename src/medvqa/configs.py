@@ -1,15 +1,17 @@
 """models/*.toml and what follows `--model=` -> ModelConfig -> Model.
 
-A config is data: it names a backend and its argument. Its name is the file's name without `.toml`.
+A config is data: it names a backend, its argument, and what the backend lets one set. Its name is the file's
+name without `.toml`.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,6 +26,7 @@ class ModelConfig:
     backend: str
     argument: str = ""
     description: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, BackendFactory]) -> ModelConfig:
@@ -42,6 +45,7 @@ def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, Backen
     if spec in found:
         config = _read(found[spec])
         _check_backend(config.backend, backends, asked=str(found[spec]))
+        arguments(config, backends, asked=str(found[spec]))
         return config
     if spec in backends:
         return ModelConfig(spec, spec)
@@ -59,10 +63,32 @@ def available(folders: Sequence[Path]) -> list[ModelConfig]:
     return [_read(path) for _, path in sorted(_files(folders).items())]
 
 
+def arguments(config: ModelConfig, backends: Mapping[str, BackendFactory], *, asked: str = "") -> tuple[Any, ...]:
+    """What the backend's factory, `check` and `service` are called with: the argument, and options if it has any.
+
+    Raises UsageError, which begins with `asked` (the config's name if ""), for options that the backend does not have.
+    """
+    asked = asked or config.name
+    kind = getattr(backends[config.backend], "Options", None)
+    known = [] if kind is None else [field.name for field in fields(kind)]
+    for name in config.options:
+        if name not in known:
+            raise UsageError(
+                f"{asked}: backend {config.backend!r} has no option {name!r}; it has: {_listing(known)}."
+                f"{_suggestion(name, known)}"
+            )
+    if kind is None:
+        return (config.argument,)
+    try:
+        return config.argument, msgspec.convert(config.options, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{asked}: [options]: {error}") from None
+
+
 def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
     """Make the model; UsageError when there is no such backend or when what it makes is no Model."""
     _check_backend(config.backend, backends, asked=config.name)
-    model = backends[config.backend](config.argument)
+    model = backends[config.backend](*arguments(config, backends))
     missing = [name for name in ("name", "capabilities", "generate") if not hasattr(model, name)]
     if missing:
         raise UsageError(

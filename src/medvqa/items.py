@@ -128,7 +128,8 @@ class Answer:
 
     `option_logprobs` are natural logarithms by option letter, for techniques that score options.
     `seconds` is the wall time of this answer, for a batch its share. `finish` is "stop", "length",
-    "refusal" or what the server said. `usage` counts tokens (`input`, `output`).
+    "refusal" or what the server said. `usage` counts tokens (`input`, `output`) and, where prices are known,
+    what they cost (`cost`).
     """
 
     text: str
@@ -207,6 +208,19 @@ class Metric:
     definition: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What runs a model elsewhere, told before the run.
+
+    `origin` (scheme, host, port) gets the images; `remote` says that it is another machine; `priced` that
+    answers say what they cost (`usage["cost"]`).
+    """
+
+    origin: str
+    remote: bool
+    priced: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics.
@@ -216,7 +230,8 @@ class Benchmark:
     `prompt` is only called with one of `techniques`.
     `official` is the published rule of the benchmark's owners, for `--extraction=official`. `recover`
     fills in a withheld answer key from other columns, for `--answers-from-category`. `submission` writes
-    the sheet that the owners ask for into the run folder and returns its path.
+    the sheet that the owners ask for into the run folder and returns its path. `upload` is False where the
+    data were handed out on request, so that sending them to another machine takes `--allow-upload`.
     """
 
     name: str
@@ -235,6 +250,7 @@ class Benchmark:
     dimensions: tuple[str, ...] = ()
     recover: Callable[[Item], Item] | None = None
     submission: Callable[[Sequence[Result], Path], Path] | None = None
+    upload: bool = True
 
 
 @runtime_checkable
@@ -245,7 +261,8 @@ class Model(Protocol):
     answer's place says that this prompt got none. Optional methods: `fingerprint()` identifies what
     answers (digests of weights, revision, server model id; None or absent: answers are not reused across
     runs); `fit(items)` is called once before the first prompt with all items of the benchmarks of the run,
-    for baselines that are defined by the answer key (majority class); `close()` ends what was started.
+    for baselines that are defined by the answer key (majority class); `about()` returns settings for run.json;
+    `close()` ends what was started.
     """
 
     @property
@@ -264,4 +281,9 @@ class Model(Protocol):
 
 
 BackendFactory = Callable[[str], Model]
-"""Makes a model from what follows the colon in --model=BACKEND:ARGUMENT."""
+"""Makes a model from what follows the colon in --model=BACKEND:ARGUMENT.
+
+One with an attribute `Options`, a frozen dataclass whose fields all have defaults, is called with a value of it as
+second argument: the table [options] of a config. Its optional class or static methods take the same arguments:
+`check` raises UsageError before anything is collected, `service` returns a `Service` or None.
+"""

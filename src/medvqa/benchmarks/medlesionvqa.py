@@ -267,6 +267,7 @@ BENCHMARKS = tuple(
             "Ask for the data set at https://github.com/bytedance/MedLesionVQA, write it in the format of docs/data.md "
             "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"
         ),
+        upload=False,
         prompt=prompt,
         score=score,
         metrics=(metrics.mean_score, metrics.macro_score("ability"), metrics.exact_match, *metrics.rates),

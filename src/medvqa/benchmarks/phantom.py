@@ -71,6 +71,7 @@ BENCHMARKS = (
         items=_medlesionvqa,
         files=None,
         obtain="",
+        upload=True,
         score=_score_medlesionvqa,
     ),
 )

@@ -63,8 +63,15 @@ class Controller:
         self._expected.update(names)
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Keep the session, which knows how many tests there are."""
+        """Keep the session, which knows how many tests there are; say what will leave this machine."""
         self._session = session
+        if process.has_state(self._config) and not self._config.option.collectonly:
+            self._say(process.state_of(self._config).plan.upload_notice())
+
+    def _say(self, line: str | None) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if line is not None and reporter is not None:
+            reporter.write_line(line)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -85,15 +92,24 @@ class Controller:
         outcomes: dict[str, Outcome] = report.medvqa_outcomes
         try:
             recording = self._recorded()
-            recording.take(lines, outcomes, getattr(report, "medvqa_model", None))
+            recording.take(lines, outcomes, getattr(report, "medvqa_model", None), report.medvqa_usage)
         except (MedVQAError, OSError) as error:
             pytest.exit(f"the run folder cannot be written: {error}", returncode=pytest.ExitCode.INTERRUPTED)
         # The lines are on disk: a session of 130,000 reports need not keep them.
         del report.medvqa_results
         if report.failed and hasattr(report, "medvqa_outcome"):
             self._failures += 1
+        self._stop_at_cost(recording)
         if self._progress is not None and self._session is not None:
             self._progress.show(recording.counts, self._session.testscollected)
+
+    def _stop_at_cost(self, recording: Recording) -> None:
+        cost, limit = recording.usage["cost"], process.state_of(self._config).options.max_cost
+        if limit is None or cost < limit or self._session is None or self._session.shouldstop:
+            return
+        self._session.shouldstop = f"the answers have cost {cost:.4g}: --max-cost={limit:g} is reached"
+        if self._config.pluginmanager.has_plugin("dsession"):
+            recording.stop(self._session.shouldstop)
 
     def _recorded(self) -> Recording:
         if self._recording is None:

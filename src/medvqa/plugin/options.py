@@ -38,6 +38,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": int,
         "help": "at most N items of each benchmark: seeded, stratified, pairs whole, after -k and -m",
     },
+    "allow-upload": {
+        "action": "store_true",
+        "default": None,
+        "help": "send images to another machine even of a benchmark that was released on request",
+    },
+    "max-cost": {
+        "metavar": "SUM",
+        "type": float,
+        "help": "stop when the answers have cost this much, by the prices of the model's config",
+    },
     "answers-from-category": {
         "action": "store_true",
         "default": None,
@@ -57,6 +67,8 @@ class Options:
     extraction: str
     run: str | None
     limit: int | None
+    allow_upload: bool
+    max_cost: float | None
     answers_from_category: bool
     typed: bool
 
@@ -96,6 +108,8 @@ def read(config: pytest.Config) -> Options:
         extraction=raw["extraction"] or "sound",
         run=raw["run"],
         limit=raw["limit"],
+        allow_upload=bool(raw["allow-upload"]),
+        max_cost=raw["max-cost"],
         answers_from_category=bool(raw["answers-from-category"]),
         typed=any(value is not None for value in raw.values()),
     )

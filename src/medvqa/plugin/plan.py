@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any, get_args
 
 import pytest
 
 from medvqa import benchmarks, configs, engine, records, suite
-from medvqa.items import TECHNIQUES, Benchmark, Extraction, Item, Model, Result, UsageError
+from medvqa.items import TECHNIQUES, Benchmark, Extraction, Item, Model, Result, Service, UsageError
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
 
@@ -76,11 +77,55 @@ class Plan:
         """Load what can fail before anything is collected: the data, and a backend's argument where it can tell."""
         check = getattr(self.known.backends[self.config.backend], "check", None)
         if check is not None:
-            check(self.config.argument)
+            check(*configs.arguments(self.config, self.known.backends))
+        self._check_cost()
+        self._check_upload()
         if self.options.answers_from_category and not self.recovers:
             raise UsageError("--answers-from-category: only gmai-mmbench-test has a key to recover; add --benchmark")
         for name in self.benchmarks:
             self.items(name)
+
+    @cached_property
+    def service(self) -> Service | None:
+        """What runs the model, where that is something else than this process."""
+        tell = getattr(self.known.backends[self.config.backend], "service", None)
+        told: Service | None = tell(*configs.arguments(self.config, self.known.backends)) if tell is not None else None
+        return told
+
+    def _check_cost(self) -> None:
+        limit = self.options.max_cost
+        if limit is not None and not limit > 0:
+            raise UsageError(f"--max-cost={limit:g}: a sum of money is more than 0")
+        if limit is not None and not (self.service is not None and self.service.priced):
+            raise UsageError(
+                f"--max-cost={limit:g}: '{self.options.model}' does not tell what its answers cost; give price_input "
+                "and price_output in the [options] of a config of the backend openai"
+            )
+
+    def _check_upload(self) -> None:
+        if self.service is None or not self.service.remote or self.options.allow_upload:
+            return
+        kept = [name for name, benchmark in self.benchmarks.items() if not benchmark.upload]
+        if kept:
+            raise UsageError(
+                f"{', '.join(kept)}: released on request, and '{self.options.model}' sends images to "
+                f"{self.service.origin}. Add --allow-upload if your agreement with the owners permits it, "
+                "or choose others with --benchmark"
+            )
+
+    def upload_notice(self) -> str | None:
+        """What leaves this machine, None when nothing does. Items that are deselected later are counted."""
+        if self.service is None or not self.service.remote:
+            return None
+        shown = {
+            (item.benchmark, image.name)
+            for name in self.benchmarks
+            for item in self.items(name)
+            for image in item.images
+        }
+        return (
+            f"medvqa: up to {len(shown)} images of {', '.join(self.benchmarks)} will be sent to {self.service.origin}"
+        )
 
     def items(self, name: str) -> tuple[Item, ...]:
         """All items of a chosen benchmark, sorted by id."""
@@ -126,7 +171,12 @@ class Plan:
                 "limit": self.options.limit,
                 "answers_from_category": self.options.answers_from_category,
             },
-            "config": {"name": self.config.name, "backend": self.config.backend, "argument": self.config.argument},
+            "config": {
+                "name": self.config.name,
+                "backend": self.config.backend,
+                "argument": self.config.argument,
+                "options": self.config.options,
+            },
             "technique": self.technique,
             "extraction": self.extraction,
             "benchmarks": {name: self._about(benchmark) for name, benchmark in self.benchmarks.items()},

@@ -11,6 +11,7 @@ from typing import Any
 from medvqa import records, report
 from medvqa.items import Outcome
 from medvqa.plugin.plan import Plan
+from medvqa.plugin.state import STOP
 
 
 def _now() -> str:
@@ -24,15 +25,23 @@ class Recording:
         """Make the folder (UsageError when it exists or cannot be made) and write run.json."""
         self._plan = plan
         self._recorder = records.Recorder(folder)
+        self._stop = folder / STOP
         self._outcomes: dict[str, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
+        self.usage: Counter[str] = Counter()
         self._about: dict[str, Any] = {"name": folder.name, "started": _now(), "model": {}, **plan.about()}
         self._write()
 
     def _write(self) -> None:
         records.write_json(self._recorder.folder / records.RUN, self._about)
 
-    def take(self, lines: Sequence[str], outcomes: Mapping[str, Outcome], model: Mapping[str, Any] | None) -> None:
+    def take(
+        self,
+        lines: Sequence[str],
+        outcomes: Mapping[str, Outcome],
+        model: Mapping[str, Any] | None,
+        usage: Mapping[str, float],
+    ) -> None:
         """Append results as encoded by the process that evaluated; OSError when the disk does not take them."""
         for line in lines:
             self._recorder.append(line.encode())
@@ -41,9 +50,14 @@ class Recording:
                 self.counts[self._outcomes[name]] -= 1
             self._outcomes[name] = outcome
             self.counts[outcome] += 1
+        self.usage.update(usage)
         if model is not None and not self._about["model"]:
             self._about["model"] = dict(model)
             self._write()
+
+    def stop(self, why: str) -> None:
+        """Let workers end after the item that they are asking."""
+        records.write_atomic(self._stop, why.encode())
 
     def is_complete(self, expected: Collection[str]) -> bool:
         """Whether every expected item has a result and none ended in error."""
@@ -52,7 +66,10 @@ class Recording:
     def finish(self, expected: Collection[str]) -> report.Report:
         """Close the folder and write its reports."""
         self._recorder.close()
+        self._stop.unlink(missing_ok=True)
         self._about["finished"] = _now()
+        if self.usage:
+            self._about["usage"] = dict(self.usage)
         self._write()
         known = self._plan.known
         missing = sorted(set(expected) - self._outcomes.keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ from medvqa.plugin.plan import Plan
 
 FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
 """Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
+
+
+STOP = "stop"
+"""File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
 
 
 def item_of(node: pytest.Item) -> Item | None:
@@ -36,11 +41,14 @@ class State:
         self.options = options
         self.plan = Plan(config, options)
         self._run = run
+        self._stop = config.rootpath / "reports" / run / STOP
+        self._session: pytest.Session | None = None
         self._pending: list[Result] = []
         self._model: dict[str, Any] | None = None
 
     def make_model(self, session: pytest.Session) -> Model:
         """The model of this process; one that cannot be made ends the session after the first item."""
+        self._session = session
         try:
             model = self.plan.make_model()
         except MedVQAError as error:
@@ -50,13 +58,20 @@ class State:
             session.shouldstop = f"model '{self.options.model}' could not be made: {type(error).__name__}: {error}"
             raise
         fingerprint = getattr(model, "fingerprint", None)
-        self._model = {"name": model.name, "fingerprint": fingerprint() if fingerprint is not None else None}
+        about = getattr(model, "about", None)
+        self._model = {
+            "name": model.name,
+            "fingerprint": fingerprint() if fingerprint is not None else None,
+            **(about() if about is not None else {}),
+        }
         return model
 
     def evaluate(self, item: Item, model: Model) -> Result:
         """Ask and score one item, and keep the result for the report of the test that asked."""
         result = self.plan.evaluate(item, model, self._run)
         self._pending.append(result)
+        if self.options.max_cost is not None and self._session is not None and self._stop.exists():
+            self._session.shouldstop = self._stop.read_text("utf-8")
         return result
 
     def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
@@ -70,6 +85,7 @@ class State:
             return
         report.medvqa_results = [records.encode(result).decode() for result in results]  # type: ignore[attr-defined]
         report.medvqa_outcomes = {name_of(result.item): result.score.outcome for result in results}  # type: ignore[attr-defined]
+        report.medvqa_usage = usage(results)  # type: ignore[attr-defined]
         if self._model is not None:
             report.medvqa_model, self._model = self._model, None  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
@@ -82,6 +98,15 @@ class State:
         if shown.score.outcome in FAILING:
             report.outcome = "failed"
             report.longrepr = f"{shown.score.outcome}: {shown.score.why}"
+
+
+def usage(results: Sequence[Result]) -> dict[str, float]:
+    """The sums of what the answers say they used."""
+    total: Counter[str] = Counter()
+    for result in results:
+        if result.answer is not None and result.answer.usage is not None:
+            total.update(result.answer.usage)
+    return dict(total)
 
 
 def expected(nodes: Sequence[pytest.Item]) -> list[str]:

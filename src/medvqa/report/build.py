@@ -116,6 +116,14 @@ def notes_of(report: Report) -> list[str]:
     return notes
 
 
+def usage_of(report: Report) -> str | None:
+    """What the answers of the run used, as one line; None where they do not tell."""
+    usage = report.run.get("usage") or {}
+    tokens = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
+    cost = [f"cost {usage['cost']:,.4g} by the prices of the config"] if "cost" in usage else []
+    return f"Used: {', '.join(tokens + cost)}." if tokens or cost else None
+
+
 def _items(count: int) -> str:
     return "1 item" if count == 1 else f"{count} items"
 

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable
 
-from medvqa.report.build import Report, notes_of
+from medvqa.report.build import Report, notes_of, usage_of
 from medvqa.report.tables import Table, by_dimension, headline, outcomes
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
@@ -27,6 +27,8 @@ def render(report: Report) -> str:
         _table(headline(report)),
         _table(outcomes(report)),
     ]
+    if usage := usage_of(report):
+        blocks.append(escape(usage))
     if notes := notes_of(report):
         blocks.append("\n".join(f"- {escape(note)}" for note in notes))
     for part in report.parts:

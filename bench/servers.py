@@ -1,0 +1,125 @@
+"""The backend `openai` against a bare asyncio client, over the same requests to a local server.
+
+    python bench/servers.py --requests 400 --seconds 0.5
+
+The server (a process of its own) answers each request after `--seconds`, as many at once as are sent. The bare
+client has its messages ready and keeps as many requests in flight; the backend decodes and encodes an image for
+each. Both are timed in turn, `--rounds` times each; the ratio is of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import openai
+import PIL.Image
+
+from medvqa.backends.openai import OpenAI, OpenAIOptions
+from medvqa.items import Answer, Image, Prompt
+
+BODY = (
+    b'{"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], '
+    b'"usage": {"prompt_tokens": 1, "completion_tokens": 1}}'
+)
+
+
+async def serve(seconds: float) -> None:
+    """Answer on a free port, which is printed."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while header := await reader.readuntil(b"\r\n\r\n"):
+            lines = header.decode().lower().split("\r\n")
+            length = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
+            await reader.readexactly(length)
+            await asyncio.sleep(seconds)
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(BODY)}\r\n\r\n"
+            writer.write(head.encode() + BODY)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await talk(reader, writer)
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def bare(url: str, messages: list[object], in_flight: int) -> float:
+    """Seconds for all requests with the package's client alone."""
+    client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+    waiting = iter(messages)
+
+    async def work() -> None:
+        for message in waiting:
+            await client.chat.completions.create(model="x", messages=message, max_tokens=32, temperature=0)  # type: ignore[call-overload]
+
+    start = time.perf_counter()
+    await asyncio.gather(*(work() for _ in range(in_flight)))
+    seconds = time.perf_counter() - start
+    await client.close()
+    return seconds
+
+
+def backend(url: str, prompts: list[Prompt], in_flight: int) -> float:
+    """Seconds for all prompts with the backend."""
+    model = OpenAI("x", OpenAIOptions(base_url=url, concurrency=in_flight))
+    start = time.perf_counter()
+    answers = model.generate(prompts)
+    seconds = time.perf_counter() - start
+    assert all(isinstance(answer, Answer) for answer in answers)
+    model.close()
+    return seconds
+
+
+def main() -> None:
+    """Print a row for 8 and one for 64 in flight."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=400)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--pixels", type=int, default=224, help="side of the square images")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(serve(options.seconds))
+        return
+    command = [sys.executable, __file__, "--serve", "--seconds", str(options.seconds)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        assert server.stdout is not None
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        # Smooth pixels, which a PNG packs about as well as a photograph.
+        ramp = np.add.outer(np.arange(options.pixels), np.arange(options.pixels)) % 256
+        path = Path(folder, "x.png")
+        PIL.Image.fromarray(ramp.astype(np.uint8)).convert("RGB").save(path)
+        prompts = [Prompt(f"Question {n}?", (Image("x.png", str(path)),)) for n in range(options.requests)]
+        model = OpenAI("x", OpenAIOptions(base_url=url))
+        messages: list[object] = [model._messages(prompt) for prompt in prompts]
+        model.close()
+        print(f"{'in flight':>9} {'ideal s':>8} {'bare s':>8} {'backend s':>10} {'ratio':>6}")
+        for in_flight in (8, 64):
+            count = min(options.requests, in_flight * 12)
+            times = [
+                (asyncio.run(bare(url, messages[:count], in_flight)), backend(url, prompts[:count], in_flight))
+                for _ in range(options.rounds)
+            ]
+            alone, ours = (statistics.median(column) for column in zip(*times, strict=True))
+            ideal = -(-count // in_flight) * options.seconds
+            print(f"{in_flight:9} {ideal:8.2f} {alone:8.2f} {ours:10.2f} {ours / alone:6.3f}", flush=True)
+        server.terminate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,520 @@
+"""Any server that speaks OpenAI's chat completions: a hosted one, or vLLM, SGLang, Ollama or llama.cpp of one's own.
+
+Needs the extra `openai`. Images and questions go to the server; keys come from the environment and go nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import email.utils
+import hashlib
+import io
+import ipaddress
+import math
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from medvqa import images
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, UsageError
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, AsyncOpenAI
+
+BASE_URL = "https://api.openai.com/v1"
+OFFICIAL_TOKENS = 32
+"""New tokens in the published setting of MediConfusion's multiple choice; its temperature is 0."""
+REASONING_TOKENS = 4096
+BACKOFF = 0.5
+"""Seconds before the second request for a prompt where the server names no time; doubled for each further one."""
+MAX_RESPONSE = 16 * 2**20
+"""Largest response that is read, in bytes as unpacked."""
+JPEG_QUALITIES = (95, 90, 85, 75)
+
+_URL = re.compile(r"(https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
+_SECRET_LENGTH = 8  # what is shorter is a placeholder, such as "EMPTY" for vLLM
+_BUSY = frozenset({429, 503, 529})
+_FILTERED = frozenset({"content_filter", "content_policy_violation"})
+_OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
+
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # a key put here by mistake is refused, and not shown
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Price = Annotated[float, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIOptions:
+    """The table [options] of a config.
+
+    `base_url` is the server's, "" for OPENAI_BASE_URL or OpenAI's own. `key_env` names the environment variable
+    that holds the key, "" for OPENAI_API_KEY; with a `base_url`, "" sends no key, so that OpenAI's key goes to no
+    other host. `system` replaces the benchmark's system prompt. `temperature` is 0 and `max_tokens` 32 where
+    nothing is said; with `reasoning` no temperature is sent, and `max_completion_tokens` (4096). Images have at
+    most `max_pixels` (larger ones are scaled down; None: as they are) and `max_bytes` before base64. `timeout`
+    (seconds) bounds a request; after `retries` more an item ends as an error, at once when the server asks to
+    wait longer than `max_wait` (seconds). `concurrency` is the most requests in flight. Prices are per million
+    tokens. `extra` goes into each request as it is.
+    """
+
+    base_url: str = ""
+    key_env: Name = ""
+    system: str | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    max_tokens: Positive | None = None
+    reasoning: bool = False
+    max_pixels: Positive | None = None
+    max_bytes: Positive = 5 * 2**20
+    timeout: Seconds = 120
+    retries: Annotated[int, msgspec.Meta(ge=0)] = 5
+    max_wait: Seconds = 120
+    concurrency: Positive = 8
+    price_input: Price | None = None
+    price_output: Price | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for options that contradict each other."""
+        if self.reasoning and self.temperature is not None:
+            raise ValueError("with `reasoning` no temperature is sent: leave one of them out")
+        if (self.price_input is None) != (self.price_output is None):
+            raise ValueError("`price_input` and `price_output` go together")
+        if taken := sorted(_OWN_PARAMETERS & self.extra.keys()):
+            raise ValueError(f"`extra` has {', '.join(taken)}, which other options set")
+
+    def parameters(self) -> dict[str, Any]:
+        """What a request says beside model and messages."""
+        if self.reasoning:
+            return {"max_completion_tokens": self.max_tokens or REASONING_TOKENS}
+        return {"max_tokens": self.max_tokens or OFFICIAL_TOKENS, "temperature": self.temperature or 0.0}
+
+    def deviations(self) -> list[str]:
+        """How a request departs from temperature 0, 32 new tokens, the benchmark's system prompt and whole images."""
+        sent = self.parameters()
+        tokens = self.max_tokens or (REASONING_TOKENS if self.reasoning else OFFICIAL_TOKENS)
+        found = []
+        if tokens != OFFICIAL_TOKENS:
+            found.append(f"{tokens} new tokens instead of {OFFICIAL_TOKENS}")
+        if sent.get("temperature") != 0:
+            found.append(f"temperature {sent.get('temperature', 'of the server')} instead of 0")
+        if self.system is not None:
+            found.append("a system prompt of the config's")
+        if self.max_pixels is not None:
+            found.append(f"images of more than {self.max_pixels} pixels scaled down")
+        found += [f"{name}: {value!r}" for name, value in sorted(self.extra.items())]
+        return found
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: float = 0
+    completion_tokens: float = 0
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+
+
+_decoder = msgspec.json.Decoder(_Completion)
+
+
+class _Failure(Exception):
+    """A request without an answer. `again`: another may have one; `wait`: seconds, where the server says."""
+
+    def __init__(self, message: str, *, again: bool, busy: bool = False, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.again = again
+        self.busy = busy
+        self.wait = wait
+
+
+class _Gate:
+    """Lets requests through: at most `limit` at once, none while the server asked to wait.
+
+    The limit halves when the server is busy, once for all requests that were in flight by then, and grows by
+    one with each `limit` answers, up to the ceiling.
+    """
+
+    def __init__(self, ceiling: int) -> None:
+        self.limit = self.ceiling = ceiling
+        self._in_flight = self._answered = 0
+        self._resume = self._halved = 0.0
+        self._changed = asyncio.Condition()
+
+    async def __aenter__(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._in_flight < self.limit)
+            self._in_flight += 1
+        try:
+            while (left := self._resume - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._in_flight -= 1
+        async with self._changed:
+            self._changed.notify_all()
+
+    def answered(self) -> None:
+        """An answer came."""
+        self._answered += 1
+        if self._answered >= self.limit:
+            self._answered, self.limit = 0, min(self.limit + 1, self.ceiling)
+
+    def busy(self, started: float, wait: float) -> None:
+        """The server would not answer a request that was sent at `started`; wait (seconds) before the next."""
+        now = time.monotonic()
+        self._resume = max(self._resume, now + wait)
+        if started >= self._halved:
+            self._halved, self._answered, self.limit = now, 0, max(self.limit // 2, 1)
+
+
+class OpenAI:
+    """`openai:NAME`: the model of that name on a server.
+
+    `generate` keeps up to `concurrency` requests in flight, and may be called by several threads at once: the
+    limit holds for all of them together.
+    """
+
+    capabilities = frozenset({"generate"})
+    Options = OpenAIOptions
+
+    def __init__(self, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
+        """Connect to nothing yet; UsageError for what `check` refuses."""
+        self.check(argument, options)
+        import openai
+
+        self.name = f"openai:{argument}"
+        self._model = argument
+        self._options = options
+        self._server = _server(options)
+        self._key = _key(options)
+        self._gate = _Gate(options.concurrency)
+        self._client: AsyncOpenAI = openai.AsyncOpenAI(
+            api_key=self._key or "none",
+            base_url=self._server.url,
+            max_retries=0,  # retries are ours, so that they can slow all requests down
+            timeout=options.timeout,
+            http_client=_http_client(local=not self._server.remote),
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=self.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def concurrency(self) -> int:
+        """Most requests in flight; it may be set before the first one."""
+        return self._gate.ceiling
+
+    @concurrency.setter
+    def concurrency(self, value: int) -> None:
+        self._gate = _Gate(value)
+
+    @classmethod
+    def check(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
+        """Raise UsageError without a model's name, the package, a usable URL or a key, before anything is collected."""
+        if not argument:
+            raise UsageError("--model=openai: openai needs the model's name on the server: --model=openai:NAME")
+        if find_spec("openai") is None:
+            raise UsageError(f"--model=openai:{argument} needs a package: pip install 'pytest-medvqa[openai]'")
+        server, name, key = _server(options), _key_name(options), _key(options)
+        if name and not key and server.remote:
+            raise UsageError(
+                f"openai:{argument}: set {name} to the key of {server.origin}, "
+                "or to any word where the server asks for none"
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError(f"openai:{argument}: {name} holds characters that no key has")
+
+    @classmethod
+    def service(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> Service:
+        """Where images go, and whether answers say what they cost."""
+        server = _server(options)
+        return Service(server.origin, remote=server.remote, priced=options.price_input is not None)
+
+    def about(self) -> dict[str, Any]:
+        """URL, options and deviations from the published setting; no key."""
+        return {
+            "base_url": self._server.url,
+            "options": asdict(self._options),
+            "deviations": self._options.deviations(),
+        }
+
+    def fingerprint(self) -> str | None:
+        """Model, URL and a digest of what is sent beside the prompt.
+
+        None for a server on this machine, which may be started again with other weights under the same name.
+        """
+        if not self._server.remote:
+            return None
+        options = self._options
+        sent = (options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra)
+        digest = hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
+        return f"{self._model}@{self._server.url} {digest[:16]}"
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        """Answer each prompt; AnswerError, which says what the server said, after the last retry."""
+        asked = asyncio.run_coroutine_threadsafe(self._answers(prompts), self._loop)
+        try:
+            return asked.result()
+        finally:
+            asked.cancel()  # of no effect but when an interrupt ended the wait
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _answers(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        answers: dict[int, Answer | AnswerError] = {}
+        waiting = iter(enumerate(prompts))
+
+        async def work() -> None:
+            for number, prompt in waiting:
+                answers[number] = await self._answer(prompt)
+
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(self.concurrency, len(prompts))):
+                workers.create_task(work())
+        return [answers[number] for number in range(len(prompts))]
+
+    async def _answer(self, prompt: Prompt) -> Answer | AnswerError:
+        try:
+            messages = await asyncio.to_thread(self._messages, prompt)
+        except DataError as error:
+            return AnswerError(str(error))
+        options = self._options
+        for attempt in range(options.retries + 1):
+            async with self._gate:
+                started = time.monotonic()
+                try:
+                    answer = await self._ask(messages)
+                except _Failure as failure:
+                    failed = failure
+                    wait = failed.wait
+                    if wait is None:
+                        wait = BACKOFF * 2**attempt * random.uniform(0.5, 1)  # noqa: S311 - spreads retries, no secret
+                    if failed.busy and wait <= options.max_wait:
+                        self._gate.busy(started, wait)
+                else:
+                    self._gate.answered()
+                    return answer
+            if not failed.again:
+                return self._error(str(failed))
+            if wait > options.max_wait:
+                return self._error(f"{failed}; waiting {wait:.0f} s would be longer than max_wait")
+            if attempt < options.retries:
+                await asyncio.sleep(wait)
+        return self._error(f"{failed} (after {options.retries + 1} requests)")
+
+    async def _ask(self, messages: Sequence[Mapping[str, Any]]) -> Answer:
+        import openai
+
+        options = self._options
+        create: Any = self._client.chat.completions.with_raw_response.create
+        start = time.perf_counter()
+        try:
+            # The client's own timeout starts anew with each byte that arrives.
+            async with asyncio.timeout(options.timeout):
+                response = await create(
+                    model=self._model, messages=messages, extra_body=options.extra, **options.parameters()
+                )
+            content: bytes = response.content
+        except (TimeoutError, openai.APITimeoutError):
+            raise _Failure(f"no answer within {options.timeout:g} s", again=True) from None
+        except openai.APIStatusError as error:
+            if error.code in _FILTERED:
+                return Answer("", seconds=time.perf_counter() - start, finish="refusal")
+            raise _failure(error) from None
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, _Failure):  # raised by our HTTP client; some versions of the package wrap it
+                raise cause from None
+            raise _Failure(f"{type(cause).__name__}: {cause}", again=True) from None
+        return self._read(content, time.perf_counter() - start)
+
+    def _read(self, content: bytes, seconds: float) -> Answer:
+        """The answer in a response's body."""
+        try:
+            completion = _decoder.decode(content)
+        except (ValueError, RecursionError) as error:
+            start = content[:200].decode(errors="replace")
+            raise _Failure(f"the response is no chat completion ({error}): {start}", again=True) from None
+        if len(completion.choices) != 1:
+            raise _Failure(f"the response has {len(completion.choices)} choices instead of 1", again=False)
+        (choice,) = completion.choices
+        usage = completion.usage
+        declined = choice.message.refusal or choice.finish_reason == "content_filter"
+        return Answer(
+            self._redacted(choice.message.content or choice.message.refusal or ""),
+            seconds=seconds,
+            finish="refusal" if declined else choice.finish_reason or "stop",
+            usage=None if usage is None else self._usage(usage),
+        )
+
+    def _usage(self, usage: _Usage) -> dict[str, float]:
+        counted = {"input": usage.prompt_tokens, "output": usage.completion_tokens}
+        prices = self._options.price_input, self._options.price_output
+        if prices[0] is None or prices[1] is None:
+            return counted
+        return {**counted, "cost": (counted["input"] * prices[0] + counted["output"] * prices[1]) / 1e6}
+
+    def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
+        system = prompt.system if self._options.system is None else self._options.system
+        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+        for shot in prompt.shots:
+            messages.append({"role": "user", "content": self._content(shot.images, shot.text)})
+            messages.append({"role": "assistant", "content": shot.answer})
+        messages.append({"role": "user", "content": self._content(prompt.images, prompt.text)})
+        return messages
+
+    def _content(self, shown: Sequence[Image], text: str) -> list[dict[str, Any]]:
+        urls = (data_url(image, self._options.max_pixels, self._options.max_bytes) for image in shown)
+        parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        return [*parts, {"type": "text", "text": text}]
+
+    def _error(self, message: str) -> AnswerError:
+        # Redacted before it is cut, lest a part of the key is left.
+        return AnswerError(f"{self._server.origin}: {' '.join(self._redacted(message).split())[:400]}")
+
+    def _redacted(self, text: str) -> str:
+        """Text without the key: a server may send back what it was sent."""
+        return text.replace(self._key, "[key]") if len(self._key) >= _SECRET_LENGTH else text
+
+
+def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:
+    """The image as a data URL: upright RGB without metadata, scaled down to `max_pixels`, as PNG.
+
+    Where a PNG has more than `max_bytes` (before base64), the best of four JPEG qualities that fits. DataError for
+    an image that cannot be read or that does not fit.
+    """
+    import PIL.Image
+
+    picture = images.decode(image)
+    if max_pixels is not None and picture.width * picture.height > max_pixels:
+        scale = math.sqrt(max_pixels / (picture.width * picture.height))
+        size = (max(int(picture.width * scale), 1), max(int(picture.height * scale), 1))
+        picture = picture.resize(size, PIL.Image.Resampling.LANCZOS)
+    for kind, how in (("png", {}), *(("jpeg", {"quality": quality}) for quality in JPEG_QUALITIES)):
+        buffer = io.BytesIO()
+        picture.save(buffer, kind, **how)
+        if buffer.tell() <= max_bytes:
+            return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    raise DataError(f"image {image.name}: more than {max_bytes} bytes as a JPEG; set max_pixels in the model's options")
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """The seconds that a response asks to wait by retry-after-ms or Retry-After (seconds, a date); None: it does not.
+
+    `now` is the time in seconds since the epoch.
+    """
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) / unit
+        except ValueError:
+            try:
+                seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
+            except ValueError:
+                continue
+        if not math.isnan(seconds):
+            return max(seconds, 0.0)
+    return None
+
+
+def _http_client(*, local: bool) -> Any:
+    """The package's HTTP client, which reads at most MAX_RESPONSE bytes of a response.
+
+    Neither a redirection nor, for a `local` server, a proxy of the environment takes images elsewhere.
+    """
+    import openai
+
+    class Bounded(openai.DefaultAsyncHttpxClient):
+        async def send(self, request: Any, **how: Any) -> Any:
+            response = await super().send(request, **{**how, "stream": True})
+            content = bytearray()
+            try:
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > MAX_RESPONSE:
+                        raise _Failure(f"a response of more than {MAX_RESPONSE} bytes", again=False)
+            finally:
+                await response.aclose()
+            unpacked = {"content-encoding", "content-length", "transfer-encoding"}
+            headers = [(name, value) for name, value in response.headers.multi_items() if name not in unpacked]
+            return type(response)(response.status_code, headers=headers, content=bytes(content), request=request)
+
+    return Bounded(follow_redirects=False, trust_env=not local)
+
+
+def _failure(error: APIStatusError) -> _Failure:
+    status = error.status_code
+    said = error.body.get("message") if isinstance(error.body, dict) else None
+    message = f"HTTP {status}: {said if isinstance(said, str) else error.response.text}"
+    # What is used up does not come back by waiting.
+    again = (status in (408, 409, 429) or status >= 500) and error.code != "insufficient_quota"
+    return _Failure(message, again=again, busy=status in _BUSY, wait=retry_after(error.response.headers, time.time()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """`origin` is scheme, host and port of the URL; `remote` that the host is another machine."""
+
+    url: str
+    origin: str
+    remote: bool
+
+
+def _server(options: OpenAIOptions) -> _Server:
+    url = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or BASE_URL
+    match = _URL.fullmatch(url)
+    if match is None:
+        where = "base_url" if options.base_url else "OPENAI_BASE_URL"
+        # Not shown: it may hold a password.
+        raise UsageError(
+            f"{where} is not like https://host/v1 (no user, password or query: a key is read from the environment)"
+        )
+    host = match[2].strip("[]").lower()
+    try:
+        remote = not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # Other names are not looked up: what they stand for may change.
+        remote = host != "localhost"
+    return _Server(url, match[1], remote)
+
+
+def _key_name(options: OpenAIOptions) -> str:
+    return options.key_env or ("" if options.base_url else "OPENAI_API_KEY")
+
+
+def _key(options: OpenAIOptions) -> str:
+    name = _key_name(options)
+    return os.environ.get(name, "").strip() if name else ""

@@ -1,0 +1,113 @@
+"""A server on this machine that speaks chat completions, as well or as badly as a test asks it to."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+
+@dataclass
+class Reply:
+    """`body` is sent as it is, or as JSON. `cut` bytes less than announced; a byte each `drip` seconds."""
+
+    body: Any
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0
+    cut: int = 0
+    drip: float = 0
+
+
+@dataclass
+class Request:
+    body: dict[str, Any]
+    headers: Message
+    at: float
+    in_flight: int
+
+
+def completion(content: str | None = "A", finish: str = "stop", **message: Any) -> dict[str, Any]:
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "tiny-2026",
+        "choices": [
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
+        ],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010},
+    }
+
+
+def error(status: int, message: str, code: str | None = None, **headers: str) -> Reply:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply({"error": {"message": message, "type": "x", "code": code}}, status, named)
+
+
+class Server(ThreadingHTTPServer):
+    """Answers the n-th request (from 0) with `script(n, request)`; `most` is the most that were in flight."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, script: Callable[[int, Request], Reply]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script = script
+        self.requests: list[Request] = []
+        self.in_flight = self.most = 0
+        self.lock = threading.Lock()
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        # To the plugin a host that is not loopback, to Linux this machine.
+        self.remote_url = f"http://0.0.0.0:{self.server_port}/v1"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is part of the tests."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            self.server.in_flight += 1
+            request = Request(json.loads(body), self.headers, time.monotonic(), self.server.in_flight)
+            number = len(self.server.requests)
+            self.server.requests.append(request)
+            self.server.most = max(self.server.most, self.server.in_flight)
+        try:
+            reply = self.server.script(number, request)
+            time.sleep(reply.delay)
+        finally:
+            with self.server.lock:
+                self.server.in_flight -= 1
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        self.send_response(reply.status)
+        for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        content = content[: len(content) - reply.cut]
+        if reply.drip:
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                time.sleep(reply.drip)
+        else:
+            self.wfile.write(content)
+        self.close_connection = bool(reply.cut)
