@@ -64,7 +64,7 @@ def refusal(model: Model, asked: Prompt) -> str:
 
 def test_shipped_backends_are_models() -> None:
     backends = pytest_medvqa_backends()
-    assert set(backends) == {"replay", "random", "majority", "echo"}
+    assert set(backends) == {"replay", "random", "majority", "echo", "openai"}
     for backend in backends.values():
         assert backend.capabilities == frozenset({"generate"})  # type: ignore[attr-defined]
     for model in (Random("7"), Majority(""), Echo("A")):
