@@ -84,7 +84,7 @@ class Controller:
         outcomes: dict[str, Outcome] = report.medvqa_outcomes
         try:
             recording = self._recorded()
-            recording.take(lines, outcomes, getattr(report, "medvqa_model", None))
+            recording.take(lines, outcomes, getattr(report, "medvqa_about", None))
         except (MedVQAError, OSError) as error:
             pytest.exit(f"the run folder cannot be written: {error}", returncode=pytest.ExitCode.INTERRUPTED)
         # The lines are on disk: a session of 130,000 reports need not keep them.

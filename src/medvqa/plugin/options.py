@@ -16,6 +16,8 @@ import pytest
 
 ENV_DATA = "MEDVQA_DATA"
 DEFAULT_MODEL = "random"
+DEFAULT_MAX_ERRORS = 50
+"""More than a batch of the default size, so that one batch that hangs does not stop a run."""
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
@@ -39,6 +41,26 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": int,
         "help": "at most N items of each benchmark: seeded, stratified, pairs whole, after -k and -m",
     },
+    "batch-size": {
+        "metavar": "N",
+        "type": int,
+        "help": "prompts that a model gets at once (default: what the model says, else 32)",
+    },
+    "concurrency": {
+        "metavar": "N",
+        "type": int,
+        "help": "calls at a time, for models that can be asked so (default: what the model says)",
+    },
+    "deadline": {
+        "metavar": "SECONDS",
+        "type": float,
+        "help": "a batch that takes longer ends in errors (default: 600, and 60 more for each prompt)",
+    },
+    "max-errors": {
+        "metavar": "N",
+        "type": int,
+        "help": f"stop after N errors in a row in a process (default: {DEFAULT_MAX_ERRORS}; 0: never)",
+    },
     "answers-from-category": {
         "action": "store_true",
         "default": None,
@@ -58,6 +80,10 @@ class Options:
     extraction: str
     run: str | None
     limit: int | None
+    batch_size: int | None
+    concurrency: int | None
+    deadline: float | None
+    max_errors: int
     answers_from_category: bool
     typed: bool
 
@@ -96,6 +122,10 @@ def read(config: pytest.Config) -> Options:
         extraction=raw["extraction"] or "sound",
         run=raw["run"],
         limit=raw["limit"],
+        batch_size=raw["batch-size"],
+        concurrency=raw["concurrency"],
+        deadline=raw["deadline"],
+        max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
         answers_from_category=bool(raw["answers-from-category"]),
         typed=any(value is not None for value in raw.values()),
     )

@@ -11,10 +11,13 @@ import pytest
 from medvqa import benchmarks, configs, engine, records, suite
 from medvqa.items import (
     TECHNIQUES,
+    Answer,
+    AnswerError,
     Benchmark,
     Extraction,
     Item,
     Model,
+    Prompt,
     Result,
     UsageError,
 )
@@ -31,11 +34,19 @@ class Plan:
     def __init__(self, config: pytest.Config, options: Options) -> None:
         """Resolve names; data are loaded when they are first needed, or by `check`."""
         self.options = options
+        self._may_stop_early = bool(config.getoption("maxfail"))
         self.known: Known = gather(config.pluginmanager)
         self.technique = _one_of("technique", options.technique, TECHNIQUES)
         self.extraction = _one_of("extraction", options.extraction, get_args(Extraction))
         if options.limit is not None and options.limit < 1:
             raise UsageError(f"--limit={options.limit}: a limit is at least 1")
+        for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
+            if value is not None and value < 1:
+                raise UsageError(f"--{name}={value}: at least 1")
+        if options.deadline is not None and not options.deadline > 0:
+            raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0")
+        if options.max_errors < 0:
+            raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
         if options.data is not None and not options.data.is_dir():
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
@@ -113,16 +124,27 @@ class Plan:
             fit([item for name in self.benchmarks for item in self.items(name)])
         return model
 
-    def evaluate(self, item: Item, model: Model, run: str) -> Result:
-        """Ask and score one item."""
-        return engine.evaluate(
-            item,
-            benchmark=self.benchmarks[item.benchmark],
-            model=model,
-            run=run,
-            technique=self.technique,
-            extraction=self.extraction,
+    def limits(self, model: Model) -> engine.Limits:
+        """How the model is asked (UsageError where it cannot be asked so)."""
+        options = self.options
+        # Behind a test that may end the session, what was asked ahead is lost.
+        window = {"window": 1} if self._may_stop_early else {}
+        return engine.Limits.of(
+            model,
+            batch_size=options.batch_size,
+            concurrency=options.concurrency,
+            deadline=options.deadline,
+            **window,
         )
+
+    def prompt(self, item: Item) -> Prompt:
+        """What a model is asked about an item."""
+        return self.benchmarks[item.benchmark].prompt(item, self.technique)
+
+    def result(self, item: Item, prompt: Prompt, answer: Answer | AnswerError, run: str) -> Result:
+        """Score one answer."""
+        benchmark = self.benchmarks[item.benchmark]
+        return engine.result(item, prompt, answer, benchmark=benchmark, run=run, extraction=self.extraction)
 
     def about(self) -> dict[str, Any]:
         """What run.json says of this run, as far as it is known before the model is made."""

@@ -32,7 +32,7 @@ class Recording:
     def _write(self) -> None:
         records.write_json(self._recorder.folder / records.RUN, self._about)
 
-    def take(self, lines: Sequence[str], outcomes: Mapping[str, Outcome], model: Mapping[str, Any] | None) -> None:
+    def take(self, lines: Sequence[str], outcomes: Mapping[str, Outcome], about: Mapping[str, Any] | None) -> None:
         """Append results as encoded by the process that evaluated; OSError when the disk does not take them."""
         for line in lines:
             self._recorder.append(line.encode())
@@ -41,8 +41,8 @@ class Recording:
                 self.counts[self._outcomes[name]] -= 1
             self._outcomes[name] = outcome
             self.counts[outcome] += 1
-        if model is not None and not self._about["model"]:
-            self._about["model"] = dict(model)
+        if about is not None and not self._about["model"]:
+            self._about.update(about)
             self._write()
 
     def is_complete(self, expected: Collection[str]) -> bool:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from medvqa import engine, records
 from medvqa.items import Item, MedVQAError, Model, Outcome, Result
+from medvqa.plugin.ahead import Upcoming, item_of
 from medvqa.plugin.options import Options
 from medvqa.plugin.plan import Plan
 
 FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
 """Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
-
-
-def item_of(node: pytest.Item) -> Item | None:
-    """The benchmark item that a collected test is about, None for a test of another kind."""
-    callspec = getattr(node, "callspec", None)
-    value = callspec.params.get("item") if callspec is not None else None
-    return value if isinstance(value, Item) else None
 
 
 def name_of(item: Item) -> str:
@@ -37,12 +31,17 @@ class State:
         self.plan = Plan(config, options)
         self._run = run
         self._pending: list[Result] = []
-        self._model: dict[str, Any] | None = None
+        self._about: dict[str, Any] = {}
+        self._model: Model | None = None
+        self._stream: engine.Stream | None = None
+        self._upcoming: Upcoming | None = None
+        self._errors = 0
 
     def make_model(self, session: pytest.Session) -> Model:
         """The model of this process; one that cannot be made ends the session after the first item."""
         try:
             model = self.plan.make_model()
+            limits = self.plan.limits(model)
         except MedVQAError as error:
             session.shouldstop = str(error)
             return engine.Unavailable(self.options.model, str(error))
@@ -50,14 +49,49 @@ class State:
             session.shouldstop = f"model '{self.options.model}' could not be made: {type(error).__name__}: {error}"
             raise
         fingerprint = getattr(model, "fingerprint", None)
-        self._model = {"name": model.name, "fingerprint": fingerprint() if fingerprint is not None else None}
-        return model
+        self._about = {
+            "model": {"name": model.name, "fingerprint": fingerprint() if fingerprint is not None else None},
+            "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
+        }
+        self._stream = engine.Stream(model, self.plan.prompt, self._ahead(session), limits)
+        self._model = engine.Streamed(model, self._stream)
+        return self._model
+
+    def close_model(self) -> None:
+        """End what `make_model` started."""
+        if self._stream is not None:
+            self._stream.close()
+        close: Callable[[], None] | None = getattr(self._model, "close", None)
+        if close is not None:
+            close()
 
     def evaluate(self, item: Item, model: Model) -> Result:
-        """Ask and score one item, and keep the result for the report of the test that asked."""
-        result = self.plan.evaluate(item, model, self._run)
+        """Ask and score one item, and keep the result for the report of the test that asked.
+
+        A model that is not the plugin's own (a test suite may have a fixture of that name) is asked here and now.
+        """
+        if self._stream is not None and model is self._model:
+            prompt, answer = self._stream.answer(item)
+        else:
+            prompt = self.plan.prompt(item)
+            (answer,) = engine.ask(model, [prompt])
+        result = self.plan.result(item, prompt, answer, self._run)
         self._pending.append(result)
         return result
+
+    def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
+        """A test begins."""
+        self._ahead(node.session).at(node, following)
+
+    def _ahead(self, session: pytest.Session) -> Upcoming:
+        if self._upcoming is None:
+            self._upcoming = Upcoming(session)
+        return self._upcoming
+
+    def end(self, node: pytest.Item) -> None:
+        """A test has ended, all its phases."""
+        if self._stream is not None and (item := item_of(node)) is not None:
+            self._stream.forget(item)
 
     def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
         """Give the results of a test to its report, and to the report the outcome of the item.
@@ -70,8 +104,9 @@ class State:
             return
         report.medvqa_results = [records.encode(result).decode() for result in results]  # type: ignore[attr-defined]
         report.medvqa_outcomes = {name_of(result.item): result.score.outcome for result in results}  # type: ignore[attr-defined]
-        if self._model is not None:
-            report.medvqa_model, self._model = self._model, None  # type: ignore[attr-defined]
+        if self._about:
+            report.medvqa_about, self._about = self._about, {}  # type: ignore[attr-defined]
+        self._count_errors(node.session, results)
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         # JUnit takes them from the report of the teardown, which has those of the node.
         node.user_properties.extend(records.properties(shown))
@@ -82,6 +117,15 @@ class State:
         if shown.score.outcome in FAILING:
             report.outcome = "failed"
             report.longrepr = f"{shown.score.outcome}: {shown.score.why}"
+
+    def _count_errors(self, session: pytest.Session, results: Sequence[Result]) -> None:
+        for result in results:
+            self._errors = self._errors + 1 if result.score.outcome == "error" else 0
+        most = self.options.max_errors
+        if 0 < most <= self._errors and not session.shouldstop:
+            session.shouldstop = (
+                f"{self._errors} errors in a row, the last: {results[-1].score.why} (--max-errors={most})"
+            )
 
 
 def expected(nodes: Sequence[pytest.Item]) -> list[str]:
