@@ -128,7 +128,7 @@ class Stream:
         self._prompt = prompt
         self._upcoming = upcoming
         self._limits = limits
-        self._ahead = limits.window * limits.batch_size * limits.concurrency
+        self._window = limits.window * limits.batch_size * limits.concurrency
         self._threads: list[threading.Thread] = []
         # The lock guards all that follows; lanes wait for work, tests for news.
         self._lock = threading.Lock()
@@ -157,6 +157,8 @@ class Stream:
                 ticket = _Ticket(item)
                 self._plan.appendleft(_Batch([ticket], self._size))
             self._wait([ticket])
+        # Where the model hangs, no lane has come to it.
+        self._built([ticket])
         return ticket.result()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
@@ -183,9 +185,9 @@ class Stream:
 
     def _refill(self) -> None:
         # A window at a time, so that a lane wakes once for many items.
-        if self._exhausted or self._claimable > self._ahead or self._upcoming.stopped():
+        if self._exhausted or self._claimable > 2 * self._window or self._upcoming.stopped():
             return
-        taken = self._upcoming.take(self._ahead)
+        taken = self._upcoming.take(self._window)
         for item in taken:
             ticket = _Ticket(item)
             self._unclaimed.setdefault((item.benchmark, item.id), deque()).append(ticket)

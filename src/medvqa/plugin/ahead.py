@@ -93,7 +93,7 @@ class Upcoming:
 
 def _waiting(interactor: Any) -> list[object]:
     """What an xdist worker has in its queue: indices of tests, at the end a mark that no more will come."""
-    queue = getattr(interactor, "torun", None)
+    queue: Any = getattr(interactor, "torun", None)
     if hasattr(queue, "lock"):
         with queue.lock() as waiting:
             return list(waiting)
