@@ -1,8 +1,8 @@
 """How busy a model is kept: pytest sessions against a bare loop over full batches, measured side by side.
 
-    python bench/engine.py [--items 2000] [--batch-size 32] [--workers 2] [--rounds 3]
+    python bench/engine.py [--items 2000] [--batch-size 32] [--workers 2] [--rounds 3] [--call 20] [--each 1]
 
-The model is simulated: a call sleeps 20 ms and 1 ms for each of its prompts. The bare loop cuts the same prompts into
+The model is simulated: a call sleeps 20 ms, and 1 ms more for each prompt. The bare loop cuts as many prompts into
 batches and does nothing with the answers. A session is timed within its process (with workers, over all of them)
 from the first call of a model to the end of the last test, so that neither counts what pytest needs to start.
 "busy" is the bare loop's time, divided by the number of workers, over the session's: the median of the rounds.
@@ -21,7 +21,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-CALL, EACH = 0.020, 0.001
+Seconds = tuple[float, float]
+"""Of a call, and more for each prompt."""
 
 CONFTEST = """
 import os, pathlib, time
@@ -81,19 +82,19 @@ def test_engine(item, evaluate):
 """
 
 
-def bare(items: int, batch: int) -> float:
+def bare(items: int, batch: int, model: Seconds) -> float:
     """Seconds of the loop that does nothing but full batches."""
     start = time.perf_counter()
     for first in range(0, items, batch):
-        time.sleep(CALL + EACH * min(batch, items - first))
+        time.sleep(model[0] + model[1] * min(batch, items - first))
     return time.perf_counter() - start
 
 
-def session(folder: Path, items: int, batch: int, words: int, spread: Sequence[str]) -> float:
+def session(folder: Path, items: int, batch: int, words: int, spread: Sequence[str], model: Seconds) -> float:
     """Seconds from the first call to the end of the last test."""
     with tempfile.TemporaryDirectory() as marks:
         environment = os.environ | {"ITEMS": str(items), "MARKS": marks, "WORDS": str(words), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--model=slow:{CALL},{EACH}"]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--model=slow:{model[0]},{model[1]}"]
         done = subprocess.run(
             [*command, f"--batch-size={batch}", *spread],
             cwd=folder,
@@ -114,7 +115,10 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--call", type=float, default=20, help="milliseconds of a call")
+    parser.add_argument("--each", type=float, default=1, help="milliseconds more for each prompt")
     asked = parser.parse_args()
+    model = (asked.call / 1000, asked.each / 1000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "conftest.py").write_text(CONFTEST)
@@ -133,8 +137,8 @@ def main() -> None:
             part = 10 if batch == 1 else 1
             rounds = []
             for _ in range(1 if batch == 1 else asked.rounds):
-                ideal = bare(asked.items, asked.batch_size) / workers
-                rounds.append((ideal, part * session(folder, asked.items // part, batch, words, arguments)))
+                ideal = bare(asked.items, asked.batch_size, model) / workers
+                rounds.append((ideal, part * session(folder, asked.items // part, batch, words, arguments, model)))
             busy = sorted(ideal / taken for ideal, taken in rounds)
             ideal, taken = (statistics.median(column) for column in zip(*rounds, strict=True))
             each = " ".join(f"{100 * value:.1f}" for value in busy)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -318,6 +319,7 @@ class Worker:
     """A worker as the scheduler sees it."""
 
     shutting_down = False
+    gateway = SimpleNamespace(id="gw")
 
     def __init__(self) -> None:
         self.handed: list[int] = []
