@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa.engine.asking import Failure, attempt
@@ -45,12 +46,16 @@ class Upcoming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a model is given at once, and for how long. `deadline` is in seconds a batch (None: automatic)."""
+    """How much a model is given at once, for how long and for how much.
+
+    `deadline` is in seconds a batch (None: automatic). Once answers have cost `budget`, nothing is asked ahead.
+    """
 
     batch_size: int
     concurrency: int
     deadline: float | None = None
     window: int = WINDOW
+    budget: float = inf
 
     @classmethod
     def of(
@@ -61,6 +66,7 @@ class Limits:
         concurrency: int | None = None,
         deadline: float | None = None,
         window: int = WINDOW,
+        budget: float = inf,
     ) -> Limits:
         """What was asked for, else what the model's attributes `batch_size` and `concurrency` say, else the default.
 
@@ -72,7 +78,7 @@ class Limits:
                 f"--concurrency={concurrency}: model '{model.name}' is asked one batch at a time; try --batch-size"
             )
         size = batch_size or getattr(model, "batch_size", None) or (BATCH_SIZE if offered is None else 1)
-        return cls(size, concurrency or offered or 1, deadline, window)
+        return cls(size, concurrency or offered or 1, deadline, window, budget)
 
     def seconds(self, prompts: int) -> float:
         """The deadline of a batch of so many prompts."""
@@ -135,6 +141,7 @@ class Stream:
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
+        self._spent = 0.0
         self._unclaimed: dict[tuple[str, str], deque[_Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
@@ -268,7 +275,7 @@ class Stream:
     def _next(self) -> _Batch | None:
         """The next batch, waiting for one; None when the stream was closed."""
         while not self._closed:
-            stopped = self._upcoming.stopped()
+            stopped = self._upcoming.stopped() or self._spent >= self._limits.budget
             if stopped:
                 self._shelve()
             if self._plan:
@@ -344,6 +351,8 @@ class Stream:
         """Hand out what a batch came to; halve one that failed."""
         if isinstance(said, list):
             for ticket, answer in zip(batch.tickets, said, strict=True):
+                if isinstance(answer, Answer) and answer.usage is not None:
+                    self._spent += answer.usage.get("cost", 0.0)
                 if not ticket.done:
                     ticket.answer = answer
         elif isinstance(said, BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from math import inf
 from typing import Any, get_args
 
 import pytest
@@ -183,6 +184,7 @@ class Plan:
             batch_size=options.batch_size,
             concurrency=options.concurrency,
             deadline=options.deadline,
+            budget=inf if options.max_cost is None else options.max_cost,
             **window,
         )
 
