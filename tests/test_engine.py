@@ -1,13 +1,12 @@
 """Asking and scoring: one answer or error for each prompt, whatever a model does."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from medvqa import engine
-from medvqa.items import Answer, AnswerError, Benchmark, DataError, Item, Prompt, Score, Technique, UsageError
+from medvqa.items import Answer, AnswerError, Benchmark, Item, Prompt, Result, Score, UsageError
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
 
@@ -41,8 +40,14 @@ SLAKE = Benchmark(
 )
 
 
+def evaluate(said: Sequence[Answer | AnswerError] | Exception) -> Result:
+    prompt = SLAKE.prompt(ITEM, "mc")
+    (answer,) = engine.ask(Scripted(said), [prompt])
+    return engine.result(ITEM, prompt, answer, benchmark=SLAKE, run="r")
+
+
 def test_an_answer_is_scored() -> None:
-    result = engine.evaluate(ITEM, benchmark=SLAKE, model=Scripted([Answer("A")]), run="r")
+    result = evaluate([Answer("A")])
     assert (result.run, result.item, result.technique) == ("r", ITEM, "mc")
     assert result.score == Score(1.0, "correct", ("A",))
     assert result.answer is not None
@@ -65,22 +70,14 @@ def test_the_time_of_a_batch_is_shared_out_where_the_model_did_not_tell() -> Non
         (RuntimeError("out of paper"), "RuntimeError: out of paper"),
         ([AnswerError("only this one")], "only this one"),
         ([], "model 'scripted' gave 0 answers to 1 prompts"),
+        ([None], "model 'scripted' gave a NoneType in the place of an Answer"),
         ([Answer("A"), Answer("B")], "model 'scripted' gave 2 answers to 1 prompts"),
     ],
 )
 def test_no_answer_is_an_error_that_says_why(said: Sequence[Answer] | Exception, why: str) -> None:
-    result = engine.evaluate(ITEM, benchmark=SLAKE, model=Scripted(said), run="r")
+    result = evaluate(said)
     assert result.score == Score(None, "error", (), why)
     assert result.answer is None
-
-
-def test_a_prompt_that_cannot_be_made_is_an_error_of_its_item() -> None:
-    def unreadable(item: Item, technique: Technique) -> Prompt:
-        raise DataError("slake/1.png is missing")
-
-    benchmark = replace(SLAKE, prompt=unreadable)
-    result = engine.evaluate(ITEM, benchmark=benchmark, model=Scripted([Answer("A")]), run="r")
-    assert result.score == Score(None, "error", (), "slake/1.png is missing")
 
 
 def test_being_stopped_is_not_an_answer() -> None:

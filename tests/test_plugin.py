@@ -342,6 +342,26 @@ def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> 
     assert "benchmark 'slake' has no technique 'mc'; it has: gd" in text(result)
 
 
+BAD_PROMPT = """
+from medvqa.items import DataError
+
+def unreadable(item, technique):
+    if item.id == "q03":
+        raise DataError("slake/q03.txt is missing")
+    return ASK.prompt(item, technique)
+"""
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_a_prompt_that_cannot_be_made_is_an_error_of_its_item(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    slake.makeconftest(CONFTEST.replace("prompt=ASK.prompt", "prompt=unreadable") + BAD_PROMPT)
+    result = run(slake, "--model=stubborn:A", *spread)
+    assert result.ret == 1
+    assert outcomes(folder(slake))["error"] == 1
+    assert outcomes(folder(slake)).total() == 24
+    result.stdout.fnmatch_lines(["*the first: q03: slake/q03.txt is missing"])
+
+
 BAD_METRIC = """
 @metrics.metric()
 def typo(results):

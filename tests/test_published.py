@@ -145,7 +145,9 @@ def test_table_two_of_gmai_mmbench_comes_out(tmp_path: Path) -> None:
         recorded = tmp_path / f"{model}.jsonl"
         recorded.write_text("\n".join(responses(items, right)) + "\n")
         replay = Replay(str(recorded))
-        results: list[Result] = [engine.evaluate(i, benchmark=benchmark, model=replay, run="t") for i in items]
+        prompts = [benchmark.prompt(item, "mc") for item in items]
+        answered = zip(items, prompts, engine.ask(replay, prompts), strict=True)
+        results: list[Result] = [engine.result(*each, benchmark=benchmark, run="t") for each in answered]
         measures = metrics.measures(
             results, [metrics.accuracy], [], benchmark=benchmark.name, signature={}, score=benchmark.score
         )

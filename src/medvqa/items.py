@@ -262,7 +262,8 @@ class Model(Protocol):
     answers (digests of weights, revision, server model id; None or absent: answers are not reused across
     runs); `fit(items)` is called once before the first prompt with all items of the benchmarks of the run,
     for baselines that are defined by the answer key (majority class); `about()` returns settings for run.json;
-    `close()` ends what was started.
+    `close()` ends what was started. Optional attributes: `batch_size`, how many prompts a call should get;
+    `concurrency`, how many threads may call `generate` at once (absent: all calls come from one).
     """
 
     @property

@@ -109,11 +109,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def model(request: pytest.FixtureRequest) -> Iterator[Model]:
     """The model that --model names, one in each process that runs tests."""
-    made = state_of(request.config).make_model(request.session)
-    yield made
-    close: Callable[[], None] | None = getattr(made, "close", None)
-    if close is not None:
-        close()
+    state = state_of(request.config)
+    yield state.make_model(request.session)
+    state.close_model()
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +119,18 @@ def evaluate(request: pytest.FixtureRequest, model: Model) -> Callable[[Item], R
     """A function that asks the model about one item, scores and records the answer, and returns the Result."""
     state = state_of(request.config)
     return lambda item: state.evaluate(item, model)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Follow the tests, so that the model is kept busy with what lies ahead."""
+    if not has_state(item.config):
+        return (yield)
+    state = state_of(item.config)
+    state.begin(item, nextitem)
+    result = yield
+    state.end(item)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,8 +9,8 @@ import pytest
 
 from medvqa import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
+from medvqa.plugin.ahead import item_of
 from medvqa.plugin.plan import Plan
-from medvqa.plugin.state import item_of
 
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:

@@ -5,6 +5,7 @@ Registered in every session, so it imports nothing until the first item has ende
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from medvqa.plugin import process
 if TYPE_CHECKING:
     from medvqa.items import Outcome
     from medvqa.plugin.recording import Recording
+    from medvqa.plugin.spread import BatchScheduling
     from medvqa.plugin.terminal import Progress
     from medvqa.report import Report
 
@@ -36,6 +38,7 @@ class Controller:
         self._progress: Progress | None = None
         self._report: Report | None = None
         self._problem: str | None = None
+        self._scheduler: BatchScheduling | None = None
 
     @cached_property
     def run(self) -> str:
@@ -78,6 +81,17 @@ class Controller:
         """Name the run to a worker."""
         node.workerinput["medvqa_run"] = self.run
 
+    @pytest.hookimpl(optionalhook=True, wrapper=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:
+        """Keep workers in batches, where nobody asked for another way of spreading than xdist's own."""
+        made = yield
+        if type(made).__name__ != "LoadScheduling":
+            return made
+        from medvqa.plugin.spread import BatchScheduling
+
+        self._scheduler = BatchScheduling(config, log)
+        return self._scheduler
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Hear from a worker that ended which items it had collected."""
@@ -92,9 +106,12 @@ class Controller:
         outcomes: dict[str, Outcome] = report.medvqa_outcomes
         try:
             recording = self._recorded()
-            recording.take(lines, outcomes, getattr(report, "medvqa_model", None), report.medvqa_usage)
+            about = getattr(report, "medvqa_about", None)
+            recording.take(lines, outcomes, about, report.medvqa_usage)
         except (MedVQAError, OSError) as error:
             pytest.exit(f"the run folder cannot be written: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+        if self._scheduler is not None and about is not None:
+            self._scheduler.batch = about["engine"]["batch_size"] * about["engine"]["concurrency"]
         # The lines are on disk: a session of 130,000 reports need not keep them.
         del report.medvqa_results
         if report.failed and hasattr(report, "medvqa_outcome"):

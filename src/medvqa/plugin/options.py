@@ -15,6 +15,8 @@ import pytest
 
 ENV_DATA = "MEDVQA_DATA"
 DEFAULT_MODEL = "random"
+DEFAULT_MAX_ERRORS = 50
+"""More than a batch of the default size, so that one batch that hangs does not stop a run."""
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
@@ -48,6 +50,26 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": float,
         "help": "stop when the answers have cost this much, by the prices of the model's config",
     },
+    "batch-size": {
+        "metavar": "N",
+        "type": int,
+        "help": "prompts that a model gets at once (default: what the model says, else 32)",
+    },
+    "concurrency": {
+        "metavar": "N",
+        "type": int,
+        "help": "calls at a time, for models that can be asked so (default: what the model says)",
+    },
+    "deadline": {
+        "metavar": "SECONDS",
+        "type": float,
+        "help": "a batch that takes longer ends in errors (default: 600, and 60 more for each prompt)",
+    },
+    "max-errors": {
+        "metavar": "N",
+        "type": int,
+        "help": f"stop after N errors in a row in a process (default: {DEFAULT_MAX_ERRORS}; 0: never)",
+    },
     "answers-from-category": {
         "action": "store_true",
         "default": None,
@@ -69,6 +91,10 @@ class Options:
     limit: int | None
     allow_upload: bool
     max_cost: float | None
+    batch_size: int | None
+    concurrency: int | None
+    deadline: float | None
+    max_errors: int
     answers_from_category: bool
     typed: bool
 
@@ -110,6 +136,10 @@ def read(config: pytest.Config) -> Options:
         limit=raw["limit"],
         allow_upload=bool(raw["allow-upload"]),
         max_cost=raw["max-cost"],
+        batch_size=raw["batch-size"],
+        concurrency=raw["concurrency"],
+        deadline=raw["deadline"],
+        max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
         answers_from_category=bool(raw["answers-from-category"]),
         typed=any(value is not None for value in raw.values()),
     )

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from math import inf
 from typing import Any, get_args
 
 import pytest
 
 from medvqa import benchmarks, configs, engine, records, suite
-from medvqa.items import TECHNIQUES, Benchmark, Extraction, Item, Model, Result, Service, UsageError
+from medvqa.items import (
+    TECHNIQUES,
+    Answer,
+    AnswerError,
+    Benchmark,
+    Extraction,
+    Item,
+    Model,
+    Prompt,
+    Result,
+    Service,
+    UsageError,
+)
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
 
@@ -24,12 +37,20 @@ class Plan:
     def __init__(self, config: pytest.Config, options: Options) -> None:
         """Resolve names; data are loaded when they are first needed, or by `check`."""
         self.options = options
+        self._may_stop_early = bool(config.getoption("maxfail"))
         self.known: Known = gather(config.pluginmanager)
         offered = {technique for benchmark in self.known.benchmarks.values() for technique in benchmark.techniques}
         self.technique = _one_of("technique", options.technique, sorted(offered, key=TECHNIQUES.index))
         self.extraction = _one_of("extraction", options.extraction, get_args(Extraction))
         if options.limit is not None and options.limit < 1:
             raise UsageError(f"--limit={options.limit}: a limit is at least 1")
+        for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
+            if value is not None and value < 1:
+                raise UsageError(f"--{name}={value}: at least 1")
+        if options.deadline is not None and not options.deadline > 0:
+            raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0")
+        if options.max_errors < 0:
+            raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
         if options.data is not None and not options.data.is_dir():
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
@@ -151,16 +172,30 @@ class Plan:
             fit([item for name in self.benchmarks for item in self.items(name)])
         return model
 
-    def evaluate(self, item: Item, model: Model, run: str) -> Result:
-        """Ask and score one item."""
-        return engine.evaluate(
-            item,
-            benchmark=self.benchmarks[item.benchmark],
-            model=model,
-            run=run,
-            technique=self.technique,
-            extraction=self.extraction,
+    def limits(self, model: Model) -> engine.Limits:
+        """How the model is asked (UsageError where it cannot be asked so)."""
+        options = self.options
+        if options.concurrency is not None and hasattr(model, "concurrency"):
+            model.concurrency = options.concurrency  # a model may keep a limit of its own
+        # Behind a test that may end the session, what was asked ahead is lost.
+        window = {"window": 1} if self._may_stop_early else {}
+        return engine.Limits.of(
+            model,
+            batch_size=options.batch_size,
+            concurrency=options.concurrency,
+            deadline=options.deadline,
+            budget=inf if options.max_cost is None else options.max_cost,
+            **window,
         )
+
+    def prompt(self, item: Item) -> Prompt:
+        """What a model is asked about an item."""
+        return self.benchmarks[item.benchmark].prompt(item, self.technique)
+
+    def result(self, item: Item, prompt: Prompt, answer: Answer | AnswerError, run: str) -> Result:
+        """Score one answer."""
+        benchmark = self.benchmarks[item.benchmark]
+        return engine.result(item, prompt, answer, benchmark=benchmark, run=run, extraction=self.extraction)
 
     def about(self) -> dict[str, Any]:
         """What run.json says of this run, as far as it is known before the model is made."""
@@ -169,6 +204,10 @@ class Plan:
                 "model": self.options.model,
                 "benchmark": self.options.benchmarks,
                 "limit": self.options.limit,
+                "batch_size": self.options.batch_size,
+                "concurrency": self.options.concurrency,
+                "deadline": self.options.deadline,
+                "max_errors": self.options.max_errors,
                 "answers_from_category": self.options.answers_from_category,
             },
             "config": {

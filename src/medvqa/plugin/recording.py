@@ -39,7 +39,7 @@ class Recording:
         self,
         lines: Sequence[str],
         outcomes: Mapping[str, Outcome],
-        model: Mapping[str, Any] | None,
+        about: Mapping[str, Any] | None,
         usage: Mapping[str, float],
     ) -> None:
         """Append results as encoded by the process that evaluated; OSError when the disk does not take them."""
@@ -51,8 +51,8 @@ class Recording:
             self._outcomes[name] = outcome
             self.counts[outcome] += 1
         self.usage.update(usage)
-        if model is not None and not self._about["model"]:
-            self._about["model"] = dict(model)
+        if about is not None and not self._about["model"]:
+            self._about.update(about)
             self._write()
 
     def stop(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result."""
+"""One batch asked, one item scored."""
 
 from __future__ import annotations
 
@@ -39,26 +39,50 @@ class Unavailable:
         return [AnswerError(self.reason)] * len(prompts)
 
 
-def ask(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError]:
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A batch that got no answers; `memory` tells that it was too large, so that a smaller one may fit."""
+
+    why: str
+    memory: bool = False
+
+
+def attempt(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError] | Failure:
     """One answer or error for each prompt, in order; the batch's wall time is shared out where the model gave none.
 
-    Whatever a model raises becomes the error of its prompts, since the other items of a run must not be
-    lost with it; it is recorded with each item and the exit code is 1.
+    Whatever a model raises becomes a Failure, since the other items of a run must not be lost with it; it
+    is recorded with each item and the exit code is 1.
     """
     start = time.perf_counter()
     try:
         answers = list(model.generate(batch))
     except MedVQAError as error:
-        return [AnswerError(str(error))] * len(batch)
+        return Failure(str(error))
     except Exception as error:  # noqa: BLE001 - see the docstring
-        return [AnswerError(f"{type(error).__name__}: {error}")] * len(batch)
+        return Failure(f"{type(error).__name__}: {error}", memory=_out_of_memory(error))
     if len(answers) != len(batch):
-        return [AnswerError(f"model '{model.name}' gave {len(answers)} answers to {len(batch)} prompts")] * len(batch)
+        return Failure(f"model '{model.name}' gave {len(answers)} answers to {len(batch)} prompts")
     share = (time.perf_counter() - start) / len(batch)
-    return [
-        replace(answer, seconds=share) if isinstance(answer, Answer) and answer.seconds is None else answer
-        for answer in answers
-    ]
+    return [_timed(answer, share, model) for answer in answers]
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # torch has its own class, and is not imported to be asked for it.
+    return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
+
+
+def _timed(answer: object, share: float, model: Model) -> Answer | AnswerError:
+    if isinstance(answer, Answer):
+        return replace(answer, seconds=share) if answer.seconds is None else answer
+    if isinstance(answer, AnswerError):
+        return answer
+    return AnswerError(f"model '{model.name}' gave a {type(answer).__name__} in the place of an Answer")
+
+
+def ask(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError]:
+    """Ask once, here and now: one answer or error for each prompt, in order."""
+    said = attempt(model, batch)
+    return [AnswerError(said.why)] * len(batch) if isinstance(said, Failure) else said
 
 
 def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answer], Score]:
@@ -70,23 +94,18 @@ def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answ
     return benchmark.official
 
 
-def evaluate(
+def result(
     item: Item,
+    prompt: Prompt,
+    answer: Answer | AnswerError,
     *,
     benchmark: Benchmark,
-    model: Model,
     run: str,
-    technique: Technique = "mc",
     extraction: Extraction = "sound",
 ) -> Result:
-    """Ask one question and score the answer; an answer that could not be had is the outcome `error`."""
-    try:
-        prompt = benchmark.prompt(item, technique)
-    except MedVQAError as error:
-        return Result(run, item, "", None, Score(None, "error", why=str(error)), technique)
-    (answer,) = ask(model, [prompt])
+    """Score one answer; one that could not be had is the outcome `error`."""
     if isinstance(answer, AnswerError):
         score = Score(None, "error", why=str(answer))
-        return Result(run, item, prompts.digest(prompt), None, score, technique)
+        return Result(run, item, prompts.digest(prompt), None, score, prompt.technique)
     score = scorer(benchmark, extraction)(item, answer)
-    return Result(run, item, prompts.digest(prompt), answer, score, technique)
+    return Result(run, item, prompts.digest(prompt), answer, score, prompt.technique)

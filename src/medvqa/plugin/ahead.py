@@ -1,0 +1,103 @@
+"""Which items lie ahead of the test that runs, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from medvqa.items import Item
+from medvqa.plugin.process import is_worker
+
+_MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
+"""Marks of tests that may not get to ask."""
+
+
+def item_of(node: pytest.Item) -> Item | None:
+    """The benchmark item that a collected test is about, None for a test of another kind."""
+    callspec = getattr(node, "callspec", None)
+    value = callspec.params.get("item") if callspec is not None else None
+    return value if isinstance(value, Item) else None
+
+
+class Upcoming:
+    """The tests of this process in their order, for `engine.Stream`; what is taken once is not given again.
+
+    Serially these are the session's. An xdist worker knows those that it was handed: they are read from its
+    queue, and where it has none that can be read, the next test is all that is known.
+    """
+
+    def __init__(self, session: pytest.Session) -> None:
+        """Before the first test."""
+        self._session = session
+        self._spread = is_worker(session.config)
+        # xdist registers it without a name, from a module that was sent over a wire: known by its class's name alone.
+        interactors = (p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == "WorkerInteractor")
+        self._interactor: Any = next(interactors, None)
+        self._current: pytest.Item | None = None
+        self._following: pytest.Item | None = None
+        self._begun = 0
+        self._position = 0
+        self._taken: set[int] = set()
+        self._asking: dict[int, bool] = {}
+
+    def at(self, node: pytest.Item, following: pytest.Item | None) -> None:
+        """A test begins, and the one that will follow is known."""
+        self._current, self._following = node, following
+        self._begun += 1
+
+    def take(self, count: int) -> list[Item]:
+        """The next items, at most `count`, of tests that will ask the plugin's model about them."""
+        nodes = self._handed() if self._spread else self._collected()
+        asked = (item for node in nodes if (item := item_of(node)) is not None and self._asks(node))
+        return list(islice(asked, count))
+
+    def exhausted(self) -> bool:
+        """Whether no further test will come to this process."""
+        if self._spread:
+            return self._following is None or not all(isinstance(i, int) for i in _waiting(self._interactor))
+        return self._position >= len(self._session.items)
+
+    def stopped(self) -> bool:
+        """Whether no further test will begin."""
+        return bool(self._session.shouldstop or self._session.shouldfail)
+
+    def _collected(self) -> Iterator[pytest.Item]:
+        items = self._session.items
+        self._position = max(self._position, self._begun - 1)
+        while self._position < len(items):
+            self._position += 1
+            yield items[self._position - 1]
+
+    def _handed(self) -> Iterator[pytest.Item]:
+        items = self._session.items
+        nodes = [items[index] for index in _waiting(self._interactor) if isinstance(index, int)]
+        for node in [self._current, self._following, *nodes]:
+            if node is not None and id(node) not in self._taken:
+                self._taken.add(id(node))
+                yield node
+
+    def _asks(self, node: pytest.Item) -> bool:
+        """Whether a test asks by the plugin's own fixtures, and no mark keeps it from running."""
+        if any(mark.name in _MAY_NOT_RUN for mark in node.iter_markers()):
+            return False
+        # Shared by all cases of a test function.
+        fixtures = node._fixtureinfo  # type: ignore[attr-defined]
+        if id(fixtures) not in self._asking:
+            defined = [fixtures.name2fixturedefs.get(name) for name in ("evaluate", "model")]
+            self._asking[id(fixtures)] = all(d and d[-1].func.__module__ == "medvqa.plugin" for d in defined)
+        return self._asking[id(fixtures)]
+
+
+def _waiting(interactor: Any) -> list[object]:
+    """What an xdist worker has in its queue: indices of tests, at the end a mark that no more will come."""
+    queue: Any = getattr(interactor, "torun", None)
+    if hasattr(queue, "lock"):
+        with queue.lock() as waiting:
+            return list(waiting)
+    if hasattr(queue, "mutex"):  # before xdist 3.7
+        with queue.mutex:
+            return list(queue.queue)
+    return []

@@ -1,0 +1,381 @@
+"""The stream: every prompt answered exactly once, whatever the batches, and nothing that a model does stops a test."""
+
+import _thread
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medvqa.engine import Limits, Stream, Streamed
+from medvqa.engine import stream as stream_module
+from medvqa.items import Answer, AnswerError, Image, Item, Model, Prompt, UsageError
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named like torch's."""
+
+
+class Recorded:
+    """Answers with the prompt's text, and keeps the batches that it was given."""
+
+    name = "recorded"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, before: Callable[[list[str]], None] = lambda texts: None) -> None:
+        self.before = before
+        self.batches: list[list[str]] = []
+        self.threads: set[int] = set()
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        texts = [prompt.text for prompt in prompts]
+        self.batches.append(texts)
+        self.threads.add(threading.get_ident())
+        self.before(texts)
+        return [Answer(text) for text in texts]
+
+    @property
+    def asked(self) -> Counter[str]:
+        return Counter(text for batch in self.batches for text in batch)
+
+
+class Ahead:
+    """Items that lie ahead, handed over in portions as xdist does; `after` more come with each that is answered."""
+
+    def __init__(self, items: Sequence[Item], first: int | None = None, more: int = 1) -> None:
+        self.items = list(items)
+        self.known = len(self.items) if first is None else first
+        self.more = more
+        self.taken = 0
+        self.ends = False
+
+    def advance(self) -> None:
+        self.known = min(len(self.items), self.known + self.more)
+
+    def take(self, count: int) -> list[Item]:
+        start = self.taken
+        self.taken = max(start, min(self.known, start + count))
+        return self.items[start : self.taken]
+
+    def exhausted(self) -> bool:
+        return self.taken == len(self.items)
+
+    def stopped(self) -> bool:
+        return self.ends
+
+
+def item(number: int, images: tuple[Image, ...] = ()) -> Item:
+    return Item(str(number), "slake", "single_choice", f"q{number}", images=images)
+
+
+def prompt(item: Item) -> Prompt:
+    return Prompt(item.question, images=item.images)
+
+
+ITEMS = [item(number) for number in range(50)]
+
+
+@contextmanager
+def streaming(
+    model: Model,
+    ahead: Ahead | None = None,
+    build: Callable[[Item], Prompt] = prompt,
+    *,
+    batch_size: int | None = None,
+    concurrency: int | None = None,
+    deadline: float | None = 60,
+    window: int = 4,
+) -> Iterator[Stream]:
+    limits = Limits.of(model, batch_size=batch_size, concurrency=concurrency, deadline=deadline, window=window)
+    stream = Stream(model, build, ahead or Ahead(ITEMS), limits)
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def said(stream: Stream, items: Sequence[Item], ahead: Ahead | None = None) -> list[str]:
+    """What came back for each item: the text, or the error with a mark before it."""
+    texts = []
+    for each in items:
+        asked, answer = stream.answer(each)
+        assert asked.text == each.question
+        texts.append(answer.text if isinstance(answer, Answer) else f"! {answer}")
+        if ahead is not None:
+            ahead.advance()
+    return texts
+
+
+# --- laws ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(
+    lengths=st.lists(st.integers(1, 60), max_size=60),
+    shared=st.integers(1, 5),
+    size=st.integers(1, 9),
+    window=st.integers(1, 5),
+    first=st.integers(2, 60),
+    more=st.integers(1, 12),
+)
+def test_every_prompt_is_asked_once_and_gets_its_own_answer(
+    lengths: list[int], shared: int, size: int, window: int, first: int, more: int
+) -> None:
+    items = [
+        Item(str(n), "slake", "short_answer", f"{n} " + "x" * length, images=(Image(f"{n // shared}.png"),))
+        for n, length in enumerate(lengths)
+    ]
+    ahead, model = Ahead(items, first, more), Recorded()
+    with streaming(model, ahead, batch_size=size, window=window) as stream:
+        assert said(stream, items, ahead) == [each.question for each in items]
+    assert model.asked == Counter(each.question for each in items)
+    assert max(map(len, model.batches), default=0) <= size
+    assert len(model.threads) <= 1
+
+
+@settings(max_examples=60)
+@given(
+    count=st.integers(1, 40),
+    size=st.integers(1, 16),
+    poison=st.sets(st.integers(0, 39)),
+    memory=st.booleans(),
+)
+def test_a_batch_that_raises_is_halved_until_the_bad_items_stand_alone(
+    count: int, size: int, poison: set[int], memory: bool
+) -> None:
+    bad = {f"q{n}" for n in poison}
+
+    def refuse(texts: list[str]) -> None:
+        if bad & set(texts):
+            raise (OutOfMemoryError if memory else ValueError)("poison")
+
+    name = "OutOfMemoryError" if memory else "ValueError"
+    with streaming(Recorded(refuse), Ahead(ITEMS[:count]), batch_size=size) as stream:
+        expected = [f"! {name}: poison" if text in bad else text for text in (f"q{n}" for n in range(count))]
+        assert said(stream, ITEMS[:count]) == expected
+
+
+@settings(max_examples=30)
+@given(size=st.integers(1, 64), fits=st.integers(1, 64))
+def test_out_of_memory_halves_the_size_for_good(size: int, fits: int) -> None:
+    def refuse(texts: list[str]) -> None:
+        if len(texts) > fits:
+            raise MemoryError
+
+    model = Recorded(refuse)
+    with streaming(model, batch_size=size) as stream:
+        assert said(stream, ITEMS) == [each.question for each in ITEMS]
+    failed = [batch for batch in model.batches if len(batch) > fits]
+    assert len(failed) <= 7, "once for each halving, not once for each batch"
+    assert [len(batch) for batch in failed] == sorted((len(batch) for batch in failed), reverse=True)
+
+
+def test_a_prompt_that_does_not_fit_alone_does_not_shrink_the_batches_of_others() -> None:
+    def refuse(texts: list[str]) -> None:
+        if "q3" in texts:
+            raise OutOfMemoryError("huge")
+
+    model = Recorded(refuse)
+    with streaming(model, batch_size=8, window=1) as stream:
+        assert said(stream, ITEMS)[3] == "! OutOfMemoryError: huge"
+    assert len(model.batches[-2]) == 8
+
+
+# --- batches ------------------------------------------------------------------------------------------------
+
+
+def test_what_shares_an_image_and_what_is_alike_stands_together() -> None:
+    images = [Image(f"{n % 4}.png") for n in range(16)]
+    items = [Item(str(n), "slake", "short_answer", "x" * (50 - n % 4) + str(n), images=(images[n],)) for n in range(16)]
+    model = Recorded()
+    with streaming(model, Ahead(items), batch_size=4) as stream:
+        said(stream, items)
+    rests = [{len(text.rstrip("0123456789")) for text in batch} for batch in model.batches]
+    assert all(len(rest) == 1 for rest in rests)
+    assert len(model.batches) == 4
+
+
+def test_batches_are_full_although_tests_arrive_one_by_one() -> None:
+    ahead, model = Ahead(ITEMS, first=20, more=1), Recorded()
+    with streaming(model, ahead, batch_size=8) as stream:
+        said(stream, ITEMS, ahead)
+    assert [len(batch) for batch in model.batches[:2]] == [8, 8]
+    assert len(model.batches) <= 9
+
+
+def test_the_size_is_what_was_typed_else_what_the_model_says_else_32() -> None:
+    model = Recorded()
+    assert Limits.of(model).batch_size == 32
+    model.batch_size = 4  # type: ignore[attr-defined]
+    assert Limits.of(model).batch_size == 4
+    assert Limits.of(model, batch_size=7).batch_size == 7
+    model.concurrency = 16  # type: ignore[attr-defined]
+    assert (Limits.of(model).batch_size, Limits.of(model).concurrency) == (4, 16)
+    assert Limits.of(model, concurrency=2).concurrency == 2
+    del model.batch_size  # type: ignore[attr-defined]
+    assert Limits.of(model).batch_size == 1
+
+
+def test_concurrency_is_refused_where_the_model_has_none() -> None:
+    with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' is asked one batch at a time"):
+        Limits.of(Recorded(), concurrency=2)
+
+
+def test_the_automatic_deadline_grows_with_the_batch() -> None:
+    assert Limits(1, 1).seconds(1) == 660
+    assert Limits(1, 1).seconds(32) == 2520
+    assert Limits(1, 1, deadline=5).seconds(32) == 5
+
+
+def test_as_many_calls_are_in_flight_as_the_model_allows() -> None:
+    meeting = threading.Barrier(5, timeout=10)
+    model = Recorded(lambda texts: meeting.wait() and None)
+    model.concurrency = 5  # type: ignore[attr-defined]
+    with streaming(model) as stream:
+        assert said(stream, ITEMS) == [each.question for each in ITEMS], "five at a time, or the barrier breaks"
+    assert len(model.threads) == 5
+    assert all(len(batch) == 1 for batch in model.batches)
+
+
+def test_what_a_batch_took_is_shared_out() -> None:
+    with streaming(Recorded(lambda texts: time.sleep(0.08)), Ahead(ITEMS[:4]), batch_size=4) as stream:
+        answers = [stream.answer(each)[1] for each in ITEMS[:4]]
+    seconds = [answer.seconds for answer in answers if isinstance(answer, Answer)]
+    assert seconds == [pytest.approx(0.02, abs=0.015)] * 4
+
+
+# --- what is not ahead --------------------------------------------------------------------------------------
+
+
+def test_an_item_that_is_not_ahead_is_asked_at_once_by_the_same_thread() -> None:
+    model = Recorded()
+    with streaming(model, Ahead(ITEMS[:40]), batch_size=8) as stream:
+        assert said(stream, [ITEMS[0], ITEMS[45], ITEMS[1], ITEMS[1]]) == ["q0", "q45", "q1", "q1"]
+    assert model.asked["q45"] == 1
+    assert model.asked["q1"] == 2, "asked for twice, answered twice"
+    assert len(model.threads) == 1
+
+
+def test_an_answer_that_no_test_asked_for_is_forgotten() -> None:
+    model = Recorded()
+    with streaming(model, batch_size=8, window=1) as stream:
+        for each in ITEMS:
+            if each is not ITEMS[0]:
+                said(stream, [each]) if int(each.id) % 2 else stream.forget(each)
+        assert said(stream, [ITEMS[2]]) == ["q2"]
+    assert model.asked["q2"] == 2
+    assert model.asked["q49"] == 1, "what was forgotten does not stand in the way of what lies ahead"
+
+
+def test_the_model_that_tests_get_asks_through_the_stream() -> None:
+    model = Recorded()
+    model.tokenizer = "its own"  # type: ignore[attr-defined]
+    with streaming(model, batch_size=4) as stream:
+        shown = Streamed(model, stream)
+        said(stream, ITEMS[:3])
+        assert [a.text for a in shown.generate([Prompt(str(n)) for n in range(6)]) if isinstance(a, Answer)] == list(
+            "012345"
+        )
+        assert shown.generate([]) == []
+        assert (shown.name, shown.capabilities, shown.tokenizer) == ("recorded", {"generate"}, "its own")
+        assert isinstance(shown, Model)
+    assert len(model.threads) == 1
+    assert max(map(len, model.batches)) == 4
+
+
+# --- when things go wrong -----------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_cannot_be_built_is_raised_in_its_own_test() -> None:
+    def build(each: Item) -> Prompt:
+        if each.id == "3":
+            raise KeyError("no template")
+        return prompt(each)
+
+    with streaming(Recorded(), build=build, batch_size=4) as stream:
+        assert said(stream, ITEMS[:3]) == ["q0", "q1", "q2"]
+        with pytest.raises(KeyError, match="no template"):
+            stream.answer(ITEMS[3])
+        assert said(stream, ITEMS[4:]) == [each.question for each in ITEMS[4:]]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, pytest.skip.Exception])
+def test_what_is_no_error_is_raised_in_the_tests_of_its_batch(stop: type[BaseException]) -> None:
+    def end(texts: list[str]) -> None:
+        if "q0" in texts:
+            raise stop("enough")
+
+    with streaming(Recorded(end), batch_size=4) as stream:
+        with pytest.raises(stop):
+            stream.answer(ITEMS[0])
+        assert said(stream, ITEMS[4:8]) == ["q4", "q5", "q6", "q7"]
+
+
+def test_a_lane_that_breaks_tells_every_test() -> None:
+    class Broken(Ahead):
+        def stopped(self) -> bool:
+            if threading.current_thread() is not threading.main_thread():
+                raise RuntimeError("lost")
+            return False
+
+    with streaming(Recorded(), Broken(ITEMS)) as stream:
+        for each in ITEMS[:2]:
+            with pytest.raises(RuntimeError, match="model 'recorded' cannot be asked any more"):
+                stream.answer(each)
+
+
+def test_after_its_end_nothing_is_asked() -> None:
+    with streaming(Recorded()) as stream:
+        pass
+    with pytest.raises(RuntimeError, match="model 'recorded' was closed"):
+        stream.answer(ITEMS[0])
+
+
+def test_when_the_session_stops_only_what_a_test_waits_for_is_asked() -> None:
+    ahead = Ahead(ITEMS)
+    model = Recorded(lambda texts: setattr(ahead, "ends", True))
+    with streaming(model, ahead, batch_size=4) as stream:
+        assert said(stream, [*ITEMS[:4], ITEMS[7], ITEMS[45]]) == ["q0", "q1", "q2", "q3", "q7", "q45"]
+    assert model.batches == [["q0", "q1", "q2", "q3"], ["q7"], ["q45"]]
+
+
+def test_a_batch_over_its_deadline_ends_in_errors_and_the_rest_goes_on() -> None:
+    def slow(texts: list[str]) -> None:
+        if "q0" in texts:
+            time.sleep(0.5)
+
+    model = Recorded(slow)
+    with streaming(model, batch_size=4, deadline=0.3) as stream:
+        assert said(stream, ITEMS[:4]) == ["! no answer within 0.3 s"] * 4
+        assert said(stream, ITEMS[4:]) == [each.question for each in ITEMS[4:]]
+    assert len(model.threads) == 1
+
+
+def test_a_model_that_never_comes_back_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "FAREWELL", 0.1)
+    released = threading.Event()
+    model = Recorded(lambda texts: released.wait() and None)
+    start = time.monotonic()
+    with streaming(model, batch_size=4, deadline=0.2) as stream:
+        expected = ["! no answer within 0.2 s"] * 4 + ["! model 'recorded' hangs: a call never came back"] * 46
+        assert said(stream, ITEMS) == expected
+    assert time.monotonic() - start < 5
+    assert len(model.batches) == 1, "a second thread in a model that is made for one could mix up answers"
+    released.set()
+
+
+def test_being_interrupted_while_waiting() -> None:
+    released = threading.Event()
+
+    def interrupt(texts: list[str]) -> None:
+        _thread.interrupt_main()
+        released.wait(10)
+
+    with streaming(Recorded(interrupt), Ahead(ITEMS[:4])) as stream:
+        with pytest.raises(KeyboardInterrupt):
+            stream.answer(ITEMS[0])
+        released.set()
