@@ -1,15 +1,51 @@
-"""Intervals: against scipy, and their laws."""
+"""Intervals and the variance over groups: against scipy, statsmodels, matrices and published values, and their laws."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+import statsmodels.api as sm
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from numpy.typing import NDArray
+from scipy.stats import binom, binomtest
+from statsmodels.stats.multitest import multipletests
 
-from medvqa.statistics import wilson
+from medvqa import statistics
+from medvqa.benchmarks import mediconfusion
+from medvqa.items import Answer
+from medvqa.statistics import Table, clopper_pearson, clustered, holm, intervals, mean_over, ratios, wilson
+
+REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
+needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
+Floats = NDArray[np.float64]
 
 counts = st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 levels = st.floats(0.5, 0.999)
+
+
+def table(values: Any, group: Any, weight: Any = None, of: Any = None) -> Table:
+    """One row a unit, or with `of`, its slice, any number of rows of units that have different slices."""
+    values, group = np.asarray(values, float), np.asarray(group)
+    weight = np.ones(len(values)) if weight is None else np.asarray(weight, float)
+    of = np.zeros(len(values), dtype=int) if of is None else np.asarray(of)
+    return Table(values * weight, weight, np.arange(len(values)), group, of, int(of.max(initial=0)) + 1)
+
+
+@st.composite
+def grouped(draw: st.DrawFn, least: int = 3, binary: bool = False) -> tuple[Floats, NDArray[np.intp]]:
+    """Values in [0, 1] and groups of up to five units."""
+    sizes = draw(st.lists(st.integers(1, 5), min_size=least, max_size=12))
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    value = st.sampled_from([0.0, 1.0]) if binary else st.sampled_from([0.0, 0.25, 0.5, 1.0])
+    return np.array(draw(st.lists(value, min_size=len(group), max_size=len(group)))), group
+
+
+# Wilson, Clopper and Pearson
 
 
 @given(counts, levels)
@@ -44,7 +80,402 @@ def test_fewer_effective_units_widen_the_interval(counted: tuple[int, int], fact
     assert wider_high >= high - 1e-12
 
 
+@given(counts, levels)
+def test_exact_bounds_are_those_of_scipy(counted: tuple[int, int], level: float) -> None:
+    count, n = counted
+    low, high = clopper_pearson(count, n, level)
+    below = binomtest(count, n, alternative="greater").proportion_ci(level, "exact")
+    above = binomtest(count, n, alternative="less").proportion_ci(level, "exact")
+    assert (low, high) == pytest.approx((below.low, above.high), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("bound", [wilson, clopper_pearson])
 @pytest.mark.parametrize(("count", "n", "level"), [(1, 0, 0.95), (-1, 2, 0.95), (3, 2, 0.95), (1, 2, 1.0), (1, 2, 0.0)])
-def test_numbers_outside_the_ranges_are_refused(count: float, n: float, level: float) -> None:
-    with pytest.raises(ValueError, match="0 <= count <= n"):
-        wilson(count, n, level)
+def test_numbers_outside_the_ranges_are_refused(
+    bound: Callable[..., Any], count: float, n: float, level: float
+) -> None:
+    with pytest.raises(ValueError, match=f"{bound.__name__} needs 0 <= count <= n"):
+        bound(count, n, level)
+
+
+def independent(n: int) -> statistics.Estimates:
+    """Every number of right answers among n independent units."""
+    value = np.arange(n + 1) / n
+    return statistics.Estimates(
+        value, value * (1 - value) / (n - 1), np.full(n + 1, n - 1.0), np.full(n + 1, n), np.full(n + 1, float(n))
+    )
+
+
+@pytest.mark.parametrize("n", [176, 352, 451, 1500])
+def test_coverage_by_exact_enumeration(n: int) -> None:
+    p = np.arange(5, 100, 5) / 100
+    mass = binom.pmf(np.arange(n + 1)[:, None], n, p)
+    low, high = (bound[:, None] for bound in intervals(independent(n), binary=True))
+    covers = np.sum(mass * ((low <= p) & (p <= high)), axis=0)
+    assert covers.min() >= 0.935
+    assert covers.max() <= 0.96
+    low, high = (bound[:, None] for bound in statistics.bounds(independent(n), binary=True))
+    assert np.sum(mass * (low <= p), axis=0).min() >= 0.95
+    assert np.sum(mass * (high >= p), axis=0).min() >= 0.95
+
+
+def test_what_enumeration_takes_for_independent_units_is_what_comes_out() -> None:
+    found = clustered(ratios(table([1, 0, 0, 1, 1, 0, 0], range(7))))
+    expected = independent(7)
+    assert found.variance[0] == pytest.approx(expected.variance[3])
+    assert (found.df[0], found.n[0], found.groups[0]) == pytest.approx((6, 7, 7))
+
+
+# CR2
+
+
+def by_matrices(
+    weights: list[Floats], groups: list[NDArray[np.intp]], values: list[Floats], factors: list[float]
+) -> tuple[float, float]:
+    """CR2 and Satterthwaite's degrees of freedom as Pustejovsky and Tipton write them, for a sum of ratios."""
+    of = np.repeat(np.arange(len(weights)), [len(each) for each in weights])
+    X = (of[:, None] == np.arange(len(weights))).astype(float)
+    W, y, group = np.concatenate(weights), np.concatenate(values), np.concatenate(groups)
+    M = np.linalg.inv(X.T @ (W[:, None] * X))
+    R = np.eye(len(y)) - X @ M @ (X.T * W)
+    e, contrast = R @ y, np.array(factors)
+    variance, vectors = 0.0, []
+    for g in np.unique(group):
+        at = np.flatnonzero(group == g)
+        roots, basis = np.linalg.eigh(R[at] @ R[at].T)
+        A = basis @ np.diag(roots**-0.5) @ basis.T
+        row = contrast @ M @ (X[at].T * W[at]) @ A
+        variance += float(row @ e[at]) ** 2
+        vectors.append(row @ R[at])
+    P = np.array(vectors) @ np.array(vectors).T
+    return variance, float(np.trace(P) ** 2 / np.sum(P * P))
+
+
+def drawn(seed: int, n: int = 50, groups: int = 8) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    draw = np.random.default_rng(seed)
+    return draw.random(n), draw.uniform(0.2, 3, n), np.sort(draw.integers(0, groups, n))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("equal", [True, False])
+def test_cr2_is_that_of_the_matrices(seed: int, equal: bool) -> None:
+    value, weight, group = drawn(seed)
+    weight = np.ones_like(weight) if equal else weight
+    found = clustered(ratios(table(value, group, weight)))
+    assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices([weight], [group], [value], [1.0]), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cr2_of_a_macro_average_is_that_of_the_matrices(seed: int) -> None:
+    """Three slices of different sizes; two share units."""
+    value, weight, group = drawn(seed, 60)
+    members = [np.arange(0, 30), np.arange(20, 45), np.arange(40, 60)]
+    rows = np.concatenate(members)
+    of = np.repeat(np.arange(3), [len(each) for each in members])
+    whole = Table(value[rows] * weight[rows], weight[rows], rows, group[rows], of, 3)
+    found = clustered(mean_over(ratios(whole), range(3)))
+    parts = [[each[at] for at in members] for each in (weight, group, value)]
+    assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [1 / 3] * 3), rel=1e-9)
+    assert found.value[0] == pytest.approx(np.mean([np.average(value[at], weights=weight[at]) for at in members]))
+
+
+def test_cr2_of_a_difference_is_that_of_the_matrices() -> None:
+    """Two runs with different weights, as where confusion leaves out other pairs."""
+    (value, weight, group), (other, others, _) = drawn(0), drawn(1)
+    weight[::7], others[3::5] = 0, 0
+    found = clustered(statistics.difference(ratios(table(value, group, weight)), ratios(table(other, group, others))))
+    kept = [weight > 0, others > 0]
+    parts = [[a[kept[0]], b[kept[1]]] for a, b in ((weight, others), (group, group), (value, other))]
+    assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [1.0, -1.0]), rel=1e-9)
+
+
+@given(grouped())
+def test_equal_weights_give_the_textbook_form(data: tuple[Floats, NDArray[np.intp]]) -> None:
+    value, group = data
+    found = clustered(ratios(table(value, group)))
+    h = np.bincount(group) / len(group)
+    influence = np.bincount(group, value - value.mean()) / len(group)
+    q = h**2 / (1 - h)
+    assert found.variance[0] == pytest.approx(np.sum(influence**2 / (1 - h)), abs=1e-15)
+    assert found.df[0] == pytest.approx(1 / (np.sum(h**2) + np.sum(q) ** 2 - np.sum(q**2)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cr1_from_the_influences_is_that_of_statsmodels(seed: int) -> None:
+    value, weight, group = drawn(seed)
+    found = ratios(table(value, group, weight))
+    sums = np.bincount(group, found.influence)
+    G = len(np.unique(group))
+    fit = sm.WLS(value, np.ones(len(value)), weights=weight).fit(cov_type="cluster", cov_kwds={"groups": group})
+    assert found.value[0] == pytest.approx(fit.params[0])
+    assert G / (G - 1) * np.sum(sums**2) == pytest.approx(fit.cov_params()[0, 0])
+
+
+def test_cr2_has_no_bias_under_the_working_model() -> None:
+    _, weight, group = drawn(0, 30)
+    draw = np.random.default_rng(1)
+    runs = 4000
+    values = draw.standard_normal((runs, 30))
+    many = Table(
+        (values * weight).ravel(),
+        np.tile(weight, runs),
+        np.tile(np.arange(30), runs),
+        np.tile(group, runs),
+        np.repeat(np.arange(runs), 30),
+        runs,
+    )
+    found = clustered(ratios(many))
+    true = np.sum(weight**2) / np.sum(weight) ** 2
+    assert np.mean(found.variance) == pytest.approx(true, abs=4 * np.std(found.variance) / runs**0.5)
+    assert np.allclose(found.n, 1 / true)
+
+
+def test_slices_do_not_touch_each_other() -> None:
+    value, weight, group = drawn(2, 60)
+    of = np.arange(60) % 3
+    together = clustered(ratios(table(value, group, weight, of)))
+    for i in range(3):
+        alone = clustered(ratios(table(value[of == i], group[of == i], weight[of == i])))
+        assert together.variance[i] == pytest.approx(alone.variance[0], rel=1e-12)
+        assert together.df[i] == pytest.approx(alone.df[0], rel=1e-9)
+
+
+def test_a_correction_serves_all_measures_of_the_same_units() -> None:
+    (value, weight, group), (other, _, _) = drawn(3), drawn(4)
+    one, two = (ratios(table(each, group, weight)) for each in (value, other))
+    shared, alone = clustered(two, statistics.corrected(one)), clustered(two)
+    assert (shared.value, shared.variance, shared.df) == (alone.value, alone.variance, alone.df)
+
+
+def test_rows_of_a_unit_are_summed() -> None:
+    """The two questions of a pair: one unit with the value of their mean."""
+    pairs = Table(
+        np.array([1.0, 0, 1, 1, 0, 0]), np.ones(6), np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 2]),
+        np.zeros(6, dtype=int),
+    )  # fmt: skip
+    summed, rows = statistics.by_unit(pairs)
+    assert (summed.numerator.tolist(), rows.tolist()) == ([1.0, 2.0, 0.0], [2, 2, 2])
+    assert clustered(ratios(pairs)).n[0] == 3
+
+
+@given(grouped())
+def test_influences_sum_to_nothing(data: tuple[Floats, NDArray[np.intp]]) -> None:
+    found = ratios(table(*data))
+    assert np.sum(found.influence) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group": np.zeros(2, dtype=int)}, r"one shape, \(rows,\)"),
+        ({"numerator": np.array([np.nan, 0, 0])}, "must be finite"),
+        ({"denominator": np.array([1.0, -1, 1])}, "must not be negative"),
+        ({"slice": np.array([0, 1, 0])}, r"slices must be in \[0, 1\)"),
+    ],
+)
+def test_bad_tables_are_refused(change: dict[str, Any], message: str) -> None:
+    good = table([1, 0, 1], range(3))
+    with pytest.raises(ValueError, match=message):
+        replace(good, **change)
+
+
+# Intervals over groups
+
+
+@needs_reference
+def test_the_recorded_run_of_gpt_4o_on_mediconfusion() -> None:
+    """60 groups; set accuracy 30 / 176 and individual accuracy 189 / 352 with their intervals."""
+    recorded = json.loads((REFERENCE / "mediconfusion" / "gpt4o_mc_predictions.json").read_text())
+    items = sorted(mediconfusion.items(REFERENCE), key=lambda item: item.id)
+    (benchmark,) = mediconfusion.BENCHMARKS
+    assert benchmark.official is not None
+    right = []
+    for item in items:
+        pair, image = item.id.split("/")
+        said = recorded[pair]["answer"][f"im{image}"]["answer"]["full_answer"]
+        right.append(benchmark.official(item, Answer(said)).outcome == "correct")
+    _, group = np.unique([item.cluster_id for item in items], return_inverse=True)
+    _, pair_of = np.unique([item.pair_id for item in items], return_inverse=True)
+    single = Table(np.array(right, float), np.ones(352), pair_of, group, np.zeros(352, dtype=int))
+    both = table(np.bincount(pair_of, right) == 2, group[::2])
+    (individual, whole), binary = [clustered(ratios(each)) for each in (single, both)], (False, True)
+    assert (individual.groups[0], whole.groups[0]) == (60, 60)
+    assert (individual.df[0], whole.df[0]) == pytest.approx((17.2, 17.2), abs=0.05)
+    assert (whole.value[0], individual.value[0]) == pytest.approx((0.1705, 0.5369), abs=5e-5)
+    assert intervals(whole, binary=binary[1]) == (pytest.approx(0.111, abs=5e-4), pytest.approx(0.253, abs=5e-4))
+    assert intervals(individual, binary=binary[0]) == (pytest.approx(0.496, abs=5e-4), pytest.approx(0.578, abs=5e-4))
+
+
+@given(st.data(), st.booleans(), levels)
+def test_intervals_contain_the_estimate(data: st.DataObject, binary: bool, level: float) -> None:
+    found = clustered(ratios(table(*data.draw(grouped(binary=binary)))))
+    for low, high in (
+        intervals(found, binary=binary, level=level),
+        statistics.bounds(found, binary=binary, level=level),
+    ):
+        if found.df[0] >= 4:
+            assert 0 <= low[0] <= found.value[0] + 1e-12
+            assert found.value[0] - 1e-12 <= high[0] <= 1
+        else:
+            assert np.isnan([low[0], high[0]]).all()
+
+
+@given(st.data(), st.booleans(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_and_the_numbers_of_groups_do_not_matter(data: Any, binary: bool, random: Any) -> None:
+    value, group = data.draw(grouped(binary=binary))
+    order = np.array(random.sample(range(len(value)), len(value)))
+    names = np.array(random.sample(range(100), int(group.max()) + 1))
+    one = clustered(ratios(table(value, group)))
+    other = clustered(ratios(table(value[order], names[group][order])))
+    assert np.allclose(intervals(one, binary=binary), intervals(other, binary=binary), equal_nan=True, atol=1e-12)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("times", [4, 9])
+def test_as_many_groups_again_narrow_the_interval_by_the_root(times: int, binary: bool) -> None:
+    draw = np.random.default_rng(0)
+    group = np.repeat(np.arange(60), 3)
+    value = np.where(draw.random(60)[group] < 0.3, draw.random(60)[group] < 0.5, draw.random(180) < 0.5).astype(float)
+    once = intervals(clustered(ratios(table(value, group))), binary=binary)
+    copies = np.concatenate([group + 60 * i for i in range(times)])
+    again = intervals(clustered(ratios(table(np.tile(value, times), copies))), binary=binary)
+    assert (once[1] - once[0]) / (again[1] - again[0]) == pytest.approx(times**0.5, rel=0.04)
+
+
+@settings(max_examples=30)
+@given(grouped(least=6, binary=True))
+def test_groups_never_narrow_a_binomial_interval(data: tuple[Floats, NDArray[np.intp]]) -> None:
+    value, group = data
+    low, high = intervals(clustered(ratios(table(value, group))), binary=True)
+    least, most = wilson(value.sum(), len(value))
+    assert np.isnan(low[0]) or (low[0] <= least + 1e-12 and high[0] >= most - 1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("binary", [True, False])
+def test_no_variation_is_no_certainty(value: float, binary: bool) -> None:
+    """All right or all wrong: the binomial interval, as 0 of 40 says little about the 41st."""
+    found = clustered(ratios(table(np.full(40, value), range(40))))
+    low, high = intervals(found, binary=binary)
+    assert high[0] - low[0] == pytest.approx(0.09, abs=0.01)
+    assert value in (low[0], high[0])
+
+
+def test_few_degrees_of_freedom_give_no_interval() -> None:
+    group = np.array([0] * 30 + [1, 2, 3, 4, 5, 6])
+    found = clustered(ratios(table(np.arange(36) % 2, group)))
+    assert found.groups[0] == 7
+    assert found.df[0] < 4
+    assert np.isnan(intervals(found, binary=True)).all()
+    assert np.isnan(statistics.bounds(found, binary=True)).all()
+
+
+def test_an_undefined_ratio_and_one_group_give_no_interval() -> None:
+    empty = Table(np.zeros(3), np.zeros(3), np.arange(3), np.arange(3), np.zeros(3, dtype=int))
+    for found in (clustered(ratios(empty)), clustered(ratios(table([1, 0, 1], [4, 4, 4])))):
+        assert np.isnan(found.df[0])
+        assert np.isnan(found.variance[0])
+        assert np.isnan(intervals(found, binary=False)).all()
+    assert np.isnan(ratios(empty).value[0])
+    nothing = ratios(Table(*np.empty((2, 0)), *np.empty((3, 0), dtype=int), slices=2))
+    assert np.isnan(clustered(nothing).value).all()
+
+
+def test_a_macro_average_leaves_out_what_is_undefined() -> None:
+    of = np.repeat([0, 1, 3], 10)
+    every = ratios(table(np.arange(30) % 2, np.arange(30), of=of))
+    found = mean_over(every, range(4))
+    assert found.value[0] == 0.5
+    assert clustered(found).n[0] == pytest.approx(30)
+    assert np.isnan(clustered(mean_over(every, [2])).value[0])
+    with pytest.raises(ValueError, match="one ratio a measure"):
+        mean_over(found, [0])
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("limit", [0.3, 0.45, 0.5, 0.6, 0.8])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.999])
+def test_p_values_and_bounds_agree(limit: float, level: float, binary: bool) -> None:
+    draw = np.random.default_rng(3)
+    group = np.repeat(np.arange(20), 3)
+    value = (draw.random((5, 60)) < 0.55).astype(float)
+    many = Table(value.ravel(), np.ones(300), *np.tile((np.arange(60), group), 5), np.repeat(np.arange(5), 60), 5)
+    found = clustered(ratios(many))
+    _, high = statistics.bounds(found, binary=binary, level=level)
+    p = statistics.p_below(found, limit, binary=binary)
+    assert np.array_equal(p < 1 - level, high < limit)
+
+
+# Holm
+
+
+def test_holms_example() -> None:
+    """Wright (1992), Biometrics 48:1005: 0.01, 0.02, 0.022, 0.09 become 0.04, 0.06, 0.06, 0.09."""
+    assert holm([0.022, 0.01, 0.09, 0.02]) == pytest.approx([0.06, 0.04, 0.09, 0.06])
+
+
+@settings(max_examples=10)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_equal_weights_are_statsmodels_holm(p: list[float]) -> None:
+    expected = multipletests(p, method="holm")[1]
+    assert holm(p) == pytest.approx(expected)
+    assert holm(p, [3.0] * len(p)) == pytest.approx(expected)
+
+
+weighted = st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 10)), min_size=1, max_size=8)
+
+
+@given(weighted, st.floats(0.001, 0.5))
+def test_weighted_holm_is_the_closed_test_of_weighted_bonferroni(
+    tests: list[tuple[float, float]], alpha: float
+) -> None:
+    """A hypothesis falls when each intersection that holds it falls (Marcus, Peritz and Gabriel), by brute force."""
+    p, weight = np.array(tests).T
+    adjusted = holm(p, weight)
+    for i in range(len(p)):
+        worst = 0.0
+        for subset in range(1 << len(p)):
+            if subset >> i & 1:
+                inside = [j for j in range(len(p)) if subset >> j & 1]
+                worst = max(worst, float(np.min(p[inside] / weight[inside]) * weight[inside].sum()))
+        assert adjusted[i] == pytest.approx(min(worst, 1.0))
+
+
+@pytest.mark.parametrize(("p", "weight"), [([0.5, 1.1], None), ([0.5], [0.0]), ([0.5], [1.0, 1.0]), ([np.nan], None)])
+def test_bad_tests_are_refused(p: list[float], weight: list[float] | None) -> None:
+    with pytest.raises(ValueError, match=r"p-values in \[0, 1\] and positive weights"):
+        holm(p, weight)
+
+
+# The bootstrap
+
+
+def test_the_bootstrap_agrees_with_the_interval_where_both_hold() -> None:
+    draw = np.random.default_rng(0)
+    group = np.repeat(np.arange(300), 2)
+    value = np.where(draw.random(600) < 0.5, draw.random(300)[group], draw.random(600))
+    data = table(value, group, draw.integers(1, 3, 600), np.arange(600) % 2)
+    (found,) = statistics.resampled([data], replicates=4000)
+    low, high = statistics.percentile(found)
+    exact = intervals(clustered(ratios(data)), binary=False)
+    assert low == pytest.approx(exact[0], abs=0.005)
+    assert high == pytest.approx(exact[1], abs=0.005)
+
+
+def test_the_bootstrap_is_seeded_and_draws_the_same_groups_for_both_runs() -> None:
+    one, other = table([1, 0, 1, 1, 0], range(5)), table([0, 1, 0, 0, 1], range(5))
+    a, b = statistics.resampled([one, other], replicates=100, seed=7)
+    assert np.allclose(a + b, 1)
+    assert np.array_equal(a, statistics.resampled([one], replicates=100, seed=7)[0])
+    assert not np.array_equal(a, statistics.resampled([one], replicates=100, seed=8)[0])
+    assert len(np.unique(a)) > 3
+
+
+def test_a_slice_that_some_draws_miss_is_undefined_there() -> None:
+    data = table([1, 0, 1, 1, 0, 1], range(6), of=[0, 0, 0, 0, 0, 1])
+    (found,) = statistics.resampled([data], replicates=200)
+    missed = np.isnan(found[:, 1])
+    assert 0 < missed.sum() < 200
+    low, high = statistics.percentile(found)
+    assert (low[1], high[1]) == (1, 1)
+    assert np.isnan(statistics.percentile(np.full((10, 1), np.nan))).all()

@@ -1,0 +1,338 @@
+"""How often intervals cover and the gate errs: `python bench/gate.py [--runs=N] [PART ...]`.
+
+Parts: `rule` (one baseline rule on independent units), `departments` (clustered departments under a slice guard),
+`mediconfusion` (intervals and comparisons on the real graph of shared images, from ../shared/reference), `enumeration`
+(exact coverage of Wilson's and Clopper and Pearson's intervals), `time` (26,000 items). Draws are seeded. A figure
+beyond its limit by more than two standard errors of the simulation ends the script with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtr, stdtrit
+from scipy.stats import binom, multivariate_normal
+
+from medvqa import statistics as st
+from medvqa.benchmarks import mediconfusion
+
+Floats = NDArray[np.float64]
+REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A share that was simulated, and what it must not leave."""
+
+    what: str
+    share: float
+    runs: int
+    least: float = 0.0
+    most: float = 1.0
+
+    @property
+    def met(self) -> bool:
+        error = 2 * sqrt(max(self.share * (1 - self.share), 1e-9) / self.runs) if self.runs else 0.0
+        return self.least - error <= self.share <= self.most + error
+
+    def __str__(self) -> str:
+        limits = [f">= {100 * self.least:g} %"] * (self.least > 0) + [f"<= {100 * self.most:g} %"] * (self.most < 1)
+        return f"{self.what:<78} {100 * self.share:7.2f} %   {', '.join(limits):<20} {'' if self.met else 'MISSED'}"
+
+
+def counted(gained: NDArray[np.int64], lost: NDArray[np.int64], n: int) -> Iterator[st.Comparison]:
+    """What `compare` gives for independent units, from counts alone."""
+    df, deff = n - 1, np.where(gained + lost > 0, n / (n - 1), 1.0)
+    trials = n / deff * (ndtri(LEVEL) / stdtrit(df, LEVEL)) ** 2
+    low, high = st.tango(gained * trials / n, lost * trials / n, trials)
+    some = np.maximum(gained + lost, 1)
+    worse = stdtr(df, (gained - lost) / np.sqrt(some * deff))
+    zeros = np.zeros(n)
+    table = st.Table(zeros, zeros + 1, np.arange(n), np.arange(n), np.zeros(n, dtype=int))
+    (blank,) = st.compare(table, table, binary=True)
+    for b, c, *rest in zip(gained.tolist(), lost.tolist(), low, high, worse, strict=True):
+        found = dict(zip(("low", "high", "worse"), map(float, rest), strict=True))
+        yield replace(blank, difference=(b - c) / n, gained=b, lost=c, discordant_groups=b + c, **found)
+
+
+def rule(runs: int, sizes: tuple[int, ...] = (176, 451, 1500, 26_000)) -> Iterator[Figure]:
+    """One rule of margin 2, 15 % discordance, independent units."""
+    least_pass = dict(zip((176, 451, 1500, 26_000), (0.15, 0.27, 0.62, 0.99), strict=True))
+    least_fail = dict(zip((176, 451, 1500, 26_000), (0.86, 0.99, 0.99, 0.99), strict=True))
+    for n in sizes:
+        draw = np.random.default_rng(n)
+        for loss in (0.0, 0.02, 0.08):
+            counts = draw.multinomial(n, [(0.15 - loss) / 2, (0.15 + loss) / 2, 0.85], runs)[:, :2]
+            different, times = np.unique(counts, axis=0, return_counts=True)
+            outcomes = [
+                st.decide([st.MarginRule(name="accuracy", comparison=each, margin=0.02)]).outcome
+                for each in counted(*different.T, n)
+            ]
+            share = {
+                outcome: float(times[[o == outcome for o in outcomes]].sum()) / runs for outcome in ("PASS", "FAIL")
+            }
+            if loss == 0:
+                yield Figure(f"n = {n}: FAIL at no change", share["FAIL"], runs, most=0.055)
+                yield Figure(f"n = {n}: PASS at no change", share["PASS"], runs, least=least_pass[n])
+            elif loss == 0.02:
+                yield Figure(f"n = {n}: PASS at a loss of 2 points", share["PASS"], runs, most=0.055)
+            else:
+                yield Figure(f"n = {n}: FAIL at a loss of 8 points", share["FAIL"], runs, least=least_fail[n])
+
+
+def latent(draw: np.random.Generator, images: NDArray[np.intp], correlation: float, runs: int) -> Floats:
+    """Standard normal, (runs, items), with this correlation between items on one image."""
+    shared = draw.standard_normal((runs, int(images.max()) + 1))[:, images]
+    return sqrt(correlation) * shared + sqrt(1 - correlation) * draw.standard_normal((runs, len(images)))
+
+
+def agreement(accuracy: float, discordance: float) -> float:
+    """The correlation of two runs' latents with which they disagree on this share of items at equal accuracy."""
+    low, high = 0.0, 0.9999
+    for _ in range(40):
+        middle = (low + high) / 2
+        both = multivariate_normal.cdf(np.full(2, ndtri(accuracy)), cov=[[1, middle], [middle, 1]])
+        low, high = (middle, high) if 2 * (accuracy - both) > discordance else (low, middle)
+    return low
+
+
+def two_runs(
+    draw: np.random.Generator,
+    images: NDArray[np.intp],
+    correlation: float,
+    runs: int,
+    accuracies: tuple[Floats, Floats],
+    same: float,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which items, (runs, items), the baseline and the new run get right; both feel the images."""
+    old = latent(draw, images, correlation, runs)
+    new = same * old + sqrt(1 - same**2) * latent(draw, images, correlation, runs)
+    return old < ndtri(accuracies[0]), new < ndtri(accuracies[1])
+
+
+def departments(
+    runs: int, designs: tuple[tuple[int, float], ...] = ((1, 0.0), (2, 0.6), (4, 0.3), (4, 0.6))
+) -> Iterator[Figure]:
+    """15 departments of 100 questions, accuracy 60 %, 15 % discordance: a rule of margin 2 and a guard for each."""
+    same = agreement(0.6, 0.15)
+    D, n = 15, 100
+    department = np.repeat(np.arange(D), n)
+    for each, correlation in designs:
+        images = np.arange(D * n) // each
+        for worse in (False, True):
+            draw = np.random.default_rng([each, int(100 * correlation), worse])
+            accuracy = np.full(D * n, 0.6)
+            after = np.where((department == 3) & worse, 0.4, accuracy)
+            failed = found = done = 0
+            while done < runs:
+                chunk = min(250, runs - done)
+                rights = two_runs(draw, images, correlation, chunk, (accuracy, after), same)
+                headline = compared(rights, images, np.zeros(D * n, dtype=int))
+                guarded = compared(rights, images, department)
+                for r in range(chunk):
+                    rules = [st.MarginRule(name="accuracy", comparison=headline[r], margin=0.02)]
+                    guards = [st.SliceGuard(name=str(d), comparison=guarded[r * D + d]) for d in range(D)]
+                    decision = st.decide([*rules, *guards])
+                    failed += decision.outcome == "FAIL"
+                    found += decision.verdicts[1 + 3].outcome == "FAIL"
+                done += chunk
+            where = f"15 x 100, {each} an image, correlation {correlation}"
+            if worse:
+                yield Figure(f"{where}: one is 20 points worse and found", found / runs, runs, least=0.65)
+            else:
+                yield Figure(f"{where}: FAIL at no change", failed / runs, runs, most=0.055)
+
+
+def compared(
+    rights: tuple[NDArray[np.bool_], NDArray[np.bool_]], group: NDArray[np.intp], slices: NDArray[np.intp]
+) -> list[st.Comparison]:
+    """Each run's comparison in each slice, run by run."""
+    runs, n = rights[0].shape
+    count = int(slices.max()) + 1
+    place = (np.arange(runs)[:, None] * count + slices).ravel()
+    order = np.argsort(place, kind="stable")
+
+    def table(right: NDArray[np.bool_]) -> st.Table:
+        return st.Table(
+            right.ravel()[order].astype(float),
+            np.ones(runs * n),
+            np.tile(np.arange(n), runs)[order],
+            np.tile(group, runs)[order],
+            place[order],
+            runs * count,
+        )
+
+    return st.compare(table(rights[1]), table(rights[0]), binary=True)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """MediConfusion's questions in the order of their ids: the two of pair k are 2 k and 2 k + 1."""
+
+    image: NDArray[np.intp]
+    group: NDArray[np.intp]
+
+
+def graph() -> Graph:
+    items = sorted(mediconfusion.items(REFERENCE), key=lambda item: item.id)
+    _, image = np.unique([item.images[0].name for item in items], return_inverse=True)
+    _, group = np.unique([item.cluster_id for item in items], return_inverse=True)
+    return Graph(image, group)
+
+
+MEASURES = ("set_accuracy", "individual_accuracy", "confusion")
+
+
+def tables(graph: Graph, right: NDArray[np.bool_], valid: NDArray[np.bool_]) -> dict[str, st.Table]:
+    """The measures of many runs, one slice a run. Of a pair, the first right answer is A and the second is B."""
+    runs, n = right.shape
+    right, whole = right & valid, (valid[:, ::2] & valid[:, 1::2]).astype(float)
+    same = (right[:, ::2] != right[:, 1::2]) * whole
+    pair, of_pair = np.arange(n) // 2, graph.group[::2]
+
+    def table(numerator: Floats, denominator: Floats, unit: NDArray[np.intp], group: NDArray[np.intp]) -> st.Table:
+        of = np.repeat(np.arange(runs), len(unit))
+        return st.Table(numerator.ravel(), denominator.ravel(), np.tile(unit, runs), np.tile(group, runs), of, runs)
+
+    pairs = (pair[::2], of_pair)
+    ones = np.ones_like(whole)
+    return {
+        "set_accuracy": table((right[:, ::2] & right[:, 1::2]).astype(float), ones, *pairs),
+        "individual_accuracy": table(right.astype(float), np.ones(right.shape), pair, graph.group),
+        "confusion": table(same.astype(float), whole, *pairs),
+    }
+
+
+def truth(accuracy: float, valid: float) -> dict[str, float]:
+    """The expected values of the measures when the two questions of a pair are independent."""
+    p = accuracy * valid
+    return {"set_accuracy": p**2, "individual_accuracy": p, "confusion": 2 * accuracy * (1 - accuracy)}
+
+
+def on_mediconfusion(
+    runs: int,
+    correlations: tuple[float, ...] = (0.0, 0.3, 0.6),
+    accuracies: tuple[float, ...] = (0.4, 0.55, 0.7, 0.85),
+) -> Iterator[Figure]:
+    """Coverage and one-sided misses where questions on one image are correlated; 6 % of the answers are invalid."""
+    real, valid = graph(), 0.94
+    for correlation in correlations:
+        for accuracy in accuracies:
+            same = agreement(accuracy, 0.15)
+            for loss in (0.0, 0.05):
+                draw = np.random.default_rng([int(100 * correlation), int(100 * accuracy), int(100 * loss)])
+                after = accuracy - loss
+                before, now = truth(accuracy, valid), truth(after, valid)
+                covered, too_low, too_high, done = (dict.fromkeys(MEASURES, 0) for _ in range(4))
+                while done["confusion"] < runs:
+                    chunk = min(500, runs - done["confusion"])
+                    levels = np.full(len(real.image), accuracy), np.full(len(real.image), after)
+                    rights = two_runs(draw, real.image, correlation, chunk, levels, same)
+                    valids = [draw.random(right.shape) < valid for right in rights]
+                    old, new = (tables(real, right, ok) for right, ok in zip(rights, valids, strict=True))
+                    for name in MEASURES:
+                        binary = name != "individual_accuracy"
+                        low, high = st.intervals(st.clustered(st.ratios(new[name])), binary=binary)
+                        covered[name] += int(np.sum((low <= now[name]) & (now[name] <= high)))
+                        seen = st.compare(new[name], old[name], binary=binary)
+                        change = now[name] - before[name]
+                        too_high[name] += sum(each.low is None or each.low > change for each in seen)
+                        too_low[name] += sum(each.high is None or each.high < change for each in seen)
+                        done[name] += chunk
+                for name in MEASURES:
+                    where = f"correlation {correlation}, accuracy {after:.2f}, {name}"
+                    yield Figure(f"{where}: interval covers", covered[name] / runs, runs, least=0.94, most=0.985)
+                    where = f"correlation {correlation}, {accuracy:.2f} to {after:.2f}, {name}"
+                    yield Figure(f"{where}: L too high", too_high[name] / runs, runs, most=0.065)
+                    yield Figure(f"{where}: U too low", too_low[name] / runs, runs, most=0.065)
+
+
+def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) -> Iterator[Figure]:
+    """Exact coverage of independent units: the worst and the best p of a coarse grid, then of a fine one."""
+    for steps, most in ((19, 0.96), (1801, 1.0)):
+        p = np.linspace(0.05, 0.95, steps)
+        for n in sizes:
+            count = np.arange(n + 1)
+            value = count / n
+            each = np.ones(n + 1)
+            found = st.Estimates(value, value * (1 - value) / (n - 1), (n - 1) * each, np.full(n + 1, n), n * each)
+            mass = binom.pmf(count[:, None], n, p)
+            where = f"n = {n}, {steps} p"
+            low, high = (bound[:, None] for bound in st.intervals(found, binary=True))
+            covers = (mass * ((low <= p) & (p <= high))).sum(axis=0)
+            yield Figure(f"{where}: Wilson covers at least", float(covers.min()), 0, least=0.935)
+            yield Figure(f"{where}: Wilson covers at most", float(covers.max()), 0, most=most)
+            low, high = (bound[:, None] for bound in st.bounds(found, binary=True))
+            for side, holds in (("L", low <= p), ("U", high >= p)):
+                safe = float((mass * holds).sum(axis=0).min())
+                yield Figure(f"{where}: Clopper and Pearson's {side} is safe in at least", safe, 0, least=0.95)
+
+
+def timed(_: int) -> Iterator[Figure]:
+    """26,000 items in 150 slices, two runs: intervals, comparison, macro average, and the bootstrap of both."""
+    n, dimensions = 26_000, (18, 19, 38, 4, 5, 65)
+    draw = np.random.default_rng(0)
+    starts = np.cumsum([1, *dimensions])
+    codes = [np.zeros(n, dtype=int)]
+    codes += [start + draw.integers(0, size, n) for start, size in zip(starts[:-1], dimensions, strict=True)]
+    of, unit = np.concatenate(codes), np.tile(np.arange(n), len(codes))
+    group = np.arange(n) // 2
+    runs = [
+        st.Table((draw.random(n) < p).astype(float)[unit], np.ones(len(unit)), unit, group[unit], of, int(starts[-1]))
+        for p in (0.53, 0.52)
+    ]
+    start = time.perf_counter()
+    for run in runs:
+        st.intervals(st.clustered(st.ratios(run)), binary=True)
+        st.intervals(st.clustered(st.mean_over(st.ratios(run), range(1, 19))), binary=False)
+    st.compare(runs[1], runs[0], binary=True)
+    st.compare(runs[1], runs[0], binary=False, over=range(1, 19))
+    exact = time.perf_counter() - start
+    new, old = st.resampled([runs[1], runs[0]])
+    for values in (new, old, new - old):
+        st.percentile(values)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"{n} items, {starts[-1]} slices, two runs: {exact:.1f} s, with the bootstrap {seconds:.1f} s, {peak:.2f} GiB"
+    )
+    yield Figure("time / 20 s", seconds / 20, 0)
+    yield Figure("memory / 1 GB", peak * 2**30 / 1e9, 0)
+
+
+PARTS = {
+    "rule": rule,
+    "departments": departments,
+    "mediconfusion": on_mediconfusion,
+    "enumeration": enumeration,
+    "time": timed,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
+    parser.add_argument("--runs", type=int, default=20_000)
+    asked = parser.parse_args()
+    missed = 0
+    for name in asked.parts or PARTS:
+        print(f"\n{name}, {asked.runs} runs")
+        for figure in PARTS[name](asked.runs):
+            print(figure, flush=True)
+            missed += not figure.met
+    print(f"\n{missed} missed" if missed else "\nall met")
+    return missed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Intervals, paired comparison and the gate, over arrays.
+
+`Table` (terms of units) -> `ratios` (influences) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
+`compare` (`Comparison`); comparisons and floors -> `decide` (`Decision`).
+"""
+
+from __future__ import annotations
+
+from medvqa.statistics.bootstrap import percentile, resampled
+from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
+from medvqa.statistics.gate import (
+    Decision,
+    FloorRule,
+    MarginRule,
+    Rule,
+    SliceGuard,
+    Verdict,
+    decide,
+    floor,
+    level_of,
+)
+from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
+from medvqa.statistics.intervals import bounds, clopper_pearson, intervals, p_below, wilson
+from medvqa.statistics.multiplicity import holm
+from medvqa.statistics.paired import Comparison, compare, tango
+from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
+
+__all__ = [
+    "Comparison",
+    "Correction",
+    "Decision",
+    "Estimates",
+    "FloorRule",
+    "Influences",
+    "MarginRule",
+    "Rule",
+    "SliceGuard",
+    "Table",
+    "Verdict",
+    "bounds",
+    "by_unit",
+    "chance_of_pass",
+    "clopper_pearson",
+    "clustered",
+    "compare",
+    "corrected",
+    "decide",
+    "difference",
+    "floor",
+    "holm",
+    "intervals",
+    "level_of",
+    "mean_over",
+    "p_below",
+    "passable_margin",
+    "percentile",
+    "ratios",
+    "resampled",
+    "tango",
+    "units_needed",
+    "wilson",
+]

@@ -1,0 +1,74 @@
+"""The cluster bootstrap: a cross-check beside the intervals, not the interval.
+
+With few groups, and near 0 and 1, percentile intervals miss too often (Cameron, Gelbach and Miller 2008, Review of
+Economics and Statistics 90:414).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from medvqa.statistics.influence import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+REPLICATES = 10_000
+CELLS = 4_000_000
+"""Draws that are held at once: about 100 MB."""
+
+
+def resampled(tables: Sequence[Table], *, replicates: int = REPLICATES, seed: int = 0) -> list[NDArray[np.float64]]:
+    """The ratios of each table, (replicates, slices), in samples of all groups with replacement; NaN where undefined.
+
+    The tables have the same groups, and a replicate draws the same ones for all: `new - baseline` of two runs is a
+    replicate of their difference. Source: Davison and Hinkley (1997), Bootstrap Methods and their Application, 3.8.
+    `seed` decides the draws. Sums are in single precision: exact for counts up to 2^24, else to seven digits. Memory: 8
+    bytes times replicates times all slices, and about 100 MB.
+    """
+    import numpy as np
+    from scipy.sparse import csr_array, vstack
+
+    groups = 1 + max((int(table.group.max(initial=-1)) for table in tables), default=-1)
+    terms: list[csr_array] = []
+    places: list[int] = []
+    for table in tables:
+        for values in (table.numerator, table.denominator):
+            term = csr_array((values.astype(np.float32), (table.slice, table.group)), shape=(table.slices, groups))
+            # Two runs usually have the same denominators, which are then summed once.
+            same = (i for i, other in enumerate(terms) if other.shape == term.shape and (other != term).nnz == 0)
+            places.append(next(same, len(terms)))
+            terms += [term] if places[-1] == len(terms) else []
+    starts = np.cumsum([0, *(term.shape[0] for term in terms)])
+    draw = np.random.default_rng(seed)
+    stacked = vstack(terms).tocsr() if terms else csr_array((0, groups), dtype=np.float32)
+    found = [np.full((replicates, table.slices), np.nan) for table in tables]
+    size = max(1, min(replicates, CELLS // max(groups, 1)))
+    for start in range(0, replicates if groups else 0, size):
+        rows = min(size, replicates - start)
+        # The group of each draw, and with it how often each group was drawn: (groups, rows).
+        drawn = draw.integers(0, groups, (rows, groups), dtype=np.int32)
+        drawn += np.arange(rows, dtype=np.int32)[:, None] * groups
+        times = np.bincount(drawn.ravel(), minlength=rows * groups).reshape(rows, groups)
+        sums = stacked @ np.ascontiguousarray(times.T, dtype=np.float32)
+        for i, ratios in enumerate(found):
+            numerator, denominator = (sums[starts[place] : starts[place + 1]].T for place in places[2 * i : 2 * i + 2])
+            np.divide(numerator, denominator, out=ratios[start : start + rows], where=denominator > 0)
+    return found
+
+
+def percentile(values: NDArray[np.float64], level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The percentile interval of replicates, (replicates, slices): lower and upper bounds, (slices,) each.
+
+    Replicates without a value are left out; NaN where there is none. Source: Efron and Tibshirani
+    (1993), An Introduction to the Bootstrap, chapter 13.
+    """
+    import numpy as np
+
+    found = np.full((2, values.shape[1]), np.nan)
+    some = ~np.all(np.isnan(values), axis=0)
+    found[:, some] = np.nanquantile(values[:, some], [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return found[0], found[1]

@@ -1,0 +1,135 @@
+r"""Variance over groups: CR2 with Satterthwaite's degrees of freedom, in closed form.
+
+A ratio is the weighted least squares fit of a constant: weights w (here with the sum 1), design 1, hat matrix H = 1 w'.
+For a group g, CR2 multiplies the residuals e by A_g = B_g^(-1/2), B_g the block of g in (I - H)(I - H)', so that the
+variance has no bias when units are independent with equal variances (the working model): Bell and McCaffrey (2002),
+Survey Methodology 28:169; Pustejovsky and Tipton (2018), Journal of Business & Economic Statistics 36:672, with Phi =
+I. The R package clubSandwich documents it as `vcovCR(lm(y ~ 1, weights = w), cluster, "CR2")`.
+
+With n units in g, W = sum_g w, s = sum_g w^2, and S = sum of w^2 over all units, B_g = I - 1 w' - w 1' + S 1 1' changes
+nothing outside of the plane of 1 and w. On Z = [1 w] it acts as the 2 x 2 matrix M in B_g Z = Z M,
+
+    M = [[1 + S n - W, S W - s], [-n, 1 - W]],
+
+and f(B_g) w = Z f(M) (0, 1)'. The square root of a 2 x 2 matrix is (M + d I) / sqrt(tr M + 2 d), d = sqrt(det M) (by
+Cayley and Hamilton), so w' A_g e = sum_g (a + b w) e with the a and b below. With equal weights it is the group's sum
+of influences over sqrt(1 - n_g / n).
+
+The degrees of freedom are (tr P)^2 / |P|^2, P the variance as a quadratic form under the working model (Pustejovsky
+and Tipton; Imbens and Kolesar 2016, Review of Economics and Statistics 98:701). With v_g = a + b w on g, t_g its sum
+and z_g its product with w, P is s_g on the diagonal and -z_g t_h - t_g z_h + S t_g t_h off it: rank two but for the
+diagonal, so its norm takes no more than the sums of t t, t z and z z. Equal weights: 1 / (sum h^2 + (sum q)^2 - sum
+q^2) with h = n_g / n and q = h^2 / (1 - h).
+
+A measure of several ratios is the same fit with a constant for each ratio and a row for each unit of each ratio: H, A_g
+and P are block-diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medvqa.statistics.influence import Influences, distinct, sums
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """Measures with their precision, (measures,) each.
+
+    `variance` and `df` (degrees of freedom) are NaN where a ratio of the measure has fewer than two groups. `groups`
+    counts the groups. `n` is the effective number of units, the variance of one over that of the measure under the
+    working model: for one ratio Kish's 1 / sum of w^2 (1992, Journal of Official Statistics 8:183), which is the number
+    of units where all weights are equal. 0 where undefined.
+    """
+
+    value: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    df: NDArray[np.float64]
+    groups: NDArray[np.intp]
+    n: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Correction:
+    """What CR2 takes from weights and groups alone, the same for all measures that have these.
+
+    `row` multiplies the residuals, (rows,); `block` says which group of its measure each row is in, and `measure`,
+    (blocks,), which measure that is. `df`, `groups` and `n` are those of `Estimates`.
+    """
+
+    row: NDArray[np.float64]
+    block: NDArray[np.intp]
+    measure: NDArray[np.intp]
+    df: NDArray[np.float64]
+    groups: NDArray[np.intp]
+    n: NDArray[np.float64]
+
+
+def clustered(found: Influences, correction: Correction | None = None) -> Estimates:
+    """The CR2 variance and its degrees of freedom. Time and memory grow with the rows, for all measures at once.
+
+    `correction` is that of `found`, or of other measures with the same weights and groups; by default it is computed.
+    """
+    import numpy as np
+
+    by = corrected(found) if correction is None else correction
+    score = sums(by.block, by.row * found.residual, len(by.measure))
+    variance = sums(by.measure, score**2, len(found.value))
+    undefined = np.isnan(found.value) | np.isnan(by.df)
+    df = np.where(undefined, np.nan, by.df)
+    return Estimates(found.value, np.where(undefined, np.nan, variance), df, by.groups, by.n)
+
+
+def corrected(found: Influences) -> Correction:
+    """The correction of measures; it does not look at their values."""
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    ratios, measures, w = len(found.measure), len(found.value), found.weight
+    # A cell is a group within a ratio, a block a group within a measure.
+    stride = int(found.group.max(initial=0)) + 1
+    cells, cell = distinct(found.ratio.astype(np.int64) * stride + found.group)
+    ratio, group = np.divmod(cells, stride)
+    blocks, block = distinct(found.measure[ratio] * stride + group)
+    measure = blocks // stride
+
+    n, share, squares = (sums(cell, each, len(cells)) for each in (np.ones_like(w), w, w * w))
+    total = sums(ratio, squares, ratios)
+    S = total[ratio]
+    alone = np.bincount(ratio, minlength=ratios) < 2
+    # A ratio of one group has no variance: there det M is 0.
+    root = np.where(alone[ratio], np.nan, np.sqrt((1 - share) ** 2 + n * np.maximum(S - squares, 0)))
+    scale = root * np.sqrt(2 + S * n - 2 * share + 2 * root)
+    a, b = (squares - S * share) / scale, (1 + S * n - share + root) / scale
+    t, z = a * n + b * share, a * share + b * squares
+
+    def matrix(values: NDArray[np.float64]) -> csr_array:
+        return csr_array((values, (block, ratio)), shape=(len(blocks), ratios))
+
+    def diagonal(values: NDArray[np.float64]) -> csr_array:
+        return csr_array((values, (np.arange(ratios), np.arange(ratios))), shape=(ratios, ratios))
+
+    def products(one: NDArray[np.float64], other: NDArray[np.float64]) -> csr_array:
+        """The sums over blocks of the products of each ratio's with each ratio's, where they share a measure."""
+        if ratios == measures:
+            return diagonal(sums(ratio, one * other, ratios))
+        return matrix(one).T @ matrix(other)
+
+    rank_two = S * t * t - 2 * z * t
+    tt, tz, zz = products(t, t), products(t, z), products(z, z)
+    first, second = diagonal(total) @ tt - tz.T, diagonal(total) @ tz - zz
+    norms = first * first.T - second * tt - tt * second.T + tz * tz.T
+    norms = norms + products(squares, squares) - products(rank_two, rank_two)
+    factors = found.factor**2
+    trace = sums(found.measure, factors * total, measures)
+    norm = sums(found.measure, factors * (norms @ factors), measures)
+    defined = (trace > 0) & (np.bincount(found.measure, alone, measures) == 0)
+    df = np.divide(trace**2, norm, out=np.full(measures, np.nan), where=defined)
+    effective = np.divide(1, trace, out=np.zeros(measures), where=trace > 0)
+    row = found.factor[found.ratio] * (a[cell] + b[cell] * w)
+    return Correction(row, block[cell], measure, df, np.bincount(measure, minlength=measures), effective)

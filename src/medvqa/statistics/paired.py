@@ -1,0 +1,240 @@
+"""Two runs on the same units: the difference, new minus baseline, with one-sided bounds.
+
+Of a measure whose units are right or wrong, with the same weights in both runs, `gained` units are right in the new run
+alone and `lost` in the baseline alone: Tango's score interval (1998, Statistics in Medicine 17:891) at the effective
+number of units, n* = (n / deff) (z / t)^2. Of any other measure: the difference -+ t sqrt(V), V the CR2 variance of the
+difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedom there are no bounds and no p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medvqa.statistics.clustered import clustered
+from medvqa.statistics.influence import Table, by_unit, difference, mean_over, ratios, sums
+from medvqa.statistics.intervals import LEAST_DF
+from medvqa.statistics.planning import POWER
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How a measure of a new run differs from a baseline's, on the units that count in one of them or both.
+
+    Fractions; `difference` is `new` - `baseline`. `low` and `high` are one-sided bounds of it, each right with
+    probability `level`; `worse` is the one-sided p-value of no loss. None: too few degrees of freedom, or undefined.
+    `gained` and `lost` count the units whose value rose and fell; a group is discordant where one changed. `se` is the
+    standard error; `detectable` is the loss that is found with 80 % power, (1.645 + 0.842) se at the level 0.95.
+    `deff` is the design effect of the difference of units that are right or wrong, for which `method` is "tango" and
+    not "t"; for them, where all groups are single units, `mcnemar` is McNemar's exact two-sided p-value.
+    """
+
+    baseline: float | None
+    new: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    worse: float | None
+    level: float
+    method: str
+    units: int
+    groups: int
+    discordant_groups: int
+    gained: int
+    lost: int
+    deff: float | None
+    df: float | None
+    se: float | None
+    detectable: float | None
+    mcnemar: float | None
+
+
+def tango(gained: ArrayLike, lost: ArrayLike, n: ArrayLike, level: float = 0.95) -> Bounds:
+    """Tango's score interval of the paired difference (gained - lost) / n: lower and upper bounds in [-1, 1].
+
+    Arrays of one shape with gained, lost >= 0, gained + lost <= n and n > 0; all may be fractional. Each bound is
+    one-sided: the two-sided interval of 95 % has the level 0.975. Source: Tango (1998), by bisection. Raises
+    ValueError outside these ranges.
+    """
+    import numpy as np
+    from scipy.special import ndtri
+
+    b, c, n = np.broadcast_arrays(*(np.asarray(each, float) for each in (gained, lost, n)))
+    if not (
+        0.5 <= level < 1 and np.all(n > 0) and np.all(b >= 0) and np.all(c >= 0) and np.all(b + c <= n * (1 + 1e-12))
+    ):
+        raise ValueError("tango needs gained, lost >= 0, gained + lost <= n, n > 0 and a level in [0.5, 1)")
+    z = float(ndtri(level))
+    estimate = (b - c) / n
+
+    def bound(end: float) -> NDArray[np.float64]:
+        # Bisection between the estimate, whose score is 0, and the end, where the variance is 0.
+        inner, outer = estimate.copy(), np.full_like(estimate, end)
+        for _ in range(60):
+            middle = (inner + outer) / 2
+            inside = (b - c - n * middle) ** 2 <= z * z * score_variance(b, c, n, middle)
+            inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+        return np.asarray(inner)
+
+    return bound(-1.0), bound(1.0)
+
+
+def score_variance(
+    b: NDArray[np.float64], c: NDArray[np.float64], n: NDArray[np.float64], delta: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The variance of b - c - n delta if the difference is `delta`, at the maximum likelihood estimate of c / n."""
+    import numpy as np
+
+    linear = (2 * n - b + c) * delta - b - c
+    root = np.sqrt(np.maximum(linear**2 + 8 * n * c * delta * (1 - delta), 0))
+    q = np.maximum((root - linear) / (4 * n), 0)
+    return np.maximum(n * (2 * q + delta * (1 - delta)), 0)
+
+
+def compare(
+    new: Table, baseline: Table, *, binary: bool, level: float = 0.95, over: Sequence[int] | None = None
+) -> list[Comparison]:
+    """Compare two runs in each slice, or with `over` their macro averages over these slices (one comparison).
+
+    The tables have the same rows but for numerators and denominators. `binary`: every unit is right or wrong. `level`
+    is that of each bound. Raises ValueError for other tables.
+    """
+    import numpy as np
+    from scipy.special import ndtri, stdtr, stdtrit
+
+    places = ("unit", "group", "slice")
+    if new.slices != baseline.slices or not all(
+        np.array_equal(getattr(new, name), getattr(baseline, name)) for name in places
+    ):
+        raise ValueError("only the numerators and denominators of two runs may differ")
+    (new, _), (baseline, _) = by_unit(new), by_unit(baseline)
+    sides = ratios(new), ratios(baseline)
+    if over is not None:
+        sides = mean_over(sides[0], over), mean_over(sides[1], over)
+    apart = difference(*sides)
+    found = clustered(apart)
+    flips = _flips(new, baseline, over)
+    usable = found.df >= LEAST_DF
+    df = np.where(usable, found.df, 1.0)
+    se = np.sqrt(np.where(usable, found.variance, np.nan))
+    tails = ndtri(level), stdtrit(df, level)
+    # A sum of both runs' ratios has half the effective number of one.
+    n = np.where(usable, found.n * (len(apart.factor) / len(sides[0].factor)), 1.0)
+    if score := binary and over is None and np.array_equal(new.denominator, baseline.denominator):
+        total = sums(new.slice, new.denominator, new.slices)
+        b, c = (_shares(new, total, flipped) for flipped in (flips.rose, flips.fell))
+        independent = (b + c - (b - c) ** 2) / n
+        deff = np.divide(found.variance, independent, out=np.ones_like(n), where=usable & (independent > 0))
+        deff = np.fmax(deff, 1.0)
+        trials = n / deff * (tails[0] / tails[1]) ** 2
+        low, high = tango(b * trials, c * trials, trials, level)
+        statistic = np.divide((b - c) * np.sqrt(n / deff), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
+    else:
+        deff = np.full(len(n), np.nan)
+        low, high = (np.clip(found.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
+        # Nothing changed: no difference and no variance, but as few units as there are.
+        still, none = flips.discordant == 0, np.zeros_like(n)
+        still_low, still_high = tango(none, none, n * (tails[0] / tails[1]) ** 2, level)
+        low, high = np.where(still, still_low, low), np.where(still, still_high, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = np.where(found.value == 0, 0.0, found.value / se)
+    worse = stdtr(df, statistic)
+    exact = np.where(score & (flips.groups == flips.units), _mcnemar(flips.gained, flips.lost), np.nan)
+    low, high, worse, deff = (np.where(usable, each, np.nan) for each in (low, high, worse, deff))
+    return [
+        Comparison(
+            baseline=_number(sides[1].value[i]),
+            new=_number(sides[0].value[i]),
+            difference=_number(found.value[i]),
+            low=_number(low[i]),
+            high=_number(high[i]),
+            worse=_number(worse[i]),
+            level=level,
+            method="tango" if score else "t",
+            units=int(flips.units[i]),
+            groups=int(flips.groups[i]),
+            discordant_groups=int(flips.discordant[i]),
+            gained=int(flips.gained[i]),
+            lost=int(flips.lost[i]),
+            deff=_number(deff[i]),
+            df=_number(found.df[i]),
+            se=_number(se[i]),
+            detectable=_number((ndtri(level) + ndtri(POWER)) * se[i]),
+            mcnemar=_number(exact[i]),
+        )
+        for i in range(len(found.value))
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Flips:
+    """What changed: `rose` and `fell` of each row, (rows,), and counts for each comparison."""
+
+    rose: NDArray[np.bool_]
+    fell: NDArray[np.bool_]
+    units: NDArray[np.intp]
+    groups: NDArray[np.intp]
+    discordant: NDArray[np.intp]
+    gained: NDArray[np.intp]
+    lost: NDArray[np.intp]
+
+
+def _flips(new: Table, baseline: Table, over: Sequence[int] | None) -> _Flips:
+    """Changes of units, in each slice, or in the slices of `over` together, where a unit counts once."""
+    import numpy as np
+
+    counted = (new.denominator > 0) | (baseline.denominator > 0)
+    both = (new.denominator > 0) & (baseline.denominator > 0)
+    # Without a division, so that equal ratios are equal.
+    change = new.numerator * baseline.denominator - baseline.numerator * new.denominator
+    rose, fell = both & (change > 0), both & (change < 0)
+    if over is None:
+        of, comparisons = new.slice, new.slices
+    else:
+        of, comparisons = np.zeros_like(new.slice), 1
+        counted &= np.isin(new.slice, np.asarray(over, dtype=np.intp))
+
+    def distinct(number: NDArray[np.intp], which: NDArray[np.bool_]) -> NDArray[np.intp]:
+        stride = int(number.max(initial=0)) + 1
+        # Keys come nearly sorted, for which a stable sort is much faster than np.unique.
+        keys = np.sort((of.astype(np.int64) * stride + number)[which & counted], kind="stable")
+        first = np.diff(keys, prepend=-1) > 0
+        return np.bincount(keys[first] // stride, minlength=comparisons)
+
+    changed = rose | fell | (counted & ~both)
+    return _Flips(
+        rose,
+        fell,
+        distinct(new.unit, counted),
+        distinct(new.group, counted),
+        distinct(new.group, changed),
+        distinct(new.unit, rose),
+        distinct(new.unit, fell),
+    )
+
+
+def _shares(table: Table, total: NDArray[np.float64], which: NDArray[np.bool_]) -> NDArray[np.float64]:
+    import numpy as np
+
+    part = sums(table.slice, table.denominator * which, table.slices)
+    return np.divide(part, total, out=np.zeros_like(total), where=total > 0)
+
+
+def _mcnemar(gained: NDArray[np.intp], lost: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Twice the smaller binomial tail, at most 1: `scipy.stats.binomtest(gained, gained + lost).pvalue`."""
+    import numpy as np
+    from scipy.special import betainc
+
+    less, more = np.minimum(gained, lost), np.maximum(gained, lost)
+    return np.where(more > 0, np.minimum(2 * betainc(np.maximum(more, 1), less + 1, 0.5), 1.0), 1.0)
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else float(value)
