@@ -98,12 +98,19 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     assert [json.loads(line)["n"] for line in lines] == list(range(1000))
 
 
-def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
-    records.Recorder(tmp_path / "run").close()
-    with pytest.raises(UsageError, match=r"run 'run' exists: .*Name another with --run=NAME"):
-        records.Recorder(tmp_path / "run")
-    with pytest.raises(UsageError, match=r"run 'run' exists: .*Name another with --run=NAME"):
-        records.check_new("run", tmp_path)
+def test_a_recorder_goes_on_where_a_line_was_torn(tmp_path: Path) -> None:
+    recorder = records.Recorder(tmp_path / "run")
+    recorder.append(records.encode(result("1")))
+    recorder.close()
+    with (tmp_path / "run" / "results.jsonl").open("ab") as file:
+        file.write(records.encode(result("2"))[:40])
+    recorder = records.Recorder(tmp_path / "run")
+    recorder.append(records.encode(result("3")))
+    recorder.close()
+    stored = records.read(tmp_path / "run")
+    assert [r.item.id for r in stored.results] == ["1", "3"]
+    assert len(stored.unread) == 1
+    assert [line for line, _ in records.lines(tmp_path / "run")] == [records.encode(result(n)) for n in "13"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -121,9 +128,9 @@ def test_a_full_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "-x", "a" * 121, "nul\0", "tab\t", "é"])
-def test_names_that_are_no_folder_names_are_refused(tmp_path: Path, name: str) -> None:
+def test_names_that_are_no_folder_names_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="a run's name is"):
-        records.check_new(name, tmp_path)
+        records.check_name(name, "--run")
 
 
 def test_a_run_is_named_by_time_and_model(tmp_path: Path) -> None:
@@ -137,7 +144,7 @@ def test_a_run_is_named_by_time_and_model(tmp_path: Path) -> None:
 @given(st.text(max_size=200))
 def test_generated_run_names_are_valid(model: str) -> None:
     folder = Path("nosuchfolder")
-    records.check_new(records.run_name(model, "20260101-000000", folder), folder)
+    records.check_name(records.run_name(model, "20260101-000000", folder), "--run")
 
 
 def test_what_is_no_run_folder_is_said(tmp_path: Path) -> None:

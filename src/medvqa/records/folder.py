@@ -1,4 +1,4 @@
-"""The run folder: run.json, and results.jsonl to which results are appended one line each.
+"""One run's folder: run.json, and results.jsonl to which results are appended one line each.
 
 A result is written with one `os.write` on a file that was opened for appending, so that a process that is
 killed leaves whole lines. For an item (and technique) the last line counts.
@@ -6,10 +6,11 @@ killed leaves whole lines. For an item (and technique) the last line counts.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path, PurePath
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 from medvqa.items import Item, Result, UsageError
+from medvqa.records.store import write_all
 
 DISTRIBUTION = "pytest-medvqa"
 RESULTS = "results.jsonl"
@@ -28,14 +30,12 @@ _decoder = msgspec.json.Decoder(Result)
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
-def check_new(name: str, folder: Path) -> None:
-    """UsageError when `name` could not be a folder's name on every system, or is taken in the folder."""
+def check_name(name: str, option: str) -> None:
+    """UsageError when what was typed for an option could not be a folder's name on every system."""
     if not _RUN_NAME.fullmatch(name):
         raise UsageError(
-            f"--run={name}: a run's name is a letter or digit, then at most 119 letters, digits and . _ + = @ -"
+            f"{option}={name}: a run's name is a letter or digit, then at most 119 letters, digits and . _ + = @ -"
         )
-    if (folder / name / RESULTS).exists():
-        raise UsageError(f"run '{name}' exists: {folder / name}. Name another with --run=NAME")
 
 
 def run_name(model: str, when: str, folder: Path) -> str:
@@ -92,37 +92,52 @@ def read(folder: Path) -> Stored:
     return Stored(tuple(results[k] for k in sorted(results)), tuple(unread))
 
 
+def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
+    """The results of a run folder in the order of the file, each with its line (without line end), less broken ones.
+
+    What is appended meanwhile is left out.
+    """
+    with (folder / RESULTS).open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
+        for line in file:
+            left -= len(line)
+            if left < 0:
+                return
+            with contextlib.suppress(msgspec.DecodeError):
+                yield line.removesuffix(b"\n"), decode(line)
+
+
 class Recorder:
-    """Appends results to a run folder, which it makes; closed by `close`."""
+    """Appends results to a run folder, which it makes where there is none; closed by `close`."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder. UsageError when a run of that name exists or the folder cannot be made."""
+        """Open the folder. UsageError when it cannot be made."""
         self.folder = folder
+        path = folder / RESULTS
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-            self._file = os.open(folder / RESULTS, flags, 0o644)
-        except FileExistsError:
-            raise UsageError(f"run '{folder.name}' exists: {folder}. Name another with --run=NAME") from None
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
+                # A line that was torn must not take the next one with it.
+                os.write(self._file, b"\n")
         except OSError as error:
             raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
 
     def append(self, line: bytes) -> None:
         """Write one line; OSError when the disk is full (what was written before stays whole)."""
-        data = line + b"\n"
-        written = os.write(self._file, data)
-        if written != len(data):
-            raise OSError(28, f"only {written} of {len(data)} bytes could be written to {self.folder / RESULTS}")
+        write_all(self._file, line + b"\n")
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
 
 
-def write_atomic(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Replace a file whole: readers see the old one or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
+    with temporary.open("wb") as file:
+        file.writelines((content,) if isinstance(content, bytes) else content)
     temporary.replace(path)
 
 
@@ -140,6 +155,37 @@ def read_run(folder: Path) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise UsageError(f"{folder / RUN} is damaged: {error}") from error
     return value
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Why a run cannot go on as what is asked for now, from two contents of run.json; empty when it can.
+
+    What may differ: benchmarks that one of them lacks, the rule by which answers are read, and how the model is asked.
+    Options of a model's config count where it has no fingerprint to tell whether they matter; of an argument that is
+    a path, its last part: a checkpoint may have been moved.
+    """
+    now = msgspec.json.decode(_encoder.encode(now))
+    was, is_now = (about.get("config", {}) for about in (before, now))
+    names = ["backend"]
+    if before.get("model", {}).get("fingerprint") is None:
+        names.append("options")
+    found = _changed("the model's ", {name: was.get(name) for name in names}, is_now)
+    argument, is_called = (PurePath(config.get("argument", "")).name for config in (was, is_now))
+    found += _changed("the model's ", {"argument": argument}, {"argument": is_called})
+    found += _changed("", {name: before.get(name) for name in ("techniques", "ablation")}, now)
+    for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
+        was, is_now = (about["benchmarks"][benchmark].get("signature", {}) for about in (before, now))
+        compared = {name: was[name] for name in was if name not in ("extraction", "ablation")}
+        found += _changed(f"{benchmark}: ", compared, is_now)
+        asked, asks = (about["benchmarks"][benchmark].get("prompts", {}) for about in (before, now))
+        found += _changed(f"{benchmark}: the prompt of ", asked, asks)
+    return found
+
+
+def _changed(where: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{where}{name} was {was!r} and is {now.get(name)!r}" for name, was in before.items() if was != now.get(name)
+    ]
 
 
 def properties(result: Result) -> list[tuple[str, str]]:

@@ -1,0 +1,167 @@
+"""What each process of a run is asking this moment, so that it is known after its death.
+
+The folder `asking` of a run folder holds a file for each process, to which a line is appended before a batch is asked
+and one after, and `deaths`, to which the controller of the run appends what a process that died was asking. Questions
+that stand there are asked one by one, so that the next death names the one that kills.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from medvqa.records.store import Unwritable, write_all
+
+ASKING = "asking"
+_DEATHS = "deaths"
+_SUFFIX = ".calls"
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of the model that begins with so many keys, or with none has ended."""
+
+    call: int
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What a process was asking when it died, in a session of the run."""
+
+    session: str
+    keys: tuple[str, ...]
+
+
+class Journal:
+    """The calls of this process. Threads may share it."""
+
+    def __init__(self, run: Path, process: str) -> None:
+        """Make a file in a run folder; `process` is a worker's name. Unwritable when that is not possible."""
+        folder = run / ASKING
+        path = folder / f"{process}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError as error:
+            raise Unwritable(f"run folder {run} cannot be written: {error.strerror}") from error
+        self._path = path
+        self._lock = threading.Lock()
+
+    def begin(self, call: int, keys: Sequence[str]) -> None:
+        """A call begins; its number is its own as long as it lasts."""
+        self._append(_Call(call, tuple(keys)))
+
+    def end(self, call: int) -> None:
+        """A call has ended, and its answers are stored."""
+        self._append(_Call(call))
+
+    def _append(self, call: _Call) -> None:
+        try:
+            with self._lock:
+                write_all(self._file, _encoder.encode(call) + b"\n")
+        except OSError as error:
+            raise Unwritable(f"{self._path} cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the file; it stays, with calls that have not ended, which can be noted no more."""
+        with self._lock:
+            os.close(self._file)
+            self._file = -1
+
+
+def _in_flight(path: Path) -> tuple[str, ...]:
+    """The keys of the calls that have begun and not ended. What follows the last whole line was not asked yet."""
+    calls: dict[int, tuple[str, ...]] = {}
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        call = msgspec.json.decode(line, type=_Call)
+        calls[call.call] = call.keys
+    return tuple(each for keys in calls.values() for each in keys)
+
+
+def bury(run: Path, session: str, process: str = "*") -> tuple[str, ...] | None:
+    """Note what a process of the session was asking when it died, and forget its calls; the keys, None without journal.
+
+    The default stands for all processes, those of an earlier session that left no more than its files.
+    """
+    folder, keys = run / ASKING, list[str]()
+    paths = sorted(folder.glob(f"{process}.*{_SUFFIX}"))
+    for path in paths:
+        if flying := _in_flight(path):
+            with (folder / _DEATHS).open("ab") as deaths:
+                deaths.write(_encoder.encode(Death(session, flying)) + b"\n")
+        keys.extend(flying)
+        path.unlink(missing_ok=True)
+    return tuple(keys) if paths else None
+
+
+def close(run: Path, *, complete: bool) -> None:
+    """A session of the run has ended in order. What is suspected is known until a session completes the run."""
+    folder = run / ASKING
+    for path in folder.glob(f"*{_SUFFIX}"):
+        path.unlink(missing_ok=True)
+    if complete:
+        (folder / _DEATHS).unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        # A session that ended before it had a result leaves nothing.
+        if not any(run.iterdir()):
+            run.rmdir()
+
+
+class Suspects:
+    """Questions during which a process died."""
+
+    def __init__(self, run: Path, session: str) -> None:
+        """Nothing is read before the first `refresh`."""
+        self._path = run / ASKING / _DEATHS
+        self._session = session
+        self._size = 0
+        self._deaths: Counter[str] = Counter()
+        self._alone: Counter[str] = Counter()
+        self._alone_here: set[str] = set()
+
+    def refresh(self) -> bool:
+        """Read what is new; whether there was anything."""
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            return False
+        if size <= self._size:
+            return False
+        with self._path.open("rb") as file:
+            file.seek(self._size)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._size += len(line)
+                self._note(msgspec.json.decode(line, type=Death))
+        return True
+
+    def _note(self, death: Death) -> None:
+        self._deaths.update(death.keys)
+        if len(death.keys) == 1:
+            self._alone.update(death.keys)
+            if death.session == self._session:
+                self._alone_here.update(death.keys)
+
+    def suspects(self, key: str) -> bool:
+        """Whether a process died while it was asked, alone or with others."""
+        return key in self._deaths
+
+    def kills(self, key: str) -> bool:
+        """Whether it is known to kill: a worker died on it before, and another when it was asked alone.
+
+        A session that died as a whole may have been stopped by its user; so over sessions it takes three deaths,
+        two of them alone.
+        """
+        deaths = self._deaths[key]
+        return (deaths >= 2 and key in self._alone_here) or (deaths >= 3 and self._alone[key] >= 2)

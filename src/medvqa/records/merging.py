@@ -1,0 +1,191 @@
+"""Several runs of one configuration as one: shares of a run, or what was evaluated bit by bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa.items import Result, UsageError
+from medvqa.records.folder import RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
+from medvqa.selection import Shard
+
+METRICS = "metrics.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run folder holds: `about` is its run.json, `missing` names items of it that have no result."""
+
+    name: str
+    about: Mapping[str, Any]
+    results: tuple[Result, ...]
+    missing: frozenset[str] = frozenset()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One run made of several; `notes` say what a reader must know, `missing` names items without a result.
+
+    `complete` tells that nothing is known to be missing: no item, no share, and no run that did not end.
+    """
+
+    about: Mapping[str, Any]
+    results: tuple[Result, ...]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+    complete: bool
+
+
+def load(folder: Path) -> Run:
+    """Read a run folder; UsageError when it is none."""
+    about, stored = read_run(folder), read(folder)
+    path = folder / METRICS
+    try:
+        missing = msgspec.json.decode(path.read_bytes(), type=_Missing).missing if path.exists() else ()
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}. Write it anew: medvqa report {folder}") from error
+    return Run(folder.name, about, stored.results, frozenset(missing), stored.unread)
+
+
+class _Missing(msgspec.Struct):
+    missing: tuple[str, ...] = ()
+
+
+def merge(runs: Sequence[Run], name: str) -> Merged:
+    """Join runs of one configuration; what is in several of them must be the same there.
+
+    A benchmark may be in some of the runs alone. Of an item with an answer in one run and an error in another, the
+    answer counts. UsageError names what differs in the configurations, or an item that was answered differently.
+    """
+    _check_configurations(runs)
+    results: dict[tuple[str, str, str], tuple[Result, str]] = {}
+    for run in runs:
+        for result in run.results:
+            known = results.get(key(result))
+            if known is None or known[0].answer is None:
+                results[key(result)] = result, run.name
+            elif result.answer is not None and _said(known[0]) != _said(result):
+                benchmark, item, technique = key(result)
+                raise UsageError(
+                    f"{benchmark}/{item} ({technique}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
+                    f"{run.name}: leave one of the two runs out"
+                )
+    several = len(runs[0].about.get("techniques", ())) > 1
+    there = {f"{benchmark}/{item}" + (f"-{technique}" if several else "") for benchmark, item, technique in results}
+    missing = tuple(sorted(frozenset[str]().union(*(run.missing for run in runs)) - there))
+    absent = _absent_shares(runs)
+    unended = [run.name for run in runs if "finished" not in run.about]
+    notes = [f"not read: {line}" for run in runs for line in run.unread]
+    notes += [f"share {shard} is not among the runs" for shard in absent]
+    notes += [f"{run} did not end: what it lacks is not known" for run in unended]
+    notes += _versions(runs)
+    complete = not (missing or absent or unended or any(result.answer is None for result, _ in results.values()))
+    ordered = tuple(results[each][0] for each in sorted(results))
+    return Merged(_about(runs, name), ordered, missing, tuple(notes), complete)
+
+
+def write(merged: Merged, folder: Path) -> None:
+    """Make a run folder, of which reports can be written; results keep the name of the run that they come from."""
+    try:
+        folder.mkdir(parents=True)
+        write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in merged.results))
+        write_json(folder / RUN, {**merged.about, "missing": merged.missing})
+    except OSError as error:
+        raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
+
+
+def _check_configurations(runs: Sequence[Run]) -> None:
+    """UsageError names the first thing that two runs do not have in common.
+
+    What a run does not say, of a model that it never made or a benchmark that it did not have, is no difference.
+    """
+    known: dict[str, tuple[Any, str]] = {}
+    for run in runs:
+        for name, value in _configuration(run.about).items():
+            before, where = known.setdefault(name, (value, run.name))
+            if before != value:
+                raise UsageError(
+                    f"runs of different configurations: {name} is {before!r} in {where} and {value!r} in {run.name}"
+                )
+
+
+def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What determines a run's answers and scores, by name, the most telling first."""
+    model = about.get("model") or {}
+    told = {f"the model's {name}": model[name] for name in ("name", "fingerprint") if name in model}
+    config = about.get("config", {})
+    # A fingerprint says all that could change an answer, and not where a checkpoint lies or how large a batch was.
+    fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
+    told |= {f"the config's {name}": config[name] for name in fields if name in config}
+    told |= {name: about[name] for name in ("techniques", "ablation", "extraction") if name in about}
+    for benchmark, said in about.get("benchmarks", {}).items():
+        told |= {f"{benchmark}'s {part}": value for part, value in said.get("signature", {}).items()}
+        told |= {f"{benchmark}'s prompt ({technique})": name for technique, name in said.get("prompts", {}).items()}
+        told[f"{benchmark}'s data_sha256"] = said.get("data_sha256")
+    return told
+
+
+def _said(result: Result) -> tuple[Any, ...]:
+    """What two runs must agree on: all of a result but its run, and what the answer took."""
+    answer = result.answer and (result.answer.text, result.answer.option_logprobs, result.answer.finish)
+    return result.prompt, answer, result.score
+
+
+def _shown(result: Result) -> str:
+    text = result.answer.text if result.answer is not None else ""
+    return f"{result.score.outcome} ({text[:40]!r}{'…' if len(text) > 40 else ''})"
+
+
+def _absent_shares(runs: Sequence[Run]) -> list[Shard]:
+    """Shares that belong to those that are there."""
+    shares = {Shard.parse(shard) for run in runs if (shard := run.about.get("options", {}).get("shard")) is not None}
+    wanted = {Shard(number, of) for of in {shard.of for shard in shares} for number in range(1, of + 1)}
+    return sorted(wanted - shares, key=lambda shard: (shard.of, shard.number))
+
+
+def _versions(runs: Sequence[Run]) -> list[str]:
+    """What was installed in different versions, one sentence each."""
+    told: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for package, version in run.about.get("versions", {}).items():
+            told.setdefault(package, {})[version] = None
+    return [
+        f"the runs had different versions of {name}: {', '.join(had)}" for name, had in told.items() if len(had) > 1
+    ]
+
+
+def _about(runs: Sequence[Run], name: str) -> dict[str, Any]:
+    """run.json of all: that of the first, with what all of them say of times, data and answers, and their names."""
+    abouts = [run.about for run in runs]
+    about = {**abouts[0], "name": name}
+    about["model"] = next((each["model"] for each in abouts if each.get("model")), {})
+    about["options"] = {**abouts[0].get("options", {}), "shard": None}
+    about["benchmarks"] = dict(sorted((k, v) for each in abouts for k, v in each.get("benchmarks", {}).items()))
+    about.pop("sessions", None)  # of one run alone
+    # The same in all shares of a benchmark, so that nothing is summed.
+    if left_out := {k: v for each in abouts for k, v in each.get("left_out", {}).items()}:
+        about["left_out"] = dict(sorted(left_out.items()))
+    for told in ("unread_answers", "served_by"):
+        if union := {line for each in abouts for line in each.get(told, ())}:
+            about[told] = sorted(union)
+    usage: Counter[str] = Counter()
+    for each in abouts:
+        usage.update(each.get("usage") or {})
+    if usage:
+        about["usage"] = dict(usage)
+    for edge, choose in (("started", min), ("finished", max)):
+        if times := [each[edge] for each in abouts if edge in each]:
+            about[edge] = choose(times)
+    kept = ("started", "finished", "versions", "usage")
+    about["merged"] = [
+        {"name": run.name, "shard": run.about.get("options", {}).get("shard")}
+        | {name: run.about[name] for name in kept if name in run.about}
+        for run in runs
+    ]
+    return about

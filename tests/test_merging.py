@@ -1,0 +1,310 @@
+"""Runs joined to one: the same measures as in one piece, and nothing joined that does not belong together."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import records
+from medvqa.cli import main
+from medvqa.items import Answer, Item, Result, Score, UsageError
+from medvqa.records.merging import Run, merge
+
+ABOUT: dict[str, Any] = {
+    "name": "first",
+    "started": "2026-01-02T10:00:00+00:00",
+    "finished": "2026-01-02T11:00:00+00:00",
+    "model": {"name": "stubborn", "fingerprint": "f1"},
+    "options": {"limit": None, "shard": None},
+    "config": {"name": "stubborn:A", "backend": "stubborn", "argument": "A", "options": {}},
+    "techniques": ["mc"],
+    "extraction": "sound",
+    "benchmarks": {
+        "slake": {
+            "items": 9,
+            "data_sha256": "d1",
+            "answers": "given",
+            "signature": {"data": "d1", "extraction": "sound", "answers": "given"},
+            "prompts": {"mc": "slake/mc@1"},
+        }
+    },
+    "versions": {"python": "3.11.7", "pytest-medvqa": "0.1.0"},
+}
+
+
+def result(id: str, said: str | None = "A", outcome: str = "correct", **fields: Any) -> Result:
+    item = Item(id, "slake", "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",))
+    answer = None if said is None else Answer(said, seconds=random.random())
+    return replace(Result("run", item, "0" * 64, answer, Score(1.0, outcome, ("A",))), **fields)  # type: ignore[arg-type]
+
+
+def run(name: str, *results: Result, missing: tuple[str, ...] = (), **about: Any) -> Run:
+    return Run(name, {**ABOUT, "name": name, **about}, results, frozenset(missing))
+
+
+def ids(results: tuple[Result, ...]) -> list[str]:
+    return [each.item.id for each in results]
+
+
+# --- what is joined ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.integers(0, 30), unique=True), min_size=1, max_size=4))
+def test_the_results_are_the_union_sorted_by_key(parts: list[list[int]]) -> None:
+    runs = [run(f"r{n}", *(result(f"q{id:02}") for id in part)) for n, part in enumerate(parts)]
+    merged = merge(runs, "all")
+    assert ids(merged.results) == sorted({f"q{id:02}" for part in parts for id in part})
+    assert merged.complete
+    assert merged.notes == ()
+
+
+def test_how_long_an_answer_took_is_no_difference() -> None:
+    merged = merge([run("a", result("q1")), run("b", result("q1"))], "all")
+    assert len(merged.results) == 1
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_answer_counts_before_an_error(turned: bool) -> None:
+    failed = run("a", result("q1", None, "error"), result("q2", None, "error"))
+    answered = run("b", result("q1"))
+    merged = merge([answered, failed] if turned else [failed, answered], "all")
+    assert [each.score.outcome for each in merged.results] == ["correct", "error"]
+    assert not merged.complete, "one item has no answer yet"
+
+
+def test_two_techniques_of_an_item_are_two_results() -> None:
+    merged = merge([run("a", result("q1")), run("b", result("q1", "B", technique="gd"))], "all")
+    assert [each.technique for each in merged.results] == ["gd", "mc"]
+
+
+def test_missing_is_what_no_run_has() -> None:
+    missing = ("slake/q1", "slake/q2")
+    merged = merge([run("a", missing=missing), run("b", result("q1"), missing=("slake/q3",))], "all")
+    assert merged.missing == ("slake/q2", "slake/q3")
+    assert not merged.complete
+
+
+def test_a_share_that_is_not_there_is_named() -> None:
+    shares = [run(f"r{n}", result(f"q{n}"), options={"shard": f"{n}/3"}) for n in (1, 3)]
+    merged = merge(shares, "all")
+    assert merged.notes == ("share 2/3 is not among the runs",)
+    assert not merged.complete
+    assert merge([*shares, run("r2", options={"shard": "2/3"})], "all").complete
+
+
+def test_a_run_that_did_not_end_is_named() -> None:
+    killed = run("b", result("q1"))
+    killed = replace(killed, about={k: v for k, v in killed.about.items() if k != "finished"})
+    merged = merge([run("a"), killed], "all")
+    assert merged.notes == ("b did not end: what it lacks is not known",)
+    assert not merged.complete
+
+
+def test_run_json_is_about_all_of_them() -> None:
+    one = run("a", usage={"input": 1.0}, options={"limit": 9, "shard": "1/2"}, model={})
+    other = run(
+        "b",
+        usage={"input": 2.0, "cost": 0.5},
+        options={"limit": 9, "shard": "2/2"},
+        started="2026-01-02T09:00:00+00:00",
+        benchmarks={"vqa-rad": {"items": 3}},
+    )
+    about = merge([one, other], "all").about
+    assert about["name"] == "all"
+    assert about["model"] == ABOUT["model"], "the first of them made none"
+    assert about["options"] == {"limit": 9, "shard": None}
+    assert about["usage"] == {"input": 3.0, "cost": 0.5}
+    assert (about["started"], about["finished"]) == ("2026-01-02T09:00:00+00:00", "2026-01-02T11:00:00+00:00")
+    assert list(about["benchmarks"]) == ["slake", "vqa-rad"]
+    assert [(each["name"], each["shard"]) for each in about["merged"]] == [("a", "1/2"), ("b", "2/2")]
+
+
+def test_what_was_left_out_or_unread_and_who_answered_is_that_of_all() -> None:
+    slake, rad = {"slake": {"gd": {"judgment": 6}}}, {"vqa-rad": {"ps": {"open": 2}}}
+    sessions = [{"asked": 1, "reused": 1}]
+    runs = [
+        run("a", sessions=sessions, unread_answers=[], served_by=["m 2"]),
+        run("b", sessions=sessions, unread_answers=["line 2"], left_out=slake),
+        run("c", unread_answers=["line 1", "line 2"], served_by=["m 1", "m 2"], left_out={**slake, **rad}),
+    ]
+    about = merge(runs, "all").about
+    assert about["left_out"] == {**slake, **rad}
+    assert about["unread_answers"] == ["line 1", "line 2"]
+    assert about["served_by"] == ["m 1", "m 2"]
+    assert "sessions" not in about
+    assert merge(runs[:1], "all").about["unread_answers"] == []
+
+
+# --- what is not ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"model": {"name": "other", "fingerprint": "f1"}}, "the model's name is 'stubborn' in a and 'other' in b"),
+        ({"model": {"name": "stubborn", "fingerprint": "f2"}}, "the model's fingerprint is 'f1' in a and 'f2' in b"),
+        ({"config": {"backend": "other"}}, "the config's backend is 'stubborn' in a and 'other' in b"),
+        ({"techniques": ["gd"]}, "techniques is ['mc'] in a and ['gd'] in b"),
+        ({"extraction": "official"}, "extraction is 'sound' in a and 'official' in b"),
+        (
+            {"benchmarks": {"slake": {"data_sha256": "d1", "prompts": {"mc": "slake/mc@2"}}}},
+            "slake's prompt (mc) is 'slake/mc@1' in a and 'slake/mc@2' in b",
+        ),
+        (
+            {"benchmarks": {"slake": {"data_sha256": "d1", "signature": {"answers": "category"}}}},
+            "slake's answers is 'given' in a and 'category' in b",
+        ),
+        ({"benchmarks": {"slake": {"data_sha256": "d2"}}}, "slake's data_sha256 is 'd1' in a and 'd2' in b"),
+    ],
+)
+def test_another_configuration_is_refused_with_what_differs(about: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        merge([run("a"), run("b", **about)], "all")
+    assert str(raised.value) == f"runs of different configurations: {message}"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"argument": "/there/tiny"}, "the config's argument is '/here/tiny' in a and '/there/tiny' in b"),
+        ({"options": {"batch_size": 8}}, "the config's options is {} in a and {'batch_size': 8} in b"),
+    ],
+)
+def test_argument_and_options_count_where_there_is_no_fingerprint(config: dict[str, Any], message: str) -> None:
+    here = {"backend": "hf", "argument": "/here/tiny", "options": {}}
+
+    def runs(fingerprint: str | None) -> list[Run]:
+        model = {"name": "tiny", "fingerprint": fingerprint}
+        return [run("a", result("q1"), config=here, model=model), run("b", config={**here, **config}, model=model)]
+
+    assert merge(runs("f1"), "all").complete
+    with pytest.raises(UsageError) as raised:
+        merge(runs(None), "all")
+    assert str(raised.value) == f"runs of different configurations: {message}"
+
+
+def test_a_difference_to_any_of_the_runs_counts() -> None:
+    """The first run may say nothing of a model that it never made."""
+    with pytest.raises(UsageError, match="fingerprint is 'f1' in b and 'f2' in c"):
+        merge([run("a", model={}), run("b"), run("c", model={"name": "stubborn", "fingerprint": "f2"})], "all")
+
+
+def test_versions_are_told_and_no_obstacle() -> None:
+    merged = merge([run("a"), run("b", versions={"python": "3.12.1", "pytest-medvqa": "0.1.0"})], "all")
+    assert merged.notes == ("the runs had different versions of python: 3.11.7, 3.12.1",)
+    assert merged.complete
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        result("q1", "B", "wrong"),
+        result("q1", "A", score=Score(0.0, "wrong")),
+        result("q1", "A", prompt="1" * 64),
+        result("q1", "A", answer=Answer("A", {"A": -0.1})),
+    ],
+)
+def test_two_answers_to_one_question_are_an_error_that_names_it(other: Result) -> None:
+    with pytest.raises(UsageError, match=r"slake/q1 \(mc\) is correct \('A'\) in a and .* in b: leave one"):
+        merge([run("a", result("q1")), run("b", other)], "all")
+
+
+# --- from folders -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def phantom(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makepyfile(
+        test_of_phantom="""
+        import pytest
+
+        @pytest.mark.vqa("phantom")
+        def test_phantom(item, evaluate):
+            evaluate(item)
+        """
+    )
+    return pytester
+
+
+def measures(folder: Path) -> str:
+    return json.dumps(json.loads((folder / "metrics.json").read_text())["measures"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("limit", [(), ("--limit=40",)], ids=["all", "limit"])
+def test_the_measures_are_those_of_the_run_in_one_piece(
+    phantom: pytest.Pytester, spread: tuple[str, ...], limit: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = phantom.path / "reports"
+    command = ("--model=random", "-p", "no:randomly", *limit, *spread)
+    assert phantom.runpytest_subprocess(*command, "--run=whole").ret == 0
+    for number in (1, 2, 3):
+        assert phantom.runpytest_subprocess(*command, f"--run=part{number}", f"--shard={number}/3").ret == 0
+    parts = [str(reports / f"part{number}") for number in (3, 1, 2)]
+    assert main(["merge", *parts, "-o", "all"]) == 0
+    assert measures(reports / "all") == measures(reports / "whole")
+    whole = (reports / "whole" / "run.json").read_text()
+    assert json.loads((reports / "all" / "run.json").read_text())["benchmarks"] == json.loads(whole)["benchmarks"]
+    made, whole = ({path.name for path in (reports / name).iterdir()} for name in ("all", "whole"))
+    # Answers of a model without a fingerprint stay in the runs that asked for them.
+    assert made == whole - {"answers"}
+    assert capsys.readouterr().out.endswith(f"run folder: {reports / 'all'}\n")
+    # And of two of them, what is missing is told.
+    assert main(["merge", *parts[1:], "-o", str(phantom.path / "elsewhere" / "two")]) == 1
+    assert "! share 3/3 is not among the runs" in capsys.readouterr().out
+    assert (phantom.path / "elsewhere" / "two" / "metrics.json").exists()
+
+
+def test_a_run_that_was_stopped_is_joined_with_what_it_lacked(
+    phantom: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = phantom.path / "reports"
+    common = ("--model=random", "--benchmark=phantom-mediconfusion", "-p", "no:randomly")
+    assert phantom.runpytest_inprocess(*common, "--run=stopped", "-x").ret == 1
+    main(["merge", str(reports / "stopped"), "-o", "still"])
+    lacking = json.loads((reports / "still" / "metrics.json").read_text())["missing"]
+    assert lacking
+    assert "without a result: phantom-mediconfusion/" in capsys.readouterr().out
+    assert phantom.runpytest_inprocess(*common, "--run=whole").ret == 0
+    assert main(["merge", str(reports / "stopped"), str(reports / "whole"), "-o", "all"]) == 0
+    assert measures(reports / "all") == measures(reports / "whole")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reports/nosuch", "-o", "all"], "reports/nosuch is no run folder: run.json cannot be read"),
+        (["reports/a", "-o", "a"], "reports/a exists: name another with -o"),
+        (["reports/a", "-o", "reports/..x"], "-o=..x: a run's name is a letter or digit, then"),
+        (["reports/a", "reports/b", "-o", "all"], "different configurations: the model's fingerprint is 'f1' in a"),
+        (["reports/damaged", "-o", "all"], "metrics.json cannot be read: Input data was truncated"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_leaves_no_folder(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b", "damaged"):
+        records.Recorder(Path("reports", name)).close()
+        model = {"name": "stubborn", "fingerprint": "f2" if name == "b" else "f1"}
+        records.write_json(Path("reports", name, "run.json"), {**ABOUT, "model": model})
+    Path("reports", "damaged", "metrics.json").write_text("{")
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["merge", *arguments]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert sorted(tmp_path.rglob("*")) == before
