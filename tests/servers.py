@@ -36,11 +36,20 @@ def completion(content: str | None = "A", finish: str = "stop", **message: Any) 
         "object": "chat.completion",
         "created": 1,
         "model": "tiny-2026",
+        "system_fingerprint": "fp_1",
         "choices": [
             {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
         ],
         "usage": {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010},
     }
+
+
+def scored(*candidates: tuple[str, float], content: str | None = None) -> dict[str, Any]:
+    """A completion of one token, with the log-probabilities of the likeliest in their order."""
+    told = [{"token": token, "logprob": logprob, "bytes": list(token.encode())} for token, logprob in candidates]
+    made = completion(candidates[0][0] if content is None else content, "length")
+    made["choices"][0]["logprobs"] = {"content": [{**told[0], "top_logprobs": told}], "refusal": None}
+    return made
 
 
 def error(status: int, message: str, code: str | None = None, **headers: str) -> Reply:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import BytesIO
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import records
+from medvqa import engine, records
 from medvqa.backends import pytest_medvqa_backends, replay
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read_answers
@@ -35,8 +36,10 @@ from medvqa.items import (
     Prompt,
     Result,
     Score,
+    Technique,
     UsageError,
 )
+from medvqa.scoring import likeliest
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference" / "mediconfusion"
 
@@ -64,9 +67,13 @@ def refusal(model: Model, asked: Prompt) -> str:
 
 def test_shipped_backends_are_models() -> None:
     backends = pytest_medvqa_backends()
-    assert set(backends) == {"replay", "random", "majority", "echo", "openai"}
-    for backend in backends.values():
-        assert backend.capabilities == frozenset({"generate"})  # type: ignore[attr-defined]
+    assert set(backends) == {"replay", "random", "majority", "echo", "openai", "hf"}
+    every = frozenset(engine.NEEDS.values())
+    for name, backend in backends.items():
+        letters = frozenset({"generate", "option_logprobs"})
+        words = frozenset({"generate"})
+        able = {"majority": words, "echo": words, "openai": letters}.get(name, every)
+        assert backend.capabilities == able  # type: ignore[attr-defined]
     for model in (Random("7"), Majority(""), Echo("A")):
         assert isinstance(model, Model)
 
@@ -123,6 +130,18 @@ def test_random_differs_between_seeds_benchmarks_and_items() -> None:
         assert 20 < agreement < 85  # 50 expected, standard deviation 6
     assert texts(Random("0"), asked) == draws[0]
     assert (Random().name, Random("7").name) == ("random", "random:7")
+
+
+@pytest.mark.parametrize("technique", ["gd", "ps"])
+def test_random_weighs_options_uniformly_and_apart_for_each_technique(technique: Technique) -> None:
+    asked = [prompt(str(number), letters="ABCDE", technique=technique) for number in range(5000)]
+    told = [answer.option_logprobs for answer in Random().generate(asked) if isinstance(answer, Answer)]
+    assert all(sum(map(exp, each.values())) == pytest.approx(1) for each in told)
+    draws = [likeliest(each, technique) for each in told]
+    assert sum((draws.count(letter) - 1000) ** 2 / 1000 for letter in "ABCDE") < 23.5  # as above
+    other = prompt("1", letters="ABCDE", technique="ps" if technique == "gd" else "gd")
+    assert Random().generate([other])[0] != Random().generate(asked[1:2])[0]
+    assert Random().generate(asked[7:8]) == Random().generate(asked[5:10])[2:3]
 
 
 def test_random_draws_open_answers_from_the_key() -> None:

@@ -1,12 +1,24 @@
 """Asking and scoring: one answer or error for each prompt, whatever a model does."""
 
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 
 import pytest
 
 from medvqa import engine
-from medvqa.items import Answer, AnswerError, Benchmark, Item, Prompt, Result, Score, UsageError
+from medvqa.items import (
+    TECHNIQUES,
+    Answer,
+    AnswerError,
+    Benchmark,
+    Item,
+    Outcome,
+    Prompt,
+    Result,
+    Score,
+    UsageError,
+)
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
 
@@ -104,3 +116,27 @@ def test_a_missing_published_rule_is_a_usage_error() -> None:
 def test_a_model_that_is_not_there_answers_nothing() -> None:
     model = engine.Unavailable("gone", "no weights")
     assert [str(error) for error in model.generate([Prompt("a"), Prompt("b")])] == ["no weights", "no weights"]
+
+
+def test_every_technique_needs_a_capability() -> None:
+    assert engine.NEEDS.keys() == set(TECHNIQUES)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "why"),
+    [
+        (Answer("", {"A": -0.5, "B": -0.7}), "correct", "chose A (liver), p = 0.55"),
+        (Answer("", {"A": -0.9, "B": -0.7}), "wrong", "chose B (spleen), p = 0.55; correct is A (liver)"),
+        (Answer("", {"A": nan, "B": -0.7}), "error", "the log-probability of A is nan, which is no finite number"),
+        (Answer(""), "error", "the model gave no log-probabilities, which technique 'gd' needs"),
+        (AnswerError("the line was busy"), "error", "the line was busy"),
+    ],
+)
+def test_the_likeliest_letter_is_scored_by_the_benchmark_s_own_rule(
+    answer: Answer | AnswerError, outcome: Outcome, why: str
+) -> None:
+    prompt = Prompt("Which?", options=ITEM.options, technique="gd")
+    result = engine.result(ITEM, prompt, answer, benchmark=SLAKE, run="r")
+    assert (result.score.outcome, result.score.why, result.technique) == (outcome, why, "gd")
+    assert result.item == ITEM
+    assert result.answer == (None if outcome == "error" else answer)

@@ -8,6 +8,7 @@ import io
 import struct
 import warnings
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import PIL.Image
@@ -233,3 +234,31 @@ def test_damaged_images_end_in_a_message_or_a_picture(
             assert str(error).startswith("image set/picture: ")
         else:
             assert decoded.mode == "RGB"
+
+
+# Blank images
+
+
+def test_a_blank_image_is_grey_and_has_the_size_of_the_one_it_stands_for(
+    tmp_path: Path, colours: PIL.Image.Image
+) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6  # a quarter turn
+    image = stored(tmp_path, encoded(colours, "JPEG", exif=exif))
+    blank = replace(image, blank=True)
+    shown = images.decode(blank)
+    assert (shown.mode, shown.size) == ("RGB", images.decode(image).size)
+    assert shown.getextrema() == ((127, 127),) * 3
+    sent = PIL.Image.open(io.BytesIO(images.read(blank)))
+    assert (sent.format, sent.size, sent.getextrema()) == ("PNG", (16, 32), ((127, 127),) * 3)
+    assert images.digest(blank) == images.digest(image)
+    known = replace(blank, digest=images.digest(blank))
+    assert images.read(known) == images.read(blank)
+    Path(image.path).write_bytes(encoded(colours, "PNG"))
+    with pytest.raises(DataError, match="has changed since it was indexed"):
+        images.read(known)
+
+
+def test_a_blank_image_of_a_missing_one_is_missing() -> None:
+    with pytest.raises(DataError, match=r"image set/gone\.png: no such file"):
+        images.decode(Image("set/gone.png", "/gone.png", blank=True))

@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 from medvqa import configs
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, retry_after
+from medvqa.engine import Limits
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, Shot, UsageError
-from servers import Reply, Request, Server, completion, error
+from servers import Reply, Request, Server, completion, error, scored
 
 KEY = "sk-test-0123456789abcdef"
 WHICH = Prompt("Which?")
@@ -155,6 +156,8 @@ def test_options_of_a_config() -> None:
         ({"extra": {"n": 2, "model": "y"}}, "`extra` has model, n, which other options set"),
         ({"max_tokens": 0}, "Expected `int` >= 1 - at `.*max_tokens`"),
         ({"timeout": 0}, "Expected `float` > 0"),
+        ({"top_logprobs": 21}, "Expected `int` <= 20"),
+        ({"extra": {"logprobs": True}}, "`extra` has logprobs, which other options set"),
     ):
         with pytest.raises(UsageError, match=message):
             made(**options)
@@ -345,6 +348,138 @@ def test_a_proxy_does_not_get_what_is_meant_for_this_machine(monkeypatch: pytest
         assert isinstance(one(model), Answer)
 
 
+# --- letters by their log-probabilities -------------------------------------------------------------------
+
+OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney"}
+GD = Prompt("Which?", options=OPTIONS, technique="gd")
+
+
+def test_letters_are_scored_by_one_token_and_its_likeliest_rivals() -> None:
+    reply = scored(("B", -0.5), (" A", -1.25), ("The", -2.0), ("(A", -3.0), ("D", -3.5), ("Because", -9.0))
+    with asked(always(Reply(reply))) as (model, server):
+        answer = one(model, GD)
+    assert isinstance(answer, Answer)
+    assert answer.option_logprobs == {"A": pytest.approx(np.logaddexp(-1.25, -3.0)), "B": -0.5}
+    assert (answer.text, answer.finish) == ("B", "length")
+    body = server.requests[0].body
+    assert body.pop("messages")
+    assert body == {"model": "tiny", "max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 20}
+
+
+def test_a_server_may_allow_fewer_log_probabilities_than_twenty() -> None:
+    with asked(always(Reply(scored(("A", -0.1)))), top_logprobs=5) as (model, server):
+        one(model, GD)
+    assert server.requests[0].body["top_logprobs"] == 5
+
+
+@pytest.mark.parametrize(
+    ("token", "letter"),
+    [
+        *(
+            (token, "A")
+            for token in ("A", " A", "\nA", "▁A", "ĠA", "(A", "(A)", "A)", "A.", "A:", "**A**", '"A"', "[A]")
+        ),
+        *((token, None) for token in ("a", "An", "AB", "A A", "A) liver", "D", "", " ", "(", "1", "_", "Ａ", ".A")),
+    ],
+)
+def test_what_spells_a_letter(token: str, letter: str | None) -> None:
+    assert backend.letters([(token, -1.0)], OPTIONS) == ({} if letter is None else {letter: -1.0})
+
+
+@given(st.lists(st.tuples(st.sampled_from(["A", " A", "B", "(B)", "C.", "x", ""]), st.floats(-1e4, 0))))
+def test_the_probabilities_of_tokens_add_up(candidates: list[tuple[str, float]]) -> None:
+    found = backend.letters(candidates, OPTIONS)
+    for letter in OPTIONS:
+        told = [logprob for token, logprob in candidates if token.strip(" ().") == letter]
+        assert (letter in found) == bool(told)
+        if told:
+            assert found[letter] == pytest.approx(np.logaddexp.reduce(told))
+
+
+def test_no_letter_among_the_likeliest_tokens_is_an_answer_without_letters() -> None:
+    with asked(always(Reply(scored(("<think>", -0.1), ("The", -3.0))))) as (model, _):
+        answer = one(model, GD)
+    assert isinstance(answer, Answer)
+    assert answer.option_logprobs == {}
+    assert answer.text == "<think>"
+
+
+def silent(*, logprobs: Any) -> Reply:
+    made = completion("A", "length")
+    made["choices"][0]["logprobs"] = logprobs
+    return Reply(made)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(completion("A")),
+        silent(logprobs=None),
+        silent(logprobs={}),
+        silent(logprobs={"content": None}),
+        silent(logprobs={"content": []}),
+        silent(logprobs={"content": [{"token": "A", "logprob": -0.1, "top_logprobs": []}]}),
+        silent(logprobs={"content": [{"token": "A", "logprob": -0.1}]}),
+    ],
+)
+def test_a_server_that_tells_no_log_probabilities_is_asked_once(reply: Reply) -> None:
+    with asked(always(reply), concurrency=1) as (model, server):
+        answers = model.generate([GD] * 5)
+        assert {str(answer) for answer in answers} == {
+            f"{server.url.removesuffix('/v1')}: the server told no log-probabilities (`transformers serve`, for one, "
+            "ignores that they are asked for): ask by --technique=mc"
+        }
+        assert all(isinstance(answer, AnswerError) for answer in answers)
+        assert len(server.requests) == 1
+        assert isinstance(one(model), Answer), "other techniques go on"
+
+
+def test_one_answer_without_log_probabilities_is_an_error_of_its_own() -> None:
+    with asked(first(Reply(scored(("A", -0.1))), silent(logprobs=None), Reply(scored(("B", -0.1))))) as (model, _):
+        answers = [one(model, GD) for _ in range(3)]
+    assert [type(answer) for answer in answers] == [Answer, AnswerError, Answer]
+
+
+def test_log_probabilities_in_another_form_are_an_error() -> None:
+    with asked(always(silent(logprobs={"content": [{"probs": [], "tok_str": "A"}]}))) as (model, _):
+        answer = one(model, GD)
+        assert isinstance(one(model), Answer), "they are read only where they were asked for"
+    assert isinstance(answer, AnswerError)
+    assert "log-probabilities in a form that is not OpenAI's (Object missing required field `token`" in str(answer)
+
+
+def test_a_refusal_has_no_letters_and_silences_nothing() -> None:
+    with asked(first(Reply(completion("", "content_filter")), Reply(scored(("A", -0.1))))) as (model, _):
+        refused, answered = one(model, GD), one(model, GD)
+    assert isinstance(refused, Answer)
+    assert (refused.finish, refused.option_logprobs) == ("refusal", None)
+    assert isinstance(answered, Answer)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reasoning": True}, "a reasoning model's next token is no letter: technique 'gd' needs another model"),
+        ({"top_logprobs": 0}, "top_logprobs is 0 in the model's options: technique 'gd' needs some"),
+    ],
+)
+def test_where_no_letters_can_be_scored_nothing_is_sent(options: dict[str, Any], message: str) -> None:
+    with asked(always(Reply(completion())), **options) as (model, server):
+        assert model.capabilities == {"generate"}
+        answer = one(model, GD)
+        assert server.requests == []
+    assert isinstance(answer, AnswerError)
+    assert str(answer) == message
+
+
+def test_an_answer_says_which_model_the_server_named() -> None:
+    with asked(first(Reply({"choices": [{"message": {"content": "A"}}]}), Reply(completion()))) as (model, _):
+        unnamed, named = one(model), one(model)
+    assert isinstance(unnamed, Answer)
+    assert isinstance(named, Answer)
+    assert (unnamed.served_by, named.served_by) == ("", "tiny-2026 fp_1")
+
+
 # --- retries and requests in flight -----------------------------------------------------------------------
 
 
@@ -385,6 +520,15 @@ def test_answers_keep_the_order_of_the_prompts_with_several_in_flight() -> None:
         answers = model.generate(prompts)
     assert [answer.text for answer in answers if isinstance(answer, Answer)] == [prompt.text for prompt in prompts]
     assert 1 < server.most <= 6
+
+
+def test_the_engine_waits_longer_than_all_retries_take() -> None:
+    with asked(always(Reply(completion())), retries=1, timeout=300, max_wait=100, concurrency=4) as (model, _):
+        assert model.patience == 2 * 4 * (300 + 100)
+        assert Limits.of(model).seconds(1) == 3200
+        model.concurrency = 1
+        assert Limits.of(model).seconds(1) == 800
+        assert Limits.of(model, deadline=7).seconds(1) == 7
 
 
 def test_how_many_are_in_flight_may_be_set() -> None:
@@ -575,6 +719,7 @@ def test_a_fingerprint_changes_with_what_is_sent() -> None:
         of(temperature=1),
         of(system="x"),
         of(max_pixels=9),
+        of(top_logprobs=5),
         of(extra={"seed": 1}),
     ]
     assert len(set(told)) == len(told)
@@ -663,6 +808,7 @@ def test_a_run_is_the_same_serially_and_spread(pytester: pytest.Pytester) -> Non
             assert about["usage"]["cost"] == pytest.approx(0.011 * answered)
             assert about["model"]["name"] == "openai:tiny"
             assert about["model"]["deviations"] == []
+            assert about["served_by"] == ["tiny-2026 fp_1"]
             assert about["config"]["options"]["base_url"] == server.url
             shown = (
                 f"Used: {1000 * answered:,} tokens input, {10 * answered} tokens output, cost {0.011 * answered:.4g} "

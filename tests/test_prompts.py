@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import prompts
-from medvqa.items import Image, Item, Prompt, Shot
+from medvqa.items import TECHNIQUES, Image, Item, Prompt, Shot
 from medvqa.prompts import Template
 
 ASK = Template("slake/mc", "Question: {question}\nOptions:\n{options}Answer:", "{letter}. {text}\n")
@@ -44,9 +44,11 @@ def test_the_digest_sees_all_that_a_model_sees_and_nothing_else() -> None:
         replace(plain, shots=(Shot("q", "a"),)),
         replace(plain, shots=(Shot("q", "a", ITEM.images),)),
         replace(plain, images=(Image("2.png"),)),
+        replace(plain, images=(Image("1.png", blank=True),)),
+        replace(plain, images=(Image("1.png", digest="ab", blank=True),)),
         replace(plain, images=(Image("1.png", digest="ab"),)),
     ]
-    assert len({prompts.digest(prompt) for prompt in [plain, *seen]}) == 8
+    assert len({prompts.digest(prompt) for prompt in [plain, *seen]}) == 10
     moved = replace(plain, images=(Image("elsewhere.png", digest="ab"),))
     assert prompts.digest(moved) == prompts.digest(seen[-1]), "an image is its content, wherever it lies"
     assert prompts.digest(replace(plain, item="2")) == prompts.digest(plain)
@@ -58,3 +60,11 @@ def test_parts_do_not_run_into_one_another(parts: list[str]) -> None:
     one = Prompt(text=first, system=second)
     other = Prompt(text=first + second, system="")
     assert (prompts.digest(one) == prompts.digest(other)) == (one.text == other.text and one.system == other.system)
+
+
+def test_options_are_seen_by_techniques_that_score_them() -> None:
+    for technique in TECHNIQUES:
+        prompt = Prompt("Question: Which? Answer:", options={"A": "liver"}, technique=technique)
+        others = [replace(prompt, options={"A": "spleen"}), replace(prompt, options={"B": "liver"})]
+        digests = {prompts.digest(each) for each in (prompt, *others)}
+        assert len(digests) == (3 if technique in ("gd", "ps") else 1)

@@ -4,16 +4,16 @@ import _thread
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa.engine import Limits, Stream, Streamed
+from medvqa.engine import Limits, Memory, Recollection, Stream, Streamed
 from medvqa.engine import stream as stream_module
-from medvqa.items import Answer, AnswerError, Image, Item, Model, Prompt, UsageError
+from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
 
 
 class OutOfMemoryError(RuntimeError):
@@ -46,7 +46,7 @@ class Recorded:
 class Ahead:
     """Items that lie ahead, handed over in portions as xdist does; `after` more come with each that is answered."""
 
-    def __init__(self, items: Sequence[Item], first: int | None = None, more: int = 1) -> None:
+    def __init__(self, items: Sequence[Query], first: int | None = None, more: int = 1) -> None:
         self.items = list(items)
         self.known = len(self.items) if first is None else first
         self.more = more
@@ -56,7 +56,7 @@ class Ahead:
     def advance(self) -> None:
         self.known = min(len(self.items), self.known + self.more)
 
-    def take(self, count: int) -> list[Item]:
+    def take(self, count: int) -> list[Query]:
         start = self.taken
         self.taken = max(start, min(self.known, start + count))
         return self.items[start : self.taken]
@@ -68,12 +68,12 @@ class Ahead:
         return self.ends
 
 
-def item(number: int, images: tuple[Image, ...] = ()) -> Item:
-    return Item(str(number), "slake", "single_choice", f"q{number}", images=images)
+def item(number: int, images: tuple[Image, ...] = ()) -> Query:
+    return Query(Item(str(number), "slake", "single_choice", f"q{number}", images=images))
 
 
-def prompt(item: Item) -> Prompt:
-    return Prompt(item.question, images=item.images)
+def prompt(query: Query) -> Prompt:
+    return Prompt(query.item.question, images=query.item.images)
 
 
 ITEMS = [item(number) for number in range(50)]
@@ -83,27 +83,29 @@ ITEMS = [item(number) for number in range(50)]
 def streaming(
     model: Model,
     ahead: Ahead | None = None,
-    build: Callable[[Item], Prompt] = prompt,
+    build: Callable[[Query], Prompt] = prompt,
     *,
     batch_size: int | None = None,
     concurrency: int | None = None,
     deadline: float | None = 60,
     window: int = 4,
+    memory: Memory | None = None,
 ) -> Iterator[Stream]:
     limits = Limits.of(model, batch_size=batch_size, concurrency=concurrency, deadline=deadline, window=window)
-    stream = Stream(model, build, ahead or Ahead(ITEMS), limits)
+    stream = Stream(model, build, ahead or Ahead(ITEMS), limits, memory)
     try:
         yield stream
     finally:
         stream.close()
 
 
-def said(stream: Stream, items: Sequence[Item], ahead: Ahead | None = None) -> list[str]:
+def said(stream: Stream, items: Sequence[Query], ahead: Ahead | None = None) -> list[str]:
     """What came back for each item: the text, or the error with a mark before it."""
     texts = []
     for each in items:
-        asked, answer = stream.answer(each)
-        assert asked.text == each.question
+        reply = stream.answer(each)
+        asked, answer = reply.prompt, reply.answer
+        assert asked.text == each.item.question
         texts.append(answer.text if isinstance(answer, Answer) else f"! {answer}")
         if ahead is not None:
             ahead.advance()
@@ -126,13 +128,13 @@ def test_every_prompt_is_asked_once_and_gets_its_own_answer(
     lengths: list[int], shared: int, size: int, window: int, first: int, more: int
 ) -> None:
     items = [
-        Item(str(n), "slake", "short_answer", f"{n} " + "x" * length, images=(Image(f"{n // shared}.png"),))
+        Query(Item(str(n), "slake", "short_answer", f"{n} " + "x" * length, images=(Image(f"{n // shared}.png"),)))
         for n, length in enumerate(lengths)
     ]
     ahead, model = Ahead(items, first, more), Recorded()
     with streaming(model, ahead, batch_size=size, window=window) as stream:
-        assert said(stream, items, ahead) == [each.question for each in items]
-    assert model.asked == Counter(each.question for each in items)
+        assert said(stream, items, ahead) == [each.item.question for each in items]
+    assert model.asked == Counter(each.item.question for each in items)
     assert max(map(len, model.batches), default=0) <= size
     assert len(model.threads) <= 1
 
@@ -168,7 +170,7 @@ def test_out_of_memory_halves_the_size_for_good(size: int, fits: int) -> None:
 
     model = Recorded(refuse)
     with streaming(model, batch_size=size) as stream:
-        assert said(stream, ITEMS) == [each.question for each in ITEMS]
+        assert said(stream, ITEMS) == [each.item.question for each in ITEMS]
     failed = [batch for batch in model.batches if len(batch) > fits]
     assert len(failed) <= 7, "once for each halving, not once for each batch"
     assert [len(batch) for batch in failed] == sorted((len(batch) for batch in failed), reverse=True)
@@ -190,7 +192,10 @@ def test_a_prompt_that_does_not_fit_alone_does_not_shrink_the_batches_of_others(
 
 def test_what_shares_an_image_and_what_is_alike_stands_together() -> None:
     images = [Image(f"{n % 4}.png") for n in range(16)]
-    items = [Item(str(n), "slake", "short_answer", "x" * (50 - n % 4) + str(n), images=(images[n],)) for n in range(16)]
+    items = [
+        Query(Item(str(n), "slake", "short_answer", "x" * (50 - n % 4) + str(n), images=(images[n],)))
+        for n in range(16)
+    ]
     model = Recorded()
     with streaming(model, Ahead(items), batch_size=4) as stream:
         said(stream, items)
@@ -229,6 +234,10 @@ def test_the_automatic_deadline_grows_with_the_batch() -> None:
     assert Limits(1, 1).seconds(1) == 660
     assert Limits(1, 1).seconds(32) == 2520
     assert Limits(1, 1, deadline=5).seconds(32) == 5
+    assert Limits(1, 1, patience=900).seconds(1) == 900
+    assert Limits(1, 1, patience=900).seconds(4) == 3600
+    assert Limits(1, 1, patience=1).seconds(1) == 660
+    assert Limits(1, 1, deadline=5, patience=900).seconds(1) == 5
 
 
 def test_as_many_calls_are_in_flight_as_the_model_allows() -> None:
@@ -236,14 +245,14 @@ def test_as_many_calls_are_in_flight_as_the_model_allows() -> None:
     model = Recorded(lambda texts: meeting.wait() and None)
     model.concurrency = 5  # type: ignore[attr-defined]
     with streaming(model) as stream:
-        assert said(stream, ITEMS) == [each.question for each in ITEMS], "five at a time, or the barrier breaks"
+        assert said(stream, ITEMS) == [each.item.question for each in ITEMS], "five at a time, or the barrier breaks"
     assert len(model.threads) == 5
     assert all(len(batch) == 1 for batch in model.batches)
 
 
 def test_what_a_batch_took_is_shared_out() -> None:
     with streaming(Recorded(lambda texts: time.sleep(0.08)), Ahead(ITEMS[:4]), batch_size=4) as stream:
-        answers = [stream.answer(each)[1] for each in ITEMS[:4]]
+        answers = [stream.answer(each).answer for each in ITEMS[:4]]
     seconds = [answer.seconds for answer in answers if isinstance(answer, Answer)]
     assert seconds == [pytest.approx(0.02, abs=0.015)] * 4
 
@@ -265,7 +274,7 @@ def test_an_answer_that_no_test_asked_for_is_forgotten() -> None:
     with streaming(model, batch_size=8, window=1) as stream:
         for each in ITEMS:
             if each is not ITEMS[0]:
-                said(stream, [each]) if int(each.id) % 2 else stream.forget(each)
+                said(stream, [each]) if int(each.item.id) % 2 else stream.forget(each)
         assert said(stream, [ITEMS[2]]) == ["q2"]
     assert model.asked["q2"] == 2
     assert model.asked["q49"] == 1, "what was forgotten does not stand in the way of what lies ahead"
@@ -287,12 +296,116 @@ def test_the_model_that_tests_get_asks_through_the_stream() -> None:
     assert max(map(len, model.batches)) == 4
 
 
+# --- memory -------------------------------------------------------------------------------------------------
+
+
+class Kept:
+    """A memory in a dictionary, keyed by texts, that notes what is in flight; `bad` texts are to be asked alone."""
+
+    def __init__(self, texts: Iterable[str] = (), bad: Iterable[str] = ()) -> None:
+        self.answers = {text: Answer(f"kept {text}") for text in texts}
+        self.bad = frozenset(bad)
+        self.looked_up: list[str] = []
+        self.calls: dict[int, Sequence[str]] = {}
+        self.flying: list[set[str]] = []
+
+    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
+        return prompt.text + "'" * sample
+
+    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+        self.looked_up.extend(keys)
+        return [Recollection(self.answers.get(key), key in self.answers, key in self.bad) for key in keys]
+
+    def begin(self, call: int, keys: Sequence[str]) -> None:
+        assert call not in self.calls
+        self.calls[call] = keys
+        self.flying.append({key for each in list(self.calls.values()) for key in each})
+
+    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
+        assert set(keys) <= set(self.calls[call])
+        self.answers.update(zip(keys, answers, strict=True))
+        self.calls[call] = ()
+
+
+@settings(max_examples=60)
+@given(known=st.sets(st.integers(0, 49)), size=st.integers(1, 9), window=st.integers(1, 5), lanes=st.integers(1, 3))
+def test_what_is_known_is_not_asked_and_the_rest_is_asked_in_full_batches(
+    known: set[int], size: int, window: int, lanes: int
+) -> None:
+    model, memory = Recorded(), Kept(f"q{n}" for n in known)
+    model.concurrency = lanes  # type: ignore[attr-defined]
+    with streaming(model, batch_size=size, window=window, memory=memory) as stream:
+        for n, each in enumerate(ITEMS):
+            reply = stream.answer(each)
+            assert reply.answer == memory.answers[f"q{n}"], "kept before a test has it"
+            assert reply.reused == (n in known)
+    assert model.asked == Counter(f"q{n}" for n in range(50) if n not in known)
+    assert Counter(memory.looked_up) == Counter(f"q{n}" for n in range(50)), "each looked up once"
+    if lanes == 1:
+        windows = 50 // (size * window) + 1
+        assert len(model.batches) <= (50 - len(known)) // size + windows
+
+
+@settings(max_examples=30)
+@given(bad=st.sets(st.integers(0, 29), max_size=5), size=st.integers(1, 9), lanes=st.integers(1, 4))
+def test_what_is_suspected_is_asked_when_nothing_else_is(bad: set[int], size: int, lanes: int) -> None:
+    model, memory = Recorded(lambda texts: time.sleep(0.001)), Kept(bad={f"q{n}" for n in bad})
+    model.concurrency = lanes  # type: ignore[attr-defined]
+    with streaming(model, Ahead(ITEMS[:30]), batch_size=size, memory=memory) as stream:
+        assert said(stream, ITEMS[:30]) == [f"q{n}" for n in range(30)]
+    assert all(len(flying) == 1 for flying in memory.flying if flying & memory.bad)
+
+
+def test_an_error_is_not_kept() -> None:
+    memory = Kept()
+
+    def refuse(texts: list[str]) -> None:
+        if "q3" in texts:
+            raise ValueError("bad")
+
+    with streaming(Recorded(refuse), batch_size=8, memory=memory) as stream:
+        said(stream, ITEMS)
+    assert memory.answers.keys() == {f"q{n}" for n in range(50) if n != 3}
+    assert not any(memory.calls.values())
+
+
+def test_equal_prompts_of_one_call_are_samples_and_both_are_kept() -> None:
+    model, memory = Recorded(), Kept()
+    with streaming(model, Ahead([]), memory=memory) as stream:
+        for _ in range(2):
+            stream.generate([Prompt("x"), Prompt("y"), Prompt("x")])
+    assert memory.answers.keys() == {"x", "x'", "y"}
+    assert model.asked == {"x": 2, "y": 1}
+
+
+@pytest.mark.parametrize("when", ["recall", "begin", "end"])
+def test_a_memory_that_fails_ends_the_stream_with_what_it_said(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MedVQAError("the disk is full")
+
+    model, memory = Recorded(), Kept()
+    monkeypatch.setattr(memory, when, fail)
+    with streaming(model, memory=memory) as stream:
+        for each in ITEMS[:2]:
+            with pytest.raises(MedVQAError, match="the disk is full"):
+                stream.answer(each)
+    assert len(model.batches) == (when == "end")
+
+
+def test_an_answer_that_comes_after_its_deadline_is_kept() -> None:
+    late, memory = threading.Event(), Kept()
+    with streaming(Recorded(lambda texts: bool(late.wait(5))), deadline=0.05, memory=memory) as stream:  # type: ignore[arg-type]
+        assert isinstance(stream.answer(ITEMS[0]).answer, AnswerError)
+        late.set()
+    assert memory.answers["q0"] == Answer("q0", seconds=memory.answers["q0"].seconds)
+
+
 # --- when things go wrong -----------------------------------------------------------------------------------
 
 
 def test_a_prompt_that_cannot_be_built_is_raised_in_its_own_test() -> None:
-    def build(each: Item) -> Prompt:
-        if each.id == "3":
+    def build(each: Query) -> Prompt:
+        if each.item.id == "3":
             raise KeyError("no template")
         return prompt(each)
 
@@ -300,7 +413,7 @@ def test_a_prompt_that_cannot_be_built_is_raised_in_its_own_test() -> None:
         assert said(stream, ITEMS[:3]) == ["q0", "q1", "q2"]
         with pytest.raises(KeyError, match="no template"):
             stream.answer(ITEMS[3])
-        assert said(stream, ITEMS[4:]) == [each.question for each in ITEMS[4:]]
+        assert said(stream, ITEMS[4:]) == [each.item.question for each in ITEMS[4:]]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, pytest.skip.Exception])
@@ -351,7 +464,7 @@ def test_a_batch_over_its_deadline_ends_in_errors_and_the_rest_goes_on() -> None
     model = Recorded(slow)
     with streaming(model, batch_size=4, deadline=0.3) as stream:
         assert said(stream, ITEMS[:4]) == ["! no answer within 0.3 s"] * 4
-        assert said(stream, ITEMS[4:]) == [each.question for each in ITEMS[4:]]
+        assert said(stream, ITEMS[4:]) == [each.item.question for each in ITEMS[4:]]
     assert len(model.threads) == 1
 
 
@@ -379,3 +492,23 @@ def test_being_interrupted_while_waiting() -> None:
         with pytest.raises(KeyboardInterrupt):
             stream.answer(ITEMS[0])
         released.set()
+
+
+class Prepared(Recorded):
+    """Keeps what it was told to prepare, and how many batches it had been given by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[int, list[str]]] = []
+
+    def prepare(self, prompts: Sequence[Prompt]) -> None:
+        self.told.append((len(self.batches), [prompt.text for prompt in prompts]))
+
+
+def test_a_model_is_told_of_the_batch_that_comes_next() -> None:
+    model = Prepared()
+    with streaming(model, batch_size=4) as stream:
+        said(stream, ITEMS)
+    assert len(model.told) > len(model.batches) // 2
+    # Told before the batch ahead of it is asked.
+    assert [texts for _, texts in model.told] == [model.batches[number + 1] for number, _ in model.told]

@@ -7,8 +7,8 @@ name without `.toml`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,22 @@ import msgspec
 
 from medvqa.items import BackendFactory, Model, UsageError
 
+UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A named model: which backend runs it, with which argument. All but `name` are the fields of a TOML file."""
+    """A named model: which backend runs it, with which argument. All but `name` are the fields of a TOML file.
+
+    `techniques` are those by which it is asked where the user names none; () leaves that to the plugin.
+    """
 
     name: str
     backend: str
     argument: str = ""
     description: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    techniques: tuple[str, ...] = ()
 
 
 def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, BackendFactory]) -> ModelConfig:
@@ -45,6 +51,7 @@ def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, Backen
     if spec in found:
         config = _read(found[spec])
         _check_backend(config.backend, backends, asked=str(found[spec]))
+        config = _beside(found[spec], config, backends)
         arguments(config, backends, asked=str(found[spec]))
         return config
     if spec in backends:
@@ -55,12 +62,13 @@ def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, Backen
     )
 
 
-def available(folders: Sequence[Path]) -> list[ModelConfig]:
+def available(folders: Sequence[Path], backends: Mapping[str, BackendFactory] | None = None) -> list[ModelConfig]:
     """Return the configs of the folders, sorted by name; of two with one name, that of the earlier folder.
 
+    Arguments are as written; with `backends`, a folder beside the file is named from the root, as by `resolve`.
     Raises UsageError for a config that cannot be used.
     """
-    return [_read(path) for _, path in sorted(_files(folders).items())]
+    return [_beside(path, _read(path), backends or {}) for _, path in sorted(_files(folders).items())]
 
 
 def arguments(config: ModelConfig, backends: Mapping[str, BackendFactory], *, asked: str = "") -> tuple[Any, ...]:
@@ -83,6 +91,20 @@ def arguments(config: ModelConfig, backends: Mapping[str, BackendFactory], *, as
         return config.argument, msgspec.convert(config.options, kind)
     except msgspec.ValidationError as error:
         raise UsageError(f"{asked}: [options]: {error}") from None
+
+
+def size(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> int | None:
+    """The bytes of the model's weights, None where they are not here or there are none. Nothing is loaded."""
+    tell: Callable[..., int | None] = getattr(backends[config.backend], "size", lambda *_: None)
+    return tell(*arguments(config, backends))
+
+
+def in_units(count: int | None) -> str:
+    """Bytes in decimal units, as memory and downloads are sold; a dash where unknown."""
+    if count is None:
+        return "–"
+    unit, factor = next(((unit, factor) for unit, factor in UNITS if count >= factor), UNITS[-1])
+    return f"{count / factor:.1f} {unit}"
 
 
 def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
@@ -115,6 +137,14 @@ def _read(path: Path) -> ModelConfig:
         return msgspec.convert({**content, "name": path.stem}, ModelConfig)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {error}; known fields: {_listing(known)}") from None
+
+
+def _beside(path: Path, config: ModelConfig, backends: Mapping[str, BackendFactory]) -> ModelConfig:
+    """The config with a folder that lies beside its file named from the root, so that it is found from anywhere."""
+    folder = path.parent / config.argument
+    if config.argument and getattr(backends.get(config.backend), "argument_is_path", False) and folder.is_dir():
+        return replace(config, argument=str(folder.resolve()))
+    return config
 
 
 def _check_backend(name: str, backends: Mapping[str, BackendFactory], *, asked: str) -> None:

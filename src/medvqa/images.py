@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ MAX_BYTES = 256 * 2**20
 
 MAX_PIXELS = 89_478_485
 """Largest image that is decoded; Pillow's own threshold for a decompression bomb (256 MiB of RGB)."""
+
+GREY = (127, 127, 127)
+"""The RGB values of all pixels of a blank image."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 WHITESPACE = b" \t\r\n"
@@ -47,11 +51,15 @@ def inside(folder: Path, relative: str, *, where: str) -> Path:
 
 
 def read(image: Image) -> bytes:
-    """The bytes of an image in its format, with base64 undone.
+    """The bytes of an image in its format, with base64 undone; of a blank one as PNG.
 
     Raises DataError, which names the image, when the file is missing or cannot be read, the image is empty,
     larger than MAX_BYTES, not base64, or not the one that was indexed.
     """
+    if image.blank:
+        buffer = io.BytesIO()
+        decode(image).save(buffer, "PNG")
+        return buffer.getvalue()
     path = Path(image.path)
     if not image.path or not path.is_file():
         raise DataError(f"image {image.name}: no such file")
@@ -77,12 +85,15 @@ def read(image: Image) -> bytes:
 
 
 def digest(image: Image) -> str:
-    """SHA-256 (hex) of the bytes that `read` returns; it reads them only when the reference does not know it."""
-    return image.digest or hashlib.sha256(read(image)).hexdigest()
+    """SHA-256 (hex) of the bytes that `read` returns, of a blank image those of the one that it stands for.
+
+    It reads them only when the reference does not know it.
+    """
+    return image.digest or hashlib.sha256(read(replace(image, blank=False))).hexdigest()
 
 
 def decode(image: Image) -> PIL.Image.Image:
-    """The image in RGB, upright (EXIF orientation applied, as viewers do), without metadata.
+    """The image in RGB, upright (EXIF orientation applied, as viewers do), without metadata; all GREY if it is blank.
 
     Grey values of 16 and 32 bits lose all but the upper 8 of 16; transparency is dropped, and of several
     frames the first is taken. Raises DataError, which names the image, for what `read` refuses, for data that
@@ -91,6 +102,8 @@ def decode(image: Image) -> PIL.Image.Image:
     import PIL.Image
     import PIL.ImageOps
 
+    if image.blank:
+        return PIL.Image.new("RGB", decode(replace(image, blank=False)).size, GREY)
     too_large = f"image {image.name}: more than {MAX_PIXELS:,} pixels"
     data = read(image)
     try:

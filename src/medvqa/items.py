@@ -17,10 +17,14 @@ Kind = Literal["single_choice", "multiple_response", "judgment", "fill_in_the_bl
 Outcome = Literal["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"]
 Technique = Literal["mc", "gd", "ps", "ff"]
 Extraction = Literal["sound", "official"]
+Ablation = Literal["text-only", "blank", "shuffle"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
+OPTION_TECHNIQUES: frozenset[Technique] = frozenset({"gd", "ps"})
+"""Techniques by which a model says how likely each option is, and no text."""
+ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
 CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
 """Kinds that are answered by option letters; the others are open."""
 INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unparsed"})
@@ -57,6 +61,7 @@ class Image:
     cell of a table followed by " row N". `path` is the absolute path of the file that holds the bytes, ""
     when the reference comes from a run folder. `start` and `length` (bytes; None = to the end) bound the
     image within that file. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
+    `blank` stands for a grey picture of that image's size instead; the digest is still that of the image.
     """
 
     name: str
@@ -65,6 +70,7 @@ class Image:
     length: int | None = None
     encoding: Literal["raw", "base64"] = "raw"
     digest: str = ""
+    blank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,19 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """One test case: an item, and the technique by which a model is asked about it."""
+
+    item: Item
+    technique: Technique = "mc"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies it within a run: benchmark, item and technique."""
+        return self.item.benchmark, self.item.id, self.technique
+
+
+@dataclass(frozen=True, slots=True)
 class Shot:
     """One solved example that precedes the question."""
 
@@ -106,8 +125,9 @@ class Prompt:
     """What a model is asked. It never holds the answer key.
 
     `text` is sent after the images. `benchmark`, `item`, `kind` and `options` say what is asked, for
-    techniques that score options and for baselines that answer without reading. `template` names the
-    template and its digest, for instance `mediconfusion/mc@1f2e3d4c`.
+    techniques that score options and for baselines that answer without reading: with GD the keys of `options`
+    are the letters that may come next, with PS its values are the texts that may continue `text` after a space.
+    `template` names the template and its digest, for instance `mediconfusion/mc@1f2e3d4c`.
     """
 
     text: str
@@ -126,10 +146,13 @@ class Prompt:
 class Answer:
     """What a model said to one prompt.
 
-    `option_logprobs` are natural logarithms by option letter, for techniques that score options.
+    `option_logprobs` are natural logarithms by key of `Prompt.options`, for techniques that score options: GD those
+    of the letters as next token, PS the mean over the tokens of the option's text. One that is not told was too
+    unlikely to be. `text` is then "", or what a server said.
     `seconds` is the wall time of this answer, for a batch its share. `finish` is "stop", "length",
     "refusal" or what the server said. `usage` counts tokens (`input`, `output`) and, where prices are known,
-    what they cost (`cost`).
+    what they cost (`cost`). `served_by` is what a server says that answered (its model's id, system fingerprint), "" if
+    nobody says.
     """
 
     text: str
@@ -137,6 +160,7 @@ class Answer:
     seconds: float | None = None
     finish: str = "stop"
     usage: Mapping[str, float] | None = None
+    served_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +197,7 @@ class Measure:
     `n` the denominator of the ratio, in units (`unit`: items, pairs, or image slots of pairs). `slice` is {}
     for the whole benchmark, or like {"department": "ophthalmology"}. `references` holds the levels that
     need no model: `random`, `majority`, `image_blind`. Two measures may be compared when `signature` agrees.
+    `technique` is that of the answers, or names those that a maximum is over: `max(gd,mc,ps)`.
     """
 
     benchmark: str
@@ -186,6 +211,7 @@ class Measure:
     slice: Mapping[str, str] = field(default_factory=dict)
     references: Mapping[str, float] = field(default_factory=dict)
     signature: str = ""
+    technique: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +247,24 @@ class Service:
     priced: bool = False
 
 
+def applies(item: Item, technique: Technique) -> bool:
+    """Whether a technique is defined for a question, where its benchmark says nothing else.
+
+    MC is for all. GD and PS find the likeliest option, so that exactly one must be right by the question's kind. FF
+    asks openly: questions without options, and those of pairs, whose options a judge compares the answer with.
+    """
+    if technique in OPTION_TECHNIQUES:
+        return item.kind == "single_choice"
+    return technique != "ff" or item.kind not in CHOICE_KINDS or item.pair_id is not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics.
 
     `items` takes the data folder and yields Items; it raises DataError for what it cannot read. `files`
     returns the files that it would read, () when the data set is not there; None means that it needs none.
-    `prompt` is only called with one of `techniques`.
+    `prompt` is only called with one of `techniques`, and with items that the technique `applies` to.
     `official` is the published rule of the benchmark's owners, for `--extraction=official`. `recover`
     fills in a withheld answer key from other columns, for `--answers-from-category`. `submission` writes
     the sheet that the owners ask for into the run folder and returns its path. `upload` is False where the
@@ -246,6 +283,7 @@ class Benchmark:
     official: Callable[[Item, Answer], Score] | None = None
     official_note: str = ""
     techniques: tuple[Technique, ...] = ("mc",)
+    applies: Callable[[Item, Technique], bool] = applies
     headline: tuple[str, ...] = ("accuracy",)
     dimensions: tuple[str, ...] = ()
     recover: Callable[[Item], Item] | None = None
@@ -255,15 +293,19 @@ class Benchmark:
 
 @runtime_checkable
 class Model(Protocol):
-    """What answers. `capabilities`: `generate` (free text), `option_logprobs` (likelihood of options).
+    """What answers. `capabilities`: `generate` (free text), `option_logprobs` (next-token log-probabilities of option
+    letters), `option_likelihood` (length-normalised log-likelihoods of option texts).
 
     `generate` gets at least one prompt and returns one answer for each, in order; an `AnswerError` in an
     answer's place says that this prompt got none. Optional methods: `fingerprint()` identifies what
-    answers (digests of weights, revision, server model id; None or absent: answers are not reused across
-    runs); `fit(items)` is called once before the first prompt with all items of the benchmarks of the run,
-    for baselines that are defined by the answer key (majority class); `about()` returns settings for run.json;
+    answers, with all settings on which an answer depends beside the prompt (digests of weights, revision, server
+    model id, temperature; None or absent: answers are not reused across runs); `fit(items)` is called once before
+    the first prompt with all items of the benchmarks of the run, for baselines that are defined by the answer key
+    (majority class); `about()` returns settings for run.json;
+    `prepare(prompts)` may begin, in a thread of the model's own, what the next call of `generate` will probably need;
     `close()` ends what was started. Optional attributes: `batch_size`, how many prompts a call should get;
-    `concurrency`, how many threads may call `generate` at once (absent: all calls come from one).
+    `concurrency`, how many threads may call `generate` at once (absent: all calls come from one); `patience`, the
+    seconds that one prompt may take where the user does not say.
     """
 
     @property
@@ -286,5 +328,12 @@ BackendFactory = Callable[[str], Model]
 
 One with an attribute `Options`, a frozen dataclass whose fields all have defaults, is called with a value of it as
 second argument: the table [options] of a config. Its optional class or static methods take the same arguments:
-`check` raises UsageError before anything is collected, `service` returns a `Service` or None.
+`check` raises UsageError before anything is collected, `service` returns a `Service` or None, and `consent` what the
+user must allow by --trust-remote-code, or None. `size` returns the bytes of the weights, None where they are not here.
+`places` returns the devices that can each hold one copy of the model, each as a value of CUDA_VISIBLE_DEVICES ("0", or
+"0,1" for a copy on two GPUs) within what that variable allows already; () when they are too few, None when the model
+takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is
+made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown: a
+place that is too small for `size` is left out. True attributes: `argument_is_path`, the argument of a config may be a
+folder beside its file; `recorded`, answers were given before the run, so that `--ablate` can change nothing.
 """

@@ -13,7 +13,8 @@ def pytest_medvqa_backends() -> Mapping[str, BackendFactory]:
     """Return the backends; one that needs an extra says so when it is asked for."""
     # Imported here, so that registering this plugin costs nothing.
     from medvqa.backends.baselines import Echo, Majority, Random
+    from medvqa.backends.hf import HF
     from medvqa.backends.openai import OpenAI
     from medvqa.backends.replay import Replay
 
-    return {"replay": Replay, "random": Random, "majority": Majority, "echo": Echo, "openai": OpenAI}
+    return {"replay": Replay, "random": Random, "majority": Majority, "echo": Echo, "openai": OpenAI, "hf": HF}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from math import log
 
-from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Item, Kind, Prompt, UsageError
+from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, AnswerError, Item, Kind, Prompt, UsageError
 
 Stratum = tuple[str, Kind]
 """Benchmark and kind: the questions that share a vocabulary."""
@@ -17,10 +18,11 @@ class Random:
 
     With options: one letter; for multiple_response each non-empty set of letters with equal probability,
     written like `A,C`. Without options: one of the distinct reference answers of the benchmark's questions
-    of that kind (of several accepted references of an item, the first).
+    of that kind (of several accepted references of an item, the first). With techniques that score options: a
+    log-probability for each, drawn apart for each technique.
     """
 
-    capabilities = frozenset({"generate"})
+    capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
 
     def __init__(self, argument: str = "") -> None:
         """Take the seed, a whole number (default 0); UsageError for anything else."""
@@ -43,13 +45,22 @@ class Random:
         self._vocabulary = {stratum: sorted(counts) for stratum, counts in _references(items).items()}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt by a draw that depends on the seed, the benchmark and the item alone."""
-        return [self._draw(prompt) for prompt in prompts]
+        """Answer each prompt by a draw that depends on the seed, the benchmark, the item and the technique alone."""
+        return [self._weigh(p) if p.technique in OPTION_TECHNIQUES else self._draw(p) for p in prompts]
+
+    def _number(self, *parts: str) -> int:
+        """A whole number below 2 ** 256."""
+        seed = "\0".join((str(self.seed), *parts))
+        return int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest(), "big")
+
+    def _weigh(self, prompt: Prompt) -> Answer:
+        drawn = {key: self._number(prompt.benchmark, prompt.item, prompt.technique, key) for key in prompt.options}
+        total = log(sum(drawn.values()) or 1)
+        return Answer("", {key: log(number or 1) - total for key, number in drawn.items()})
 
     def _draw(self, prompt: Prompt) -> Answer | AnswerError:
         # 256 bits modulo a small number: the departure from uniform is below 2 ** -200.
-        seed = "\0".join((str(self.seed), prompt.benchmark, prompt.item))
-        number = int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest(), "big")
+        number = self._number(prompt.benchmark, prompt.item)
         letters = list(prompt.options)
         if letters and prompt.kind == "multiple_response":
             members = 1 + number % (2 ** len(letters) - 1)

@@ -17,7 +17,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from types import TracebackType
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from medvqa import images
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, UsageError
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, Technique, UsageError
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -41,11 +41,19 @@ MAX_RESPONSE = 16 * 2**20
 """Largest response that is read, in bytes as unpacked."""
 JPEG_QUALITIES = (95, 90, 85, 75)
 
+UNSCORED = (
+    "the server told no log-probabilities (`transformers serve`, for one, ignores that they are asked for): "
+    "ask by --technique=mc"
+)
+
 _URL = re.compile(r"(https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
 _SECRET_LENGTH = 8  # what is shorter is a placeholder, such as "EMPTY" for vLLM
 _BUSY = frozenset({429, 503, 529})
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
 _OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
+_OWN_PARAMETERS |= {"logprobs", "top_logprobs"}
+_LETTER = re.compile(r"""[\s▁Ġ(\[{"'*]*([^\W\d_])[\s)\]}"'*.,:]*""")
+"""A token that spells a letter, perhaps after a space (also as SentencePiece and byte-level BPE write it)."""
 
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # a key put here by mistake is refused, and not shown
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -63,8 +71,9 @@ class OpenAIOptions:
     nothing is said; with `reasoning` no temperature is sent, and `max_completion_tokens` (4096). Images have at
     most `max_pixels` (larger ones are scaled down; None: as they are) and `max_bytes` before base64. `timeout`
     (seconds) bounds a request; after `retries` more an item ends as an error, at once when the server asks to
-    wait longer than `max_wait` (seconds). `concurrency` is the most requests in flight. Prices are per million
-    tokens. `extra` goes into each request as it is.
+    wait longer than `max_wait` (seconds). `concurrency` is the most requests in flight. `top_logprobs` is how many
+    next tokens a server tells with technique `gd`, 0 for one that tells none. Prices are per million tokens. `extra`
+    goes into each request as it is.
     """
 
     base_url: str = ""
@@ -79,6 +88,7 @@ class OpenAIOptions:
     retries: Annotated[int, msgspec.Meta(ge=0)] = 5
     max_wait: Seconds = 120
     concurrency: Positive = 8
+    top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] = 20
     price_input: Price | None = None
     price_output: Price | None = None
     extra: dict[str, Any] = field(default_factory=dict)
@@ -92,8 +102,15 @@ class OpenAIOptions:
         if taken := sorted(_OWN_PARAMETERS & self.extra.keys()):
             raise ValueError(f"`extra` has {', '.join(taken)}, which other options set")
 
-    def parameters(self) -> dict[str, Any]:
-        """What a request says beside model and messages."""
+    def parameters(self, technique: Technique = "mc") -> dict[str, Any]:
+        """What a request says beside model and messages; UsageError for `gd` where no log-probabilities can be had."""
+        if technique == "gd":
+            if self.reasoning:
+                raise UsageError("a reasoning model's next token is no letter: technique 'gd' needs another model")
+            if not self.top_logprobs:
+                raise UsageError("top_logprobs is 0 in the model's options: technique 'gd' needs some")
+            scored = {"logprobs": True, "top_logprobs": self.top_logprobs}
+            return {"max_tokens": 1, "temperature": self.temperature or 0.0, **scored}
         if self.reasoning:
             return {"max_completion_tokens": self.max_tokens or REASONING_TOKENS}
         return {"max_tokens": self.max_tokens or OFFICIAL_TOKENS, "temperature": self.temperature or 0.0}
@@ -120,9 +137,24 @@ class _Message(msgspec.Struct):
     refusal: str | None = None
 
 
+class _Candidate(msgspec.Struct):
+    token: str
+    logprob: float | None = None
+
+
+class _Token(msgspec.Struct):
+    token: str
+    top_logprobs: list[_Candidate] = []
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_Token] | None = None
+
+
 class _Choice(msgspec.Struct):
     message: _Message
     finish_reason: str | None = None
+    logprobs: msgspec.Raw = msgspec.Raw(b"null")  # read where they were asked for: servers have forms of their own
 
 
 class _Usage(msgspec.Struct):
@@ -133,9 +165,12 @@ class _Usage(msgspec.Struct):
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
     usage: _Usage | None = None
+    model: str | None = None
+    system_fingerprint: str | None = None
 
 
 _decoder = msgspec.json.Decoder(_Completion)
+_logprobs = msgspec.json.Decoder(_Logprobs | None)
 
 
 class _Failure(Exception):
@@ -200,7 +235,7 @@ class OpenAI:
     limit holds for all of them together.
     """
 
-    capabilities = frozenset({"generate"})
+    capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
 
     def __init__(self, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
@@ -214,6 +249,9 @@ class OpenAI:
         self._server = _server(options)
         self._key = _key(options)
         self._gate = _Gate(options.concurrency)
+        self._scores: bool | None = None  # whether the server has told log-probabilities; None: it was not asked yet
+        if options.reasoning or not options.top_logprobs:
+            self.capabilities = frozenset({"generate"})
         self._client: AsyncOpenAI = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=self._server.url,
@@ -233,6 +271,12 @@ class OpenAI:
     @concurrency.setter
     def concurrency(self, value: int) -> None:
         self._gate = _Gate(value)
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a prompt has had all its requests, even if those of all others came before each."""
+        options = self._options
+        return (options.retries + 1) * self.concurrency * (options.timeout + options.max_wait)
 
     @classmethod
     def check(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
@@ -272,12 +316,19 @@ class OpenAI:
         if not self._server.remote:
             return None
         options = self._options
-        sent = (options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra)
+        sent = (
+            *(options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra),
+            options.top_logprobs,
+        )
         digest = hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
         return f"{self._model}@{self._server.url} {digest[:16]}"
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt; AnswerError, which says what the server said, after the last retry."""
+        """Answer each prompt; AnswerError, which says what the server said, after the last retry.
+
+        With technique `gd` the answer holds the log-probabilities of the letters that are among the `top_logprobs`
+        likeliest next tokens. Several tokens that spell one letter (" A", "A", "(A") are summed.
+        """
         asked = asyncio.run_coroutine_threadsafe(self._answers(prompts), self._loop)
         try:
             return asked.result()
@@ -305,16 +356,19 @@ class OpenAI:
         return [answers[number] for number in range(len(prompts))]
 
     async def _answer(self, prompt: Prompt) -> Answer | AnswerError:
-        try:
-            messages = await asyncio.to_thread(self._messages, prompt)
-        except DataError as error:
-            return AnswerError(str(error))
         options = self._options
+        try:
+            parameters = options.parameters(prompt.technique)
+            messages = await asyncio.to_thread(self._messages, prompt)
+        except (DataError, UsageError) as error:
+            return AnswerError(str(error))
         for attempt in range(options.retries + 1):
             async with self._gate:
+                if prompt.technique == "gd" and self._scores is False:
+                    return self._error(UNSCORED)
                 started = time.monotonic()
                 try:
-                    answer = await self._ask(messages)
+                    answer = await self._ask(prompt, messages, parameters)
                 except _Failure as failure:
                     failed = failure
                     wait = failed.wait
@@ -333,7 +387,9 @@ class OpenAI:
                 await asyncio.sleep(wait)
         return self._error(f"{failed} (after {options.retries + 1} requests)")
 
-    async def _ask(self, messages: Sequence[Mapping[str, Any]]) -> Answer:
+    async def _ask(
+        self, prompt: Prompt, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    ) -> Answer:
         import openai
 
         options = self._options
@@ -342,9 +398,7 @@ class OpenAI:
         try:
             # The client's own timeout starts anew with each byte that arrives.
             async with asyncio.timeout(options.timeout):
-                response = await create(
-                    model=self._model, messages=messages, extra_body=options.extra, **options.parameters()
-                )
+                response = await create(model=self._model, messages=messages, extra_body=options.extra, **parameters)
             content: bytes = response.content
         except (TimeoutError, openai.APITimeoutError):
             raise _Failure(f"no answer within {options.timeout:g} s", again=True) from None
@@ -357,9 +411,9 @@ class OpenAI:
             if isinstance(cause, _Failure):  # raised by our HTTP client; some versions of the package wrap it
                 raise cause from None
             raise _Failure(f"{type(cause).__name__}: {cause}", again=True) from None
-        return self._read(content, time.perf_counter() - start)
+        return self._read(prompt, content, time.perf_counter() - start)
 
-    def _read(self, content: bytes, seconds: float) -> Answer:
+    def _read(self, prompt: Prompt, content: bytes, seconds: float) -> Answer:
         """The answer in a response's body."""
         try:
             completion = _decoder.decode(content)
@@ -373,10 +427,27 @@ class OpenAI:
         declined = choice.message.refusal or choice.finish_reason == "content_filter"
         return Answer(
             self._redacted(choice.message.content or choice.message.refusal or ""),
+            self._letters(prompt, choice.logprobs) if prompt.technique == "gd" and not declined else None,
             seconds=seconds,
             finish="refusal" if declined else choice.finish_reason or "stop",
             usage=None if usage is None else self._usage(usage),
+            served_by=self._redacted(" ".join(filter(None, (completion.model, completion.system_fingerprint)))),
         )
+
+    def _letters(self, prompt: Prompt, told: msgspec.Raw) -> dict[str, float]:
+        """The log-probabilities of the option letters in a response's `logprobs`."""
+        try:
+            logprobs = _logprobs.decode(told)
+        except msgspec.DecodeError as error:
+            raise _Failure(f"log-probabilities in a form that is not OpenAI's ({error})", again=False) from None
+        first = logprobs.content[0] if logprobs is not None and logprobs.content else None
+        if first is None or not first.top_logprobs:
+            # Of a server that has told some before, this is about one answer alone.
+            self._scores = self._scores or False
+            raise _Failure(UNSCORED, again=False)
+        self._scores = True
+        candidates = ((candidate.token, candidate.logprob) for candidate in first.top_logprobs)
+        return letters(candidates, prompt.options)
 
     def _usage(self, usage: _Usage) -> dict[str, float]:
         counted = {"input": usage.prompt_tokens, "output": usage.completion_tokens}
@@ -406,6 +477,25 @@ class OpenAI:
     def _redacted(self, text: str) -> str:
         """Text without the key: a server may send back what it was sent."""
         return text.replace(self._key, "[key]") if len(self._key) >= _SECRET_LENGTH else text
+
+
+def letters(candidates: Iterable[tuple[str, float | None]], options: Container[str]) -> dict[str, float]:
+    """The natural logarithm of each letter's probability, summed over the tokens that spell it; no others are in it.
+
+    A token spells a letter of `options` when nothing but white space, brackets, quotes, asterisks and, behind the
+    letter, punctuation is left beside it. A token without a log-probability counts as not told.
+    """
+    found: dict[str, list[float]] = {}
+    for token, logprob in candidates:
+        match = _LETTER.fullmatch(token)
+        if match is not None and match[1] in options and logprob is not None:
+            found.setdefault(match[1], []).append(logprob)
+    return {letter: _log_sum_exp(values) for letter, values in sorted(found.items())}
+
+
+def _log_sum_exp(values: Sequence[float]) -> float:
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values))
 
 
 def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:

@@ -80,7 +80,8 @@ class _Result(msgspec.Struct):
 class Replay:
     """`replay:FILE`: the recorded answer to each item; AnswerError for an item without one."""
 
-    capabilities = frozenset({"generate"})
+    capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    recorded = True
 
     def __init__(self, argument: str) -> None:
         """Read the file. UsageError when there is none, DataError when it is none of the formats."""

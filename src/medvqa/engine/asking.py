@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa import prompts
+from medvqa import prompts, scoring
 from medvqa.items import (
+    OPTION_TECHNIQUES,
     Answer,
     AnswerError,
     Benchmark,
@@ -22,7 +23,12 @@ from medvqa.items import (
     UsageError,
 )
 
-NEEDS: Mapping[Technique, str] = {"mc": "generate"}
+NEEDS: Mapping[Technique, str] = {
+    "mc": "generate",
+    "gd": "option_logprobs",
+    "ps": "option_likelihood",
+    "ff": "generate",
+}
 """The capability that a model must have for a technique."""
 
 
@@ -102,10 +108,28 @@ def result(
     benchmark: Benchmark,
     run: str,
     extraction: Extraction = "sound",
+    digest: str = "",
 ) -> Result:
-    """Score one answer; one that could not be had is the outcome `error`."""
-    if isinstance(answer, AnswerError):
-        score = Score(None, "error", why=str(answer))
-        return Result(run, item, prompts.digest(prompt), None, score, prompt.technique)
-    score = scorer(benchmark, extraction)(item, answer)
-    return Result(run, item, prompts.digest(prompt), answer, score, prompt.technique)
+    """Score one answer; one that could not be had, or whose log-probabilities are none, is the outcome `error`.
+
+    `digest` is the prompt's, "" where it was not computed yet.
+    """
+    digest = digest or prompts.digest(prompt)
+    score = scorer(benchmark, extraction)
+    try:
+        if isinstance(answer, AnswerError):
+            raise answer
+        if prompt.technique in OPTION_TECHNIQUES:
+            scored = scoring.score_likeliest(item, answer, prompt.options, prompt.technique, score)
+        else:
+            scored = score(item, answer)
+    except AnswerError as error:
+        return Result(run, item, digest, None, Score(None, "error", why=str(error)), prompt.technique)
+    return Result(run, item, digest, answer, scored, prompt.technique)
+
+
+def rescored(result: Result, *, benchmark: Benchmark, extraction: Extraction) -> Result:
+    """The result by another rule of reading answers; an error stays one, and so does an option that was likeliest."""
+    if result.answer is None or result.technique in OPTION_TECHNIQUES:
+        return result
+    return replace(result, score=scorer(benchmark, extraction)(result.item, result.answer))

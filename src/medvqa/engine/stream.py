@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import inf
 from typing import Any, Protocol, cast
 
+from medvqa import prompts as prompts_room
 from medvqa.engine.asking import Failure, attempt
-from medvqa.items import Answer, AnswerError, Item, Model, Prompt, UsageError
+from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt, Query, UsageError
 
 BATCH_SIZE = 32
 """Prompts in a batch where neither the user nor the model says."""
@@ -31,12 +33,12 @@ FAREWELL = 5.0
 class Upcoming(Protocol):
     """What lies ahead of the test that runs. All but `stopped` is called by the thread that runs tests."""
 
-    def take(self, count: int) -> Sequence[Item]:
-        """The next items that were not taken yet, at most `count`, beginning with that of the test that runs."""
+    def take(self, count: int) -> Sequence[Query]:
+        """The next queries that were not taken yet, at most `count`, beginning with that of the test that runs."""
         ...
 
     def exhausted(self) -> bool:
-        """Whether no more items will come."""
+        """Whether no more queries will come."""
         ...
 
     def stopped(self) -> bool:
@@ -45,10 +47,71 @@ class Upcoming(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Recollection:
+    """What is known of a prompt before it is asked: an answer, which `reused` says is of an earlier session, or none.
+
+    One that must be asked `alone` is asked when no other is.
+    """
+
+    answer: Answer | AnswerError | None = None
+    reused: bool = False
+    alone: bool = False
+
+
+class Memory(Protocol):
+    """What outlasts the process. Several lanes may call it; what it raises ends the stream."""
+
+    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
+        """What an answer is kept by; `digest` is that of the prompt, `sample` numbers equal prompts of one call."""
+        ...
+
+    def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
+        """What is known of each prompt, looked up before it has its place in a batch."""
+        ...
+
+    def begin(self, call: int, keys: Sequence[str]) -> None:
+        """A call begins, with a number that none of this process had before."""
+        ...
+
+    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
+        """A call has ended; what it answered, which may be nothing, is kept before any test sees it."""
+        ...
+
+
+class Forgetful:
+    """A memory that keeps nothing."""
+
+    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
+        """No key."""
+        return ""
+
+    def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
+        """Nothing."""
+        return [Recollection()] * len(keys)
+
+    def begin(self, call: int, keys: Sequence[str]) -> None:
+        """Note nothing."""
+
+    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
+        """Keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A question's prompt with its digest, and its answer, which `reused` says was asked for in an earlier session."""
+
+    prompt: Prompt
+    digest: str
+    answer: Answer | AnswerError
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """How much a model is given at once, for how long and for how much.
 
-    `deadline` is in seconds a batch (None: automatic). Once answers have cost `budget`, nothing is asked ahead.
+    `deadline` is in seconds a batch (None: automatic, at least `patience` for each prompt). Once answers have cost
+    `budget`, nothing is asked ahead.
     """
 
     batch_size: int
@@ -56,6 +119,7 @@ class Limits:
     deadline: float | None = None
     window: int = WINDOW
     budget: float = inf
+    patience: float = 0.0
 
     @classmethod
     def of(
@@ -70,7 +134,8 @@ class Limits:
     ) -> Limits:
         """What was asked for, else what the model's attributes `batch_size` and `concurrency` say, else the default.
 
-        A model with `concurrency` gets batches of 1. UsageError when a concurrency is asked of one without.
+        A model with `concurrency` gets batches of 1, one with `patience` at least so many seconds for each prompt.
+        UsageError when a concurrency is asked of one without.
         """
         offered: int | None = getattr(model, "concurrency", None)
         if concurrency is not None and offered is None:
@@ -78,21 +143,32 @@ class Limits:
                 f"--concurrency={concurrency}: model '{model.name}' is asked one batch at a time; try --batch-size"
             )
         size = batch_size or getattr(model, "batch_size", None) or (BATCH_SIZE if offered is None else 1)
-        return cls(size, concurrency or offered or 1, deadline, window, budget)
+        patience = getattr(model, "patience", 0.0)
+        return cls(size, concurrency or offered or 1, deadline, window, budget, patience)
 
     def seconds(self, prompts: int) -> float:
         """The deadline of a batch of so many prompts."""
-        return PATIENCE + PATIENCE_EACH * prompts if self.deadline is None else self.deadline
+        if self.deadline is not None:
+            return self.deadline
+        return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
 class _Ticket:
-    """One question on its way: it has a prompt once it was built, and ends with an answer or what was raised."""
+    """One question on its way: it has a prompt once it was built, and ends with an answer or what was raised.
 
-    __slots__ = ("answer", "item", "prompt", "raised")
+    `key` is None until it was looked up in the memory.
+    """
 
-    def __init__(self, item: Item | None, prompt: Prompt | None = None) -> None:
-        self.item = item
+    __slots__ = ("alone", "answer", "digest", "key", "prompt", "query", "raised", "reused", "sample")
+
+    def __init__(self, query: Query | None, prompt: Prompt | None = None, sample: int = 0) -> None:
+        self.query = query
         self.prompt = prompt
+        self.sample = sample
+        self.digest = ""
+        self.key: str | None = None
+        self.alone = False
+        self.reused = False
         self.answer: Answer | AnswerError | None = None
         self.raised: BaseException | None = None
 
@@ -100,10 +176,11 @@ class _Ticket:
     def done(self) -> bool:
         return self.answer is not None or self.raised is not None
 
-    def result(self) -> tuple[Prompt, Answer | AnswerError]:
+    def reply(self) -> Reply:
         if self.raised is not None:
             raise self.raised
-        return cast("Prompt", self.prompt), cast("Answer | AnswerError", self.answer)
+        prompt, answer = cast("Prompt", self.prompt), cast("Answer | AnswerError", self.answer)
+        return Reply(prompt, self.digest, answer, self.reused)
 
 
 @dataclass(slots=True)
@@ -117,20 +194,30 @@ class _Batch:
 class _Call:
     """A batch in flight, and the seconds that it may take."""
 
-    __slots__ = ("allowed", "end", "tickets")
+    __slots__ = ("allowed", "end", "number", "tickets")
 
-    def __init__(self, tickets: list[_Ticket], allowed: float) -> None:
+    def __init__(self, number: int, tickets: list[_Ticket], allowed: float) -> None:
+        self.number = number
         self.tickets = tickets
         self.allowed = allowed
         self.end = time.monotonic() + allowed
 
 
 class Stream:
-    """Answers items, and those that lie ahead of them, through the lanes of one model."""
+    """Answers queries, and those that lie ahead of them, through the lanes of one model."""
 
-    def __init__(self, model: Model, prompt: Callable[[Item], Prompt], upcoming: Upcoming, limits: Limits) -> None:
+    def __init__(
+        self,
+        model: Model,
+        prompt: Callable[[Query], Prompt],
+        upcoming: Upcoming,
+        limits: Limits,
+        memory: Memory | None = None,
+    ) -> None:
         """Nothing is asked, and no thread started, before the first `answer`."""
         self._model = model
+        self._prepare: Callable[[Sequence[Prompt]], None] | None = getattr(model, "prepare", None)
+        self._memory = memory if memory is not None else Forgetful()
         self._prompt = prompt
         self._upcoming = upcoming
         self._limits = limits
@@ -142,44 +229,53 @@ class Stream:
         self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
         self._spent = 0.0
-        self._unclaimed: dict[tuple[str, str], deque[_Ticket]] = {}
+        self._unclaimed: dict[tuple[str, str, str], deque[_Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
         self._loose: list[_Ticket] = []
         self._planning = False
         self._plan: deque[_Batch] = deque()
         self._calls: dict[int, _Call] = {}
+        self._numbers = count(1)
         self._awaited: set[_Ticket] = set()
         self._fault: BaseException | None = None
         self._closed = False
 
     # --- called by the thread that runs tests -------------------------------------------------------------
 
-    def answer(self, item: Item) -> tuple[Prompt, Answer | AnswerError]:
-        """The item's prompt and its answer, waiting for it; what building the prompt raised is raised here."""
+    def answer(self, query: Query) -> Reply:
+        """The query's prompt and its answer, waiting for it; what building the prompt raised is raised here.
+
+        Raises what the memory raised, which cannot keep any more answers.
+        """
         with self._lock:
             self._refill()
-            ticket = self._claim(item)
+            ticket = self._claim(query)
             if ticket is None:
-                ticket = _Ticket(item)
+                ticket = _Ticket(query)
                 self._plan.appendleft(_Batch([ticket], self._size))
             self._wait([ticket])
         # Where the model hangs, no lane has come to it.
         self._built([ticket])
-        return ticket.result()
+        return ticket.reply()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer prompts of a test's own, waiting for them."""
-        tickets = [_Ticket(None, prompt) for prompt in prompts]
+        """Answer prompts of a test's own, waiting for them; equal ones are so many samples."""
+        seen: Counter[tuple[str, str, str]] = Counter()
+        tickets = []
+        for prompt in prompts:
+            same = (prompts_room.digest(prompt), prompt.benchmark, prompt.item)
+            tickets.append(_Ticket(None, prompt, seen[same]))
+            seen[same] += 1
         with self._lock:
             self._plan.appendleft(_Batch(tickets, self._size))
             self._wait(tickets)
-        return [ticket.result()[1] for ticket in tickets]
+        return [ticket.reply().answer for ticket in tickets]
 
-    def forget(self, item: Item) -> None:
+    def forget(self, query: Query) -> None:
         """A test has ended: an answer that it did not ask for is not kept."""
         with self._lock:
-            self._claim(item)
+            self._claim(query)
 
     def close(self) -> None:
         """Start nothing more, and give what is in flight a moment to finish."""
@@ -195,24 +291,23 @@ class Stream:
         if self._exhausted or self._claimable > 2 * self._window or self._upcoming.stopped():
             return
         taken = self._upcoming.take(self._window)
-        for item in taken:
-            ticket = _Ticket(item)
-            self._unclaimed.setdefault((item.benchmark, item.id), deque()).append(ticket)
+        for query in taken:
+            ticket = _Ticket(query)
+            self._unclaimed.setdefault(query.key, deque()).append(ticket)
             self._loose.append(ticket)
         self._claimable += len(taken)
         self._exhausted = self._upcoming.exhausted()
         if taken or self._exhausted:
             self._work.notify()
 
-    def _claim(self, item: Item) -> _Ticket | None:
-        key = (item.benchmark, item.id)
-        tickets = self._unclaimed.get(key)
+    def _claim(self, query: Query) -> _Ticket | None:
+        tickets = self._unclaimed.get(query.key)
         if tickets is None:
             return None
         ticket = tickets.popleft()
         self._claimable -= 1
         if not tickets:
-            del self._unclaimed[key]
+            del self._unclaimed[query.key]
         return ticket
 
     def _wait(self, waiting: Sequence[_Ticket]) -> None:
@@ -220,6 +315,8 @@ class Stream:
         self._awaited.update(waiting)
         try:
             while waiting := [ticket for ticket in waiting if not ticket.done]:
+                if isinstance(self._fault, MedVQAError):
+                    raise self._fault
                 if self._fault is not None:
                     raise RuntimeError(f"model '{self._model.name}' cannot be asked any more") from self._fault
                 if self._closed:
@@ -262,8 +359,10 @@ class Stream:
         try:
             with self._lock:
                 while (batch := self._next()) is not None:
-                    self._calls[lane] = _Call(batch.tickets, self._limits.seconds(len(batch.tickets)))
-                    said = self._ask(batch)
+                    call = _Call(next(self._numbers), batch.tickets, self._limits.seconds(len(batch.tickets)))
+                    self._calls[lane] = call
+                    self._announce()
+                    said = self._ask(call)
                     del self._calls[lane]
                     self._settle(batch, said)
                     self._news.notify_all()
@@ -272,26 +371,41 @@ class Stream:
                 self._fault = error
                 self._news.notify_all()
 
+    def _announce(self) -> None:
+        """Let the model prepare what it will probably get next."""
+        if self._plan and self._prepare is not None:
+            prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.prompt is not None]
+            if prompts:
+                self._prepare(prompts)
+
     def _next(self) -> _Batch | None:
         """The next batch, waiting for one; None when the stream was closed."""
         while not self._closed:
             stopped = self._upcoming.stopped() or self._spent >= self._limits.budget
             if stopped:
                 self._shelve()
-            if self._plan:
+            if self._plan and self._may_ask(self._plan[0]):
                 batch = self._plan.popleft()
                 tickets = [ticket for ticket in batch.tickets if not ticket.done]
                 if len(tickets) > self._size:
                     self._plan.appendleft(_Batch(tickets[self._size :], batch.size))
                 if self._plan:
                     self._work.notify()
-                if tickets:
+                if any(ticket.key is None for ticket in tickets[: self._size]):
+                    unknown = self._recalled(tickets[: self._size])
+                    self._plan.extendleft(reversed(self._batches(unknown, batch.size)))
+                elif tickets:
                     return _Batch(tickets[: self._size], batch.size)
-            elif not self._planning and self._is_ready(stopped):
+            elif not self._plan and not self._planning and self._is_ready(stopped):
                 self._make_plan(stopped)
             else:
                 self._work.wait()
         return None
+
+    def _may_ask(self, batch: _Batch) -> bool:
+        """Whether a batch may be asked beside those in flight."""
+        flying = [ticket.alone for call in self._calls.values() for ticket in call.tickets]
+        return not any(flying) and not (flying and any(ticket.alone for ticket in batch.tickets))
 
     def _shelve(self) -> None:
         """The session is about to end: take from the plan all that no test waits for."""
@@ -306,46 +420,78 @@ class Stream:
         return (full and not stopped) or any(ticket in self._awaited for ticket in self._loose)
 
     def _make_plan(self, stopped: bool) -> None:
-        """Make batches of the loose tickets. The lock is open while their prompts are built."""
+        """Make full batches of the loose tickets that the memory does not know."""
         if stopped:
             tickets = [ticket for ticket in self._loose if ticket in self._awaited]
             self._loose = [ticket for ticket in self._loose if ticket not in self._awaited]
         else:
-            rest = len(self._loose) % self._size
-            count = len(self._loose) - (0 if self._exhausted or rest == len(self._loose) else rest)
-            tickets, self._loose = self._loose[:count], self._loose[count:]
+            tickets, self._loose = self._loose, []
         self._planning = True
+        try:
+            unknown = self._recalled(tickets)
+        finally:
+            self._planning = False
+        rest = len(unknown) % self._size
+        if not (stopped or self._exhausted or (rest == len(unknown) and any(t in self._awaited for t in unknown))):
+            count = len(unknown) - rest
+            unknown, self._loose = unknown[:count], unknown[count:] + self._loose
+        self._plan.extend(self._batches(unknown, self._size))
+
+    def _recalled(self, tickets: Sequence[_Ticket]) -> list[_Ticket]:
+        """Those that must be asked, with their prompts; the lock is open while these are built and looked up."""
         self._lock.release()
         try:
-            batches = arrange(self._built(tickets), self._size)
+            new = self._built([ticket for ticket in tickets if ticket.key is None])
+            known = self._memory.recall([ticket.key or "" for ticket in new])
         finally:
             self._lock.acquire()
-            self._planning = False
-        self._plan.extend(_Batch(batch, self._size) for batch in batches)
-        # A test may wait for one whose prompt could not be built.
+        for ticket, recollection in zip(new, known, strict=True):
+            ticket.alone = recollection.alone
+            if recollection.answer is not None and not ticket.done:
+                ticket.answer, ticket.reused = recollection.answer, recollection.reused
+        # A test may wait for one that is known, or whose prompt could not be built.
         self._news.notify_all()
+        return [ticket for ticket in tickets if not ticket.done]
+
+    def _batches(self, tickets: Sequence[_Ticket], size: int) -> list[_Batch]:
+        """Tickets that stand alone, then the others in batches of similar ones."""
+        alone = [[ticket] for ticket in tickets if ticket.alone]
+        others = [ticket for ticket in tickets if not ticket.alone]
+        return [_Batch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[_Ticket]) -> list[_Ticket]:
-        """Tickets with their prompts, less those whose prompt could not be built."""
+        """Tickets with their prompts and keys, less those whose prompt could not be built."""
         for ticket in tickets:
-            if ticket.prompt is None and ticket.item is not None:
-                try:
-                    ticket.prompt = self._prompt(ticket.item)
-                except BaseException as error:  # noqa: BLE001 - raised again in the test that asks for it
-                    ticket.raised = error
-        return [ticket for ticket in tickets if ticket.prompt is not None]
+            try:
+                if ticket.prompt is None and ticket.query is not None:
+                    ticket.prompt = self._prompt(ticket.query)
+                if ticket.prompt is not None and ticket.key is None:
+                    ticket.prompt = prompts_room.pinned(ticket.prompt)
+                    ticket.digest = prompts_room.digest(ticket.prompt)
+                    ticket.key = self._memory.key(ticket.prompt, ticket.digest, ticket.sample)
+            except BaseException as error:  # noqa: BLE001 - raised again in the test that asks for it
+                ticket.raised = error
+        return [ticket for ticket in tickets if ticket.key is not None]
 
-    def _ask(self, batch: _Batch) -> list[Answer | AnswerError] | Failure | BaseException:
-        """Ask the model. The lock is open meanwhile."""
+    def _ask(self, call: _Call) -> list[Answer | AnswerError] | Failure | BaseException:
+        """Ask the model, and keep what it answers. The lock is open meanwhile."""
+        keys = [ticket.key or "" for ticket in call.tickets]
         self._lock.release()
         try:
-            batch.tickets = self._built(batch.tickets)
-            prompts = [ticket.prompt for ticket in batch.tickets if ticket.prompt is not None]
-            return attempt(self._model, prompts) if prompts else []
-        except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
-            return error
+            self._memory.begin(call.number, keys)
+            said = self._attempted([ticket.prompt for ticket in call.tickets if ticket.prompt is not None])
+            answers = said if isinstance(said, list) else []
+            kept = [(key, answer) for key, answer in zip(keys, answers, strict=False) if isinstance(answer, Answer)]
+            self._memory.end(call.number, [key for key, _ in kept], [answer for _, answer in kept])
+            return said
         finally:
             self._lock.acquire()
+
+    def _attempted(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | Failure | BaseException:
+        try:
+            return attempt(self._model, prompts)
+        except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
+            return error
 
     def _settle(self, batch: _Batch, said: list[Answer | AnswerError] | Failure | BaseException) -> None:
         """Hand out what a batch came to; halve one that failed."""

@@ -5,6 +5,7 @@ Every scorer takes an item and the answer to it and returns a `Score`; nothing h
 
 from medvqa.scoring.choices import Reader, score_multiple_choice, score_partial_credit, score_single_choice
 from medvqa.scoring.extraction import Reading, read_options
+from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.official import gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 
@@ -12,10 +13,12 @@ __all__ = [
     "Reader",
     "Reading",
     "gmai_rule",
+    "likeliest",
     "mediconfusion_rule",
     "normalise",
     "read_options",
     "score_closed_vocabulary",
+    "score_likeliest",
     "score_multiple_choice",
     "score_partial_credit",
     "score_single_choice",

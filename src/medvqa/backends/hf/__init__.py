@@ -1,0 +1,370 @@
+"""Checkpoints in the format of transformers, on a GPU or the CPU: images and text in, text out.
+
+Needs the extra `hf`. One class runs every model that transformers' AutoProcessor and AutoModelForImageTextToText load;
+in what they differ is data (`HFOptions`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import subprocess
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from medvqa import images
+from medvqa.backends.hf import checkpoint
+from medvqa.backends.hf.options import HFOptions
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique
+
+__all__ = ["HF", "HFOptions"]
+
+DEFAULTS = HFOptions()
+BATCH_SIZES: Mapping[str, int] = {"cpu": 8, "mps": 8, "cuda": 32}
+"""Prompts in a batch where the options do not say; the engine halves what does not fit."""
+PIXELS = frozenset(
+    {
+        "size",
+        "crop_size",
+        "do_resize",
+        "do_center_crop",
+        "do_image_splitting",
+        "max_image_size",
+        "min_pixels",
+        "max_pixels",
+        "crop_to_patches",
+        "min_patches",
+        "max_patches",
+        "do_pan_and_scan",
+        "image_grid_pinpoints",
+        "max_image_tiles",
+        "do_pad",
+        "resample",
+        "patch_size",
+        "merge_size",
+    }
+)
+"""Settings of an image processor that say how much of an image a model sees; those that it has are recorded."""
+DECODERS = 4
+"""Threads that decode images."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Prompts of a batch that run together: their places in it, and the tensors that a processor made of them.
+
+    `options` are the tokens of each option that is scored, by prompt.
+    """
+
+    technique: Technique
+    places: list[int]
+    prompts: list[Prompt]
+    inputs: Mapping[str, Any]
+    options: list[list[list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What a batch became: parts, and an error in the place of each prompt that cannot be asked."""
+
+    parts: list[_Part]
+    errors: dict[int, AnswerError]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A prompt that was written and whose images were decoded."""
+
+    place: int
+    prompt: Prompt
+    text: str
+    images: list[Any]
+
+
+class HF:
+    """`hf:FOLDER` or `hf:ORG/NAME`: a checkpoint in memory."""
+
+    capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    Options = HFOptions
+    argument_is_path = True
+
+    def __init__(self, argument: str, options: HFOptions = DEFAULTS) -> None:
+        """Load the checkpoint; UsageError for what `check` refuses, and for what transformers cannot load."""
+        self.check(argument, options)
+        from medvqa.backends.hf import asking, loading, prompting
+
+        self._options = options
+        self._checkpoint = checkpoint.obtain(argument, options)
+        self.name = argument if self._checkpoint.revision else self._checkpoint.folder.name
+        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="medvqa-images")
+        # All that a processor does happens in this thread, so that the next batch is made while one is answered.
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="medvqa-processor")
+        self._ahead: deque[tuple[Sequence[Prompt], Future[_Batch]]] = deque(maxlen=2)
+        digests = self._decoders.submit(self._checkpoint.digests, code=options.trust_remote_code)
+        try:
+            self._loaded = loading.load(self._checkpoint, options)
+            self._writer = prompting.Writer(self._loaded.processor, options)
+            self._digests = digests.result()
+        except BaseException:
+            self.close()
+            raise
+        self._asker = asking.Asker(self._loaded)
+        self.batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
+
+    @staticmethod
+    def check(argument: str, options: HFOptions = DEFAULTS) -> None:
+        """Raise UsageError for what can be told without loading: packages, folder, pickles, remote code."""
+        checkpoint.check(argument, options)
+
+    @staticmethod
+    def consent(argument: str, options: HFOptions = DEFAULTS) -> str | None:
+        """What must not happen because a config says so, but only because the user does."""
+        return "runs Python code that comes with its checkpoint" if options.trust_remote_code else None
+
+    @staticmethod
+    def places(argument: str, options: HFOptions = DEFAULTS) -> tuple[str, ...] | None:
+        """The devices that can each hold one copy, as values of CUDA_VISIBLE_DEVICES; None when it runs without GPU.
+
+        () where one copy takes more GPUs than there are.
+        """
+        from medvqa.backends.hf import loading
+
+        gpus = loading.visible() if options.device in ("auto", "cuda", "map") else []
+        return checkpoint.places(gpus, options) if gpus else None
+
+    @staticmethod
+    def size(argument: str, options: HFOptions = DEFAULTS) -> int | None:
+        """Bytes that the weights of one copy take once loaded; None for a repository that is not looked at."""
+        if checkpoint.local(argument) is None:
+            return None
+        # Which precision "auto" is depends on the GPU, of which nothing is known without torch.
+        torch = options.dtype == "auto" and find_spec("torch") is not None
+        return checkpoint.size(argument, options, gpu=torch and HF.places(argument, options) is not None)
+
+    @staticmethod
+    def memory(place: str) -> int | None:
+        """Bytes on the GPUs of a place together, as the driver tells them; None where it does not."""
+        asked = ("--query-gpu=memory.total", "--format=csv,noheader,nounits", f"--id={place}")
+        try:
+            told = subprocess.run(["nvidia-smi", *asked], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603, S607
+            return sum(int(line) * 2**20 for line in told.stdout.split())
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return None
+
+    def about(self) -> dict[str, Any]:
+        """What run.json says of the model."""
+        model, processor = self._loaded.model, self._loaded.processor
+        return {
+            "checkpoint": str(self._checkpoint.folder),
+            "revision": self._checkpoint.revision,
+            "digests": self._digests,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "model": type(model).__name__,
+            "processor": type(processor).__name__,
+            "devices": self._devices(),
+            "settings": self._settings(),
+            "options": asdict(self._options),
+        }
+
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) over the digests of all files and all settings that could change an answer."""
+        what = {"digests": self._digests, "revision": self._checkpoint.revision, "settings": self._settings()}
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()
+
+    def prepare(self, prompts: Sequence[Prompt]) -> None:
+        """Begin to decode and process what `generate` gets next, beside a call that runs; returns at once."""
+        self._ahead.append((prompts, self._maker.submit(self._made, prompts)))
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        """Answer each prompt by its technique; AnswerError for one that cannot be written, shown or scored."""
+        found = next((ahead for ahead in self._ahead if _same(ahead[0], prompts)), None)
+        if found is not None:
+            self._ahead.remove(found)
+        batch = (self._maker.submit(self._made, prompts) if found is None else found[1]).result()
+        answers: dict[int, Answer | AnswerError] = dict(batch.errors)
+        for part in batch.parts:
+            answers.update(zip(part.places, self._asked(part), strict=True))
+        return [answers[place] for place in range(len(prompts))]
+
+    def close(self) -> None:
+        """End the threads."""
+        self._maker.shutdown(wait=False, cancel_futures=True)
+        self._decoders.shutdown(wait=False, cancel_futures=True)
+
+    def _asked(self, part: _Part) -> list[Answer | AnswerError]:
+        read = part.inputs["attention_mask"].sum(dim=1).tolist()
+        if part.technique in ("mc", "ff"):
+            said = self._asker.generate(part.inputs, self._loaded.model.generation_config)
+            return [
+                Answer(one.text, finish="stop" if one.ended else "length", usage={"input": count, "output": one.tokens})
+                for one, count in zip(said, read, strict=True)
+            ]
+        if part.technique == "gd":
+            letters = [[tokens[0] for tokens in options] for options in part.options]
+            scores = self._asker.next_token(part.inputs, letters)
+        else:
+            scores = self._asker.likelihoods(part.inputs, part.options)
+        return [
+            _scored(prompt, values, {"input": count, "output": sum(map(len, options))})
+            for prompt, values, count, options in zip(part.prompts, scores, read, part.options, strict=True)
+        ]
+
+    # --- called in the processor's thread -----------------------------------------------------------------
+
+    def _made(self, prompts: Sequence[Prompt]) -> _Batch:
+        """Write, decode and tokenize; prompts run together that have the technique and the number of images in common.
+
+        Not every model masks the images that pad a prompt with fewer of them.
+        """
+        shown = {image for prompt in prompts for image in _images(prompt)}
+        decoded = dict(zip(shown, self._decoders.map(_decoded, shown), strict=True))
+        errors: dict[int, AnswerError] = {}
+        groups: dict[tuple[str, int, bool], list[_Draft]] = {}
+        for place, prompt in enumerate(prompts):
+            try:
+                written = self._writer.write(prompt)
+                pictures = [_usable(decoded[image]) for image in written.images]
+            except AnswerError as error:
+                errors[place] = error
+                continue
+            scored = prompt.technique in ("gd", "ps")
+            text = self._writer.open(written.text) if scored else written.text
+            kind = prompt.technique if scored else "mc"
+            draft = _Draft(place, prompt, text, pictures)
+            groups.setdefault((kind, len(pictures), self._writer.special(text)), []).append(draft)
+        parts = [self._part(drafts, errors) for drafts in groups.values()]
+        return _Batch([part for part in parts if part is not None], errors)
+
+    def _part(self, drafts: list[_Draft], errors: dict[int, AnswerError]) -> _Part | None:
+        inputs = self._processed(drafts)
+        technique = drafts[0].prompt.technique
+        if technique not in ("gd", "ps"):
+            return _Part(technique, [one.place for one in drafts], [one.prompt for one in drafts], inputs, [])
+        options: list[list[list[int]]] = []
+        kept = []
+        for row, draft in enumerate(drafts):
+            ids = inputs["input_ids"][row][inputs["attention_mask"][row] > 0].tolist()
+            try:
+                options.append(self._tokens(draft, ids))
+                kept.append(draft)
+            except AnswerError as error:
+                errors[draft.place] = error
+        if not kept:
+            return None
+        if len(kept) < len(drafts):
+            inputs = self._processed(kept)
+        return _Part(technique, [one.place for one in kept], [one.prompt for one in kept], inputs, options)
+
+    def _processed(self, drafts: Sequence[_Draft]) -> Mapping[str, Any]:
+        made: Mapping[str, Any] = self._loaded.processor(
+            text=[draft.text for draft in drafts],
+            images=[draft.images for draft in drafts] if drafts[0].images else None,
+            padding=True,
+            return_tensors="pt",
+            add_special_tokens=self._writer.special(drafts[0].text),
+            **self._options.processor,
+        )
+        return padded_left(made)
+
+    def _tokens(self, draft: _Draft, ids: Sequence[int]) -> list[list[int]]:
+        """The tokens of each option of a prompt that is scored by them."""
+        options = draft.prompt.options
+        if self._loaded.encodes:
+            raise AnswerError(
+                "a model with an encoder and a decoder cannot score options here; ask it by technique 'mc'"
+            )
+        if not options:
+            raise AnswerError(f"technique '{draft.prompt.technique}' scores options, and {draft.prompt.item} has none")
+        if draft.prompt.technique == "ps":
+            return self._writer.continuations(draft.text, ids, list(options.values()))
+        tokens = self._writer.continuations(draft.text, ids, list(options))
+        if long := [letter for letter, said in zip(options, tokens, strict=True) if len(said) != 1]:
+            raise AnswerError(
+                f"technique 'gd' reads the next token, and the letter {long[0]!r} is more than one after this prompt; "
+                "technique 'ps' scores whole texts"
+            )
+        return tokens
+
+    # --- what is recorded ---------------------------------------------------------------------------------
+
+    def _devices(self) -> list[str]:
+        import torch
+
+        used = sorted({str(parameter.device) for parameter in self._loaded.model.parameters()})
+        return [f"{name} ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else name for name in used]
+
+    def _settings(self) -> dict[str, Any]:
+        """What could change an answer beside the files, as it came out of the options."""
+        import torch
+        import transformers
+
+        model, options = self._loaded.model, self._options
+        pixels = self._loaded.processor.image_processor.to_dict()
+        return {
+            "torch": torch.__version__.partition("+")[0],
+            "transformers": transformers.__version__,
+            "device": self._loaded.device,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "attention": model.config._attn_implementation,
+            "pixels": {
+                "backend": self._loaded.backend,
+                "processor": type(self._loaded.processor.image_processor).__name__,
+                **{name: value for name, value in sorted(pixels.items()) if name in PIXELS and value is not None},
+                **options.processor,
+            },
+            "form": self._writer.form,
+            "raw": options.raw if self._writer.form == "raw" else None,
+            "system": options.system,
+            "lead": options.lead,
+            "generation": model.generation_config.to_diff_dict(),
+            "seed": options.seed,
+        }
+
+
+def padded_left(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs with all padding of a row before its first token.
+
+    Processors that put the tokens of an image before the padded text leave it between the two, where it would move
+    one away from the other for models that count places.
+    """
+    mask = inputs["attention_mask"]
+    if not bool((mask.diff(dim=1) < 0).any()):
+        return dict(inputs)
+    order = mask.argsort(dim=1, stable=True)
+    return {
+        name: value.gather(1, order) if name in ("input_ids", "attention_mask", "token_type_ids") else value
+        for name, value in inputs.items()
+    }
+
+
+def _images(prompt: Prompt) -> list[Image]:
+    return [*(image for shot in prompt.shots for image in shot.images), *prompt.images]
+
+
+def _same(these: Sequence[Prompt], those: Sequence[Prompt]) -> bool:
+    return len(these) == len(those) and all(one is other for one, other in zip(these, those, strict=True))
+
+
+def _decoded(image: Image) -> Any:
+    """The picture, or the error that says why there is none: another prompt's must not be lost with it."""
+    try:
+        return images.decode(image)
+    except DataError as error:
+        return error
+
+
+def _usable(picture: Any) -> Any:
+    if isinstance(picture, DataError):
+        raise AnswerError(str(picture))
+    return picture
+
+
+def _scored(prompt: Prompt, values: Sequence[float], usage: Mapping[str, float]) -> Answer | AnswerError:
+    if not all(map(math.isfinite, values)):
+        return AnswerError(f"the model gave log-probabilities that are no numbers: {list(values)}")
+    return Answer("", dict(zip(prompt.options, values, strict=True)), usage=usage)

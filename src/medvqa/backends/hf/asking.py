@@ -1,0 +1,149 @@
+"""Tensors in, texts and log-probabilities out: the three ways in which a loaded model is asked.
+
+A prefix (the prompt with its images) is continued by the hooks that `generate` itself calls between two tokens
+(`prepare_inputs_for_generation` and its like), which each model overrides where its positions, masks or token types
+need it. So nothing here knows one model from another.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medvqa.backends.hf.loading import Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """New text of one prompt; `tokens` counts what was generated, the end token included; `ended` that there is one."""
+
+    text: str
+    tokens: int
+    ended: bool
+
+
+class Asker:
+    """Asks one model. It keeps state between the passes of a call, so that one thread at a time may use it."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        """Take the model."""
+        self._model = loaded.model
+        # Rust tokenizers are borrowed while they work: this one decodes while the other encodes the next batch.
+        self._tokenizer = copy.deepcopy(loaded.tokenizer)
+        self._encodes = loaded.encodes
+        taken = inspect.signature(loaded.model.forward).parameters
+        self._takes_positions = "position_ids" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
+        self._trims_logits = "logits_to_keep" in taken
+
+    def generate(self, inputs: Mapping[str, Any], config: Any) -> list[Generated]:
+        """Continue each prompt until its end token, or as many tokens as the generation config says."""
+        import torch
+
+        with torch.inference_mode():
+            output = self._model.generate(**self._placed(inputs), generation_config=config).cpu()
+        prompts = inputs["input_ids"]
+        width = prompts.shape[1]
+        if self._encodes:
+            output = output[:, 1:]  # the decoder's start
+        elif output.shape[1] >= width and bool((output[:, :width] == prompts).all()):
+            output = output[:, width:]
+        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+        answers = []
+        for row in output.tolist():
+            end = next((number for number, token in enumerate(row) if token in ends), None)
+            said = row if end is None else row[:end]
+            text = self._tokenizer.decode(said, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            answers.append(Generated(text, len(said) + (end is not None), end is not None))
+        return answers
+
+    def next_token(self, inputs: Mapping[str, Any], tokens: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Natural-log probabilities, over the whole vocabulary, of `tokens[row]` as what follows each prompt."""
+        import torch
+
+        with torch.inference_mode():
+            logits, _ = self._prefix(self._placed(inputs))
+            scores = torch.log_softmax(logits, dim=-1)
+            return [scores[row, list(wanted)].tolist() for row, wanted in enumerate(tokens)]
+
+    def likelihoods(self, inputs: Mapping[str, Any], options: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """The mean natural-log probability of the tokens of each option, `options[row][option]`, after its prompt.
+
+        The prompts run once, and each option continues a copy of what the model kept of them. Models that keep nothing
+        across calls of their forward run prompt and option together.
+        """
+        import torch
+
+        with torch.inference_mode():
+            placed = self._placed(inputs)
+            logits, kept = self._prefix(placed)
+            first = torch.log_softmax(logits, dim=-1)
+            scores: list[list[float]] = [[] for _ in options]
+            for number in range(max(map(len, options))):
+                rows = [said[number] if number < len(said) else () for said in options]
+                following = self._continued(placed, kept, rows) if max(map(len, rows)) > 1 else None
+                for row, tokens in enumerate(rows):
+                    if tokens:
+                        total = first[row, tokens[0]].double()
+                        if following is not None and len(tokens) > 1:
+                            steps = torch.log_softmax(following[row, : len(tokens) - 1].float(), dim=-1)
+                            rest = torch.tensor(tokens[1:], device=steps.device)
+                            total = total + steps.gather(1, rest[:, None]).double().sum()
+                        scores[row].append(total.item() / len(tokens))
+            return scores
+
+    def _placed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs on the model's device, pixels in its type."""
+        model = self._model
+        return {
+            name: value.to(model.device, model.dtype) if value.is_floating_point() else value.to(model.device)
+            for name, value in inputs.items()
+        }
+
+    def _prefix(self, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any] | None]:
+        """Logits (rows, vocabulary) behind each prompt, and what continues it: None where the model keeps no cache."""
+        state = dict(inputs)
+        ids = state.pop("input_ids")
+        if self._takes_positions:
+            state["position_ids"] = self._model._prepare_position_ids_for_generation(ids, {**state, "input_ids": ids})
+        if self._trims_logits:
+            state["logits_to_keep"] = 1
+        ready = self._model.prepare_inputs_for_generation(ids, is_first_iteration=True, use_cache=True, **state)
+        output = self._model(**ready, return_dict=True)
+        state.pop("logits_to_keep", None)
+        cache = output.get("past_key_values")
+        return output.logits[:, -1].float(), None if cache is None else {**state, "past_key_values": cache}
+
+    def _continued(self, inputs: Mapping[str, Any], kept: dict[str, Any] | None, rows: Sequence[Sequence[int]]) -> Any:
+        """Logits (rows, longest - 1, vocabulary) behind each token but the last of `rows`, which follow the prompts."""
+        import torch
+
+        ids = inputs["input_ids"]
+        width = max(map(len, rows)) - 1
+        new = torch.zeros((len(rows), width), dtype=ids.dtype)
+        real = torch.zeros_like(new)
+        for row, tokens in enumerate(rows):
+            count = max(len(tokens) - 1, 0)
+            new[row, :count] = torch.tensor(tokens[:count], dtype=ids.dtype)
+            real[row, :count] = 1
+        whole = torch.cat([ids, new.to(ids.device)], dim=1)
+        state = dict(inputs) if kept is None else dict(kept)
+        state.pop("input_ids", None)
+        if kept is None and self._takes_positions:
+            state["position_ids"] = self._model._prepare_position_ids_for_generation(ids, {**state, "input_ids": ids})
+        state = self._model._update_model_kwargs_for_generation(
+            {}, state, is_encoder_decoder=False, num_new_tokens=width
+        )
+        state["attention_mask"][:, -width:] = real.to(ids.device)
+        if self._trims_logits:
+            state["logits_to_keep"] = width
+        if kept is None:
+            ready = self._model.prepare_inputs_for_generation(whole, is_first_iteration=True, use_cache=False, **state)
+        else:
+            state["past_key_values"] = copy.deepcopy(kept["past_key_values"])
+            ready = self._model.prepare_inputs_for_generation(
+                whole, next_sequence_length=width, is_first_iteration=False, use_cache=True, **state
+            )
+        return self._model(**ready, return_dict=True).logits[:, -width:]

@@ -1,0 +1,218 @@
+"""A checkpoint's files, looked at without torch: what there is, how large it is, and digests that identify it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from medvqa.backends.hf.options import HFOptions
+from medvqa.items import DataError, UsageError
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/*.jinja")
+"""What a checkpoint says beside its weights, each pattern relative to its folder."""
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+MAX_HEADER = 100_000_000
+"""Largest header of a safetensors file, in bytes (https://github.com/huggingface/safetensors: MAX_HEADER_SIZE)."""
+CACHED_FROM = 64 * 2**20
+"""Size in bytes from which a file's digest is kept for the next run."""
+SETTLED = 2.0
+"""Seconds after which a change of a file shows in its times."""
+BITS = {"F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder in the format of `save_pretrained`; `revision` is the commit of a hub repository, "" for a folder."""
+
+    folder: Path
+    revision: str = ""
+
+    def weights(self) -> list[Path]:
+        """The files that hold the weights; UsageError where they are no safetensors, or not all there."""
+        index = self.folder / INDEX
+        if index.is_file():
+            try:
+                names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UsageError(f"{index}: no index of weight files: {type(error).__name__}: {error}") from None
+            paths = [self.folder / str(name) for name in names]
+            if missing := [path.name for path in paths if path.parent != self.folder or not path.is_file()]:
+                raise UsageError(f"{index} names files that are not there: {', '.join(missing)[:300]}")
+            return paths
+        if (self.folder / WEIGHTS).is_file():
+            return [self.folder / WEIGHTS]
+        pickles = sorted(path.name for pattern in PICKLES for path in self.folder.glob(pattern))
+        if pickles:
+            raise UsageError(
+                f"{self.folder}: no {WEIGHTS}, and {pickles[0]} is a pickle, which can run code when it is loaded. "
+                "Where you trust it, convert it once, in Python: AutoModelForImageTextToText.from_pretrained(FOLDER)"
+                ".save_pretrained(FOLDER)"
+            )
+        raise UsageError(f"{self.folder}: no weights; {WEIGHTS} or {INDEX} is expected")
+
+    def config(self) -> Mapping[str, Any]:
+        """config.json; UsageError where there is none that can be read."""
+        path = self.folder / "config.json"
+        try:
+            content = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(f"{path}: no model config: {error}") from None
+        if not isinstance(content, dict):
+            raise UsageError(f"{path}: no model config")
+        return content
+
+    def parameters(self) -> dict[str, int]:
+        """The number of stored parameters by type (F32, BF16 ...), read from the headers of the weight files."""
+        counts: dict[str, int] = {}
+        for path in self.weights():
+            for name, tensor in header(path).items():
+                if name != "__metadata__":
+                    number = 1
+                    for length in tensor["shape"]:
+                        number *= length
+                    counts[tensor["dtype"]] = counts.get(tensor["dtype"], 0) + number
+        return counts
+
+    def digests(self, *, code: bool = False) -> dict[str, str]:
+        """SHA-256 (hex) by file: weights, settings and, with `code`, the Python files that come with them."""
+        patterns = (*SETTINGS, "*.py") if code else SETTINGS
+        settings = [path for pattern in patterns for path in self.folder.glob(pattern)]
+        paths = sorted({*self.weights(), *settings})
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            names = [path.relative_to(self.folder).as_posix() for path in paths]
+            return dict(zip(names, pool.map(digest, paths), strict=True))
+
+
+def header(path: Path) -> dict[str, Any]:
+    """The header of a safetensors file: tensor -> dtype, shape, offsets; DataError for another file."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > MAX_HEADER:
+                raise ValueError(f"a header of {length} bytes")
+            content = json.loads(file.read(length))
+    except (OSError, ValueError, struct.error, RecursionError) as error:
+        raise DataError(f"{path}: no safetensors file: {error}") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: no safetensors file")
+    return content
+
+
+def digest(path: Path) -> str:
+    """SHA-256 (hex) of a file. That of a large one is kept for as long as path, size and times do not change."""
+    state = path.stat()
+    kept: Path | None = None
+    # A file that has only just changed could change again without its times telling.
+    if state.st_size >= CACHED_FROM and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
+        import platformdirs
+
+        what = (str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        key = hashlib.sha256(repr(what).encode(errors="surrogateescape")).hexdigest()
+        kept = platformdirs.user_cache_path("pytest-medvqa") / f"weights-{key}.sha256"
+        try:
+            if re.fullmatch("[0-9a-f]{64}", known := kept.read_text("ascii")):
+                return known
+        except (OSError, ValueError):
+            pass
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if kept is not None and path.stat().st_ctime_ns == state.st_ctime_ns:
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            new = kept.with_name(f"{kept.name}.{os.getpid()}")
+            new.write_text(found, "ascii")
+            new.replace(kept)
+        except OSError:
+            pass  # without a cache it is computed again
+    return found
+
+
+def check(argument: str, options: HFOptions) -> None:
+    """Raise UsageError for what can be told without torch and without network."""
+    asked = f"--model=hf:{argument}"
+    if not argument:
+        raise UsageError(f"{asked}: hf needs a folder with a checkpoint, or ORG/NAME on the hub: --model=hf:FOLDER")
+    for name in ("torch", "transformers"):
+        if find_spec(name) is None:
+            raise UsageError(f"{asked} needs torch and transformers: pip install 'pytest-medvqa[hf]'")
+    if (options.gpus > 1 or options.device == "map") and find_spec("accelerate") is None:
+        raise UsageError(f"{asked} over several GPUs needs accelerate: pip install 'pytest-medvqa[hf]'")
+    if found := local(argument):
+        check_folder(found, options, asked)
+    elif not _HUB_ID.fullmatch(argument):
+        raise UsageError(f"{asked}: no such folder: {Path(argument).absolute()}. A repository on the hub is ORG/NAME")
+
+
+def check_folder(found: Checkpoint, options: HFOptions, asked: str) -> None:
+    """Raise UsageError for a folder that cannot be used, or only by running code that comes with it."""
+    config = found.config()
+    found.weights()
+    if (found.folder / "adapter_config.json").is_file():
+        raise UsageError(f"{asked}: {found.folder} holds an adapter; merge it into its model (peft: merge_and_unload)")
+    if "auto_map" in config and not options.trust_remote_code and not _known(str(config.get("model_type"))):
+        raise UsageError(
+            f"{asked}: {config.get('model_type')!r} is no model of transformers, but of Python code in the checkpoint. "
+            "Read that code; then set trust_remote_code = true in a config's [options], and add --trust-remote-code"
+        )
+
+
+def local(argument: str) -> Checkpoint | None:
+    """The checkpoint in that folder, None when there is no such folder."""
+    folder = Path(argument).expanduser()
+    return Checkpoint(folder.resolve()) if folder.is_dir() else None
+
+
+def obtain(argument: str, options: HFOptions) -> Checkpoint:
+    """The checkpoint, downloaded where it is on the hub and not in the cache; UsageError where it cannot be had."""
+    if found := local(argument):
+        return found
+    import huggingface_hub
+
+    patterns = [*SETTINGS, "*.safetensors", *(["*.py"] if options.trust_remote_code else [])]
+    try:
+        folder = huggingface_hub.snapshot_download(argument, revision=options.revision or None, allow_patterns=patterns)
+    except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
+        raise UsageError(f"--model=hf:{argument}: {' '.join(str(error).split())[:500]}") from None
+    found = Checkpoint(Path(folder), Path(folder).name)
+    check_folder(found, options, f"--model=hf:{argument}")
+    return found
+
+
+def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:
+    """Bytes that the weights take once loaded; None for a repository on the hub, which is not looked at."""
+    found = local(argument)
+    if found is None:
+        return None
+    stored = found.parameters()
+    wide = {"auto": 16 if gpu else 32, "float32": 32}.get(options.dtype, 16)
+    floating = {"F64", "F32", "F16", "BF16"}
+    return sum(number * (wide if kind in floating else BITS.get(kind, 8)) // 8 for kind, number in stored.items())
+
+
+def _known(model_type: str) -> bool:
+    """Whether transformers has a model of that type, told by its folders so that nothing is imported."""
+    spec = find_spec("transformers")
+    folders: Iterator[str] = iter(spec.submodule_search_locations or ()) if spec else iter(())
+    name = model_type.replace("-", "_")
+    return name.isidentifier() and any(Path(folder, "models", name).is_dir() for folder in folders)
+
+
+def places(devices: Sequence[str], options: HFOptions) -> tuple[str, ...]:
+    """Which of the devices each copy of a model gets, as values of CUDA_VISIBLE_DEVICES."""
+    each = len(devices) if options.device == "map" and options.gpus == 1 else options.gpus
+    return tuple(",".join(devices[start : start + each]) for start in range(0, len(devices) - each + 1, each))

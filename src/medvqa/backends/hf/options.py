@@ -1,0 +1,57 @@
+"""What the table [options] of a config may say about a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+OFFICIAL_TOKENS = 32
+"""New tokens in the published setting of MediConfusion's multiple choice; decoding is greedy."""
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HFOptions:
+    """The table [options] of a config.
+
+    `form` is how a prompt is written: by the checkpoint's chat template, or by `raw`, whose fields are {image} (once
+    for all images: `image_token`, "" for the processor's own, as often as there are images), {system} and {text};
+    "auto" takes the template where there is one. `system` replaces the benchmark's system prompt. `lead` stands
+    between a prompt and an option that is scored; None: nothing after white space or a control token, else a space.
+    `processor` goes into each call of the processor, for instance size. `generation` goes into the generation
+    config, beside `max_new_tokens`. `dtype` "auto" is bfloat16 on a GPU that has it, else float32; `attention` "auto"
+    is transformers' choice. `device` "auto" is a GPU where there is one, "map" all visible GPUs together; with `gpus`
+    more than 1 a copy takes so many. `revision` is a branch, tag or commit of a hub repository. `trust_remote_code`
+    runs Python that comes with the checkpoint. `seed` is for sampling.
+    """
+
+    form: Literal["auto", "chat", "raw"] = "auto"
+    raw: str = "{image}{text}"
+    image_token: str = ""
+    system: str | None = None
+    lead: str | None = None
+    processor: dict[str, Any] = field(default_factory=dict)
+    generation: dict[str, Any] = field(default_factory=dict)
+    max_new_tokens: Positive = OFFICIAL_TOKENS
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    attention: str = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps", "map"] = "auto"
+    gpus: Positive = 1
+    batch_size: Positive | None = None
+    revision: str = ""
+    trust_remote_code: bool = False
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for options that contradict each other."""
+        if "{text}" not in self.raw:
+            raise ValueError("`raw` has no {text}, so that no question would be asked")
+        if taken := sorted({"text", "images", "videos", "return_tensors", "padding"} & self.processor.keys()):
+            raise ValueError(f"`processor` has {', '.join(taken)}, which the backend sets")
+        if taken := sorted({"max_new_tokens", "max_length", "num_return_sequences"} & self.generation.keys()):
+            raise ValueError(f"`generation` has {', '.join(taken)}; the length is set by `max_new_tokens`")
+        if self.gpus > 1 and self.device not in ("auto", "cuda", "map"):
+            raise ValueError(f"`gpus` is {self.gpus} and `device` {self.device!r}: leave one of them out")

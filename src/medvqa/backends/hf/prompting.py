@@ -1,0 +1,155 @@
+"""Prompt -> the text and images that a processor takes, and option -> the tokens that follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medvqa.backends.hf.options import HFOptions
+from medvqa.items import AnswerError, Image, Prompt, UsageError
+
+TAIL = 8
+"""Tokens by which the end of a prompt is recognised in what a processor made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A prompt as text with a placeholder for each of its images."""
+
+    text: str
+    images: tuple[Image, ...]
+
+
+class Writer:
+    """Writes prompts for one processor."""
+
+    def __init__(self, processor: Any, options: HFOptions) -> None:
+        """Take the processor; UsageError when a chat template is asked for and there is none."""
+        self._processor = processor
+        self._tokenizer = getattr(processor, "tokenizer", processor)
+        self._special = frozenset(self._tokenizer.all_special_ids)
+        self._options = options
+        template = getattr(processor, "chat_template", None)
+        if options.form == "chat" and not template:
+            raise UsageError("the checkpoint has no chat template: leave `form` out, and set `raw` to its prompt")
+        self.form = "chat" if template and options.form != "raw" else "raw"
+        token = options.image_token or getattr(processor, "image_token", None) or ""
+        self.image_token = str(getattr(token, "content", token))
+
+    def write(self, prompt: Prompt) -> Rendered:
+        """The prompt as the model reads it; AnswerError where it cannot be written without loss."""
+        system = prompt.system if self._options.system is None else self._options.system
+        turns = [(shot.text, shot.images, shot.answer) for shot in prompt.shots]
+        turns.append((prompt.text, prompt.images, ""))
+        for text in (system, *(part for said, _, answer in turns for part in (said, answer))):
+            if self.image_token and self.image_token in text:
+                raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
+        images = tuple(image for _, shown, _ in turns for image in shown)
+        return Rendered(self._chat(system, turns) if self.form == "chat" else self._raw(system, turns), images)
+
+    def _chat(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]]) -> str:
+        import jinja2
+
+        messages: list[dict[str, Any]] = []
+        if system:
+            messages.append({"role": "system", "content": [{"type": "text", "text": system}]})
+        for text, images, answer in turns:
+            shown: list[dict[str, Any]] = [{"type": "image"} for _ in images]
+            messages.append({"role": "user", "content": [*shown, {"type": "text", "text": text}]})
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+        try:
+            written: str = self._processor.apply_chat_template(
+                messages[:-1], add_generation_prompt=True, tokenize=False
+            )
+        except jinja2.TemplateError as error:
+            hint = '; system = "" in the options leaves the system prompt out' if system else ""
+            raise AnswerError(f"the model's chat template refuses the prompt: {error}{hint}") from None
+        # Templates strip what they are given, and some know no system prompt and say nothing.
+        if system.strip() not in written:
+            raise AnswerError(
+                'the model\'s chat template drops the system prompt; system = "" in the options leaves it out knowingly'
+            )
+        for text, _, answer in turns:
+            if text.strip() not in written or answer.strip() not in written:
+                raise AnswerError("the model's chat template drops a part of the prompt")
+        return written
+
+    def _raw(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]]) -> str:
+        written = []
+        for number, (text, images, answer) in enumerate(turns):
+            said = fill(
+                self._options.raw,
+                {"image": self.image_token * len(images), "text": text, "system": "" if number else system},
+            )
+            written.append(said if number == len(turns) - 1 else f"{said}{self._lead(said)}{answer}\n\n")
+        return "".join(written)
+
+    def special(self, text: str) -> bool:
+        """Whether the tokenizer shall add its special tokens: not when the text begins with them."""
+        first = self._tokenizer.bos_token
+        return not (first and text.startswith(first))
+
+    def open(self, text: str) -> str:
+        """The text without the spaces at its end: they belong to the token of the option that follows."""
+        return text.rstrip(" ") if self._options.lead is None else text
+
+    def continuations(self, text: str, ids: Sequence[int], options: Sequence[str]) -> list[list[int]]:
+        """The tokens of each option where it follows `text`, of which the processor made `ids`.
+
+        Text and option are tokenized together, as pieces may not tokenize like the whole. AnswerError where an option
+        has no tokens of its own, or changes those of the prompt.
+        """
+        before, *wholes = self._tails(text, options)
+        if not _ends_with(ids, self._ends(before)):
+            text += self._added(self._ends(before), ids)
+            before, *wholes = self._tails(text, options)
+            if not _ends_with(ids, self._ends(before)):
+                raise AnswerError("the model's processor reads the prompt's end otherwise than its tokenizer does")
+        for option, whole in zip(options, wholes, strict=True):
+            if whole[: len(before)] != before or len(whole) == len(before):
+                raise AnswerError(
+                    f"the prompt's end {text[-20:]!r} and the option {option[:40]!r} share a token, so that the option "
+                    "cannot be scored after the prompt; `lead` or `raw` in the options can part them"
+                )
+        return [whole[len(before) :] for whole in wholes]
+
+    def _lead(self, text: str) -> str:
+        if self._options.lead is not None:
+            return self._options.lead
+        parted = not text or text[-1].isspace() or text.endswith(tuple(self._tokenizer.all_special_tokens))
+        return "" if parted else " "
+
+    def _tails(self, text: str, options: Sequence[str]) -> list[list[int]]:
+        """The tokens of `text`, and of `text` with each option, from the last control token on.
+
+        That is where tokenizers cut first, so that what stands before has no part in what follows.
+        """
+        lead, special = self._lead(text), self.special(text)
+        start = max((text.rfind(token) for token in self._tokenizer.all_special_tokens), default=0)
+        texts = [text[max(start, 0) :] + added for added in ("", *(lead + option.strip() for option in options))]
+        ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=special and start <= 0)["input_ids"]
+        return ids
+
+    def _ends(self, ids: list[int]) -> list[int]:
+        """A prompt's last tokens, from behind its last placeholder: those are repeated for the parts of an image."""
+        start = next((place for place in range(len(ids) - 1, 0, -1) if ids[place - 1] in self._special), 0)
+        return ids[start:][-TAIL:]
+
+    def _added(self, ends: list[int], ids: Sequence[int]) -> str:
+        """What the processor itself put behind a prompt with those last tokens, for instance a line end; else ""."""
+        for count in range(1, len(ids) - len(ends) + 1):
+            if _ends_with(ids[:-count], ends):
+                added: str = self._tokenizer.decode(list(ids[-count:]))
+                return added
+        return ""
+
+
+def _ends_with(ids: Sequence[int], ends: list[int]) -> bool:
+    return list(ids[len(ids) - len(ends) :]) == ends
+
+
+def fill(template: str, fields: Mapping[str, str]) -> str:
+    """The template with its fields in braces filled in; braces in what they are filled with are text."""
+    return re.sub("{(" + "|".join(fields) + ")}", lambda found: fields[found[1]], template)
