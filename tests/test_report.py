@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import metrics, records, report
-from medvqa.items import Answer, Benchmark, Item, Measure, Prompt, Result, Score, UsageError
+from medvqa.items import Answer, Benchmark, Item, Measure, Prompt, Result, Score, Technique, UsageError
 from medvqa.report import junit, markdown, tables, terminal
 
 HOSTILE = (
@@ -117,6 +117,14 @@ def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []
 
 
+def test_a_server_whose_model_changed_is_noted(tmp_path: Path) -> None:
+    served = [replace(result(n), answer=Answer("A", served_by=f"gpt fp_{n // 2}")) for n in range(3)]
+    notes = report.notes_of(report.build(folder(tmp_path / "run", served), {"slake": SLAKE}))
+    assert notes == ["the server named several models that answered: gpt fp_0, gpt fp_1."]
+    same = folder(tmp_path / "same", served[:2])
+    assert report.notes_of(report.build(same, {"slake": SLAKE})) == []
+
+
 def test_pairs_of_which_one_question_is_left_are_named(tmp_path: Path) -> None:
     paired = [replace(r, item=replace(r.item, pair_id=f"p{n // 2}")) for n, r in enumerate(map(result, range(4)))]
     benchmark = replace(SLAKE, metrics=(metrics.set_accuracy,), headline=("set_accuracy",))
@@ -209,3 +217,101 @@ def test_slices_have_a_row_for_each_value(tmp_path: Path) -> None:
     table = tables.by_dimension(made.parts[0], "modality")
     assert [row[:2] for row in table.rows] == [("ct", "100.00"), ("mri", "0.00")]
     assert "## slake by modality" in markdown.render(made)
+
+
+# --- several techniques, and what was done to the images --------------------------------------------------
+
+
+PAIRS = replace(SLAKE, metrics=(metrics.set_accuracy, metrics.individual_accuracy), headline=("set_accuracy",))
+
+
+def asked(n: int, technique: Technique, text: str) -> Result:
+    made = result(n, text)
+    return replace(made, item=replace(made.item, pair_id=f"p{n // 2}"), technique=technique)
+
+
+def both(path: Path, **about: object) -> report.Report:
+    results = [asked(n, "mc", "A" if n < 18 else "B") for n in range(24)]
+    results += [asked(n, "ps", "A" if n % 2 else "B") for n in range(24)]
+    signature = {"slake": {"signature": {"data": "d"}, "prompts": {"mc": "slake/mc@1", "ps": "slake/ps@2"}}}
+    run = folder(path / "run", results, benchmarks=signature, **about)
+    return report.write(report.build(run, {"slake": PAIRS}))
+
+
+def test_each_technique_is_measured_alone_and_the_maxima_after_them(tmp_path: Path) -> None:
+    made = both(tmp_path)
+    assert [(part.name, part.technique) for part in made.parts] == [
+        ("slake mc", "mc"),
+        ("slake ps", "ps"),
+        ("slake max(mc,ps)", "max(mc,ps)"),
+    ]
+    written = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    found = {(m["name"], m["technique"]): m["value"] for m in written["measures"] if not m["slice"]}
+    assert found == {
+        ("set_accuracy", "mc"): 0.75,
+        ("individual_accuracy", "mc"): 0.75,
+        ("set_accuracy", "ps"): 0.0,
+        ("individual_accuracy", "ps"): 0.5,
+        ("best_set_accuracy", "max(mc,ps)"): 0.75,
+        ("best_individual_accuracy", "max(mc,ps)"): 0.75,
+    }
+    signatures = {m["technique"]: m["signature"] for m in written["measures"] if "set_accuracy" in m["name"]}
+    assert "|prompt:slake/mc@1|technique:mc|" in signatures["mc"]
+    assert "|prompt:slake/ps@2|technique:ps|" in signatures["ps"]
+    assert "|prompt:slake/mc@1+slake/ps@2|technique:max(mc,ps)|" in signatures["max(mc,ps)"]
+    assert {name: sum(counts.values()) for name, counts in written["outcomes"].items()} == {
+        "slake mc": 24,
+        "slake ps": 24,
+    }
+
+
+def test_tables_have_a_column_for_the_technique_where_there_are_several(tmp_path: Path) -> None:
+    made = both(tmp_path)
+    head, counts = tables.headline(made), tables.outcomes(made)
+    assert head.columns[:4] == ("benchmark", "technique", "measure", "%")
+    assert [row[:4] for row in head.rows] == [
+        ("slake", "mc", "set_accuracy", "75.00"),
+        ("slake", "ps", "set_accuracy", "0.00"),
+        ("slake", "max(mc,ps)", "best_set_accuracy", "75.00"),
+        ("slake", "max(mc,ps)", "best_individual_accuracy", "75.00"),
+    ]
+    assert min(head.right) == 3
+    assert [row[:3] for row in counts.rows] == [("slake", "mc", "24"), ("slake", "ps", "24")]
+    assert min(counts.right) == 2
+    text = (tmp_path / "run" / "summary.md").read_text()
+    assert "technique mc, ps, extraction sound." in text
+    assert "## slake ps by modality" in text
+    suites = ET.fromstring((tmp_path / "run" / "junit.xml").read_text())
+    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("slake mc", "24"), ("slake ps", "24")]
+    one = report.build(folder(tmp_path / "one", [result(n) for n in range(12)]), {"slake": SLAKE})
+    assert "technique" not in tables.headline(one).columns + tables.outcomes(one).columns
+
+
+def test_sheets_of_several_techniques_do_not_overwrite_one_another(tmp_path: Path) -> None:
+    results = [replace(asked(0, technique, "A"), score=Score(None, "unscored", ("A",))) for technique in ("mc", "ps")]
+    made = report.write(report.build(folder(tmp_path / "run", results), {"slake": replace(PAIRS, submission=sheet)}))
+    assert [path.relative_to(tmp_path / "run").as_posix() for path in made.sheets] == ["mc/sheet.csv", "ps/sheet.csv"]
+
+
+def test_what_was_left_out_is_told() -> None:
+    counts = {"slake": {"gd": {"judgment": 3, "multiple_response": 2}, "ps": {"judgment": 1}}}
+    assert report.left_out(counts) == [
+        "slake: 5 items left out: technique 'gd' is not defined for judgment, multiple_response here.",
+        "slake: 1 item left out: technique 'ps' is not defined for judgment here.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ablation", "label"), [("text-only", "no images"), ("blank", "blank images"), ("shuffle", "shuffled images")]
+)
+def test_what_was_done_to_the_images_stands_in_every_title(tmp_path: Path, ablation: str, label: str) -> None:
+    made = both(tmp_path, ablation=ablation)
+    assert made.title == f"run: {label}"
+    text = (tmp_path / "run" / "summary.md").read_text()
+    assert text.startswith(f"# run: {label}\n")
+    assert f"## slake mc \\({label}\\) by modality" in text
+    for table in (tables.headline(made), tables.outcomes(made)):
+        assert {row[0] for row in table.rows} == {f"slake ({label})"}
+    assert terminal.summary(made, width=80).count(f"slake ({label})") == 6
+    suites = ET.fromstring((tmp_path / "run" / "junit.xml").read_text())
+    assert [suite.get("name") for suite in suites] == [f"slake mc ({label})", f"slake ps ({label})"]

@@ -1,5 +1,5 @@
-"""Run folder -> measures, tables, JUnit, Markdown. Needs neither pytest nor a model nor the data."""
+"""Run folder -> measures, tables, JUnit, Markdown, HTML. Needs neither pytest nor a model; the data only for images."""
 
-from medvqa.report.build import Report, build, notes_of, write
+from medvqa.report.build import Report, build, left_out, notes_of, write
 
-__all__ = ["Report", "build", "notes_of", "write"]
+__all__ = ["Report", "build", "left_out", "notes_of", "write"]

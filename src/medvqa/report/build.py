@@ -7,19 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medvqa import engine, metrics, records
-from medvqa.items import OUTCOMES, Benchmark, Measure, Metric, Outcome, Result, UsageError
+from medvqa.ablation import LABELS
+from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark, Measure, Metric, Outcome, Result, Technique, UsageError
+
+if TYPE_CHECKING:
+    from medvqa.report.html import Pictures
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark of a run: its results by outcome, its headline measures, and what a reader must know."""
+    """One benchmark of a run, asked by one technique: its results by outcome, and its headline measures.
 
+    A part without results holds the maxima over the techniques of a run that has several. `name` is the benchmark's,
+    with the technique if the run has several and what was done to the images.
+    """
+
+    name: str
     benchmark: Benchmark
+    technique: str
     results: tuple[Result, ...]
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
@@ -34,12 +44,15 @@ class Part:
     def headline(self) -> list[Measure]:
         """The measures by which the benchmark is known, over all its items."""
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in self.benchmark.headline if name in overall]
+        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the files of a run folder are written from. `missing` names items without a result."""
+    """Everything that the files of a run folder are written from. `missing` names items without a result.
+
+    `ablation` says what was done to the images ("blank images"), "" for nothing.
+    """
 
     folder: Path
     run: Mapping[str, Any]
@@ -47,18 +60,33 @@ class Report:
     unread: tuple[str, ...]
     missing: tuple[str, ...] = ()
     sheets: tuple[Path, ...] = ()
+    ablation: str = ""
+
+    @property
+    def title(self) -> str:
+        """The run's name, and what was done to the images."""
+        return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
+
+    @property
+    def techniques(self) -> tuple[str, ...]:
+        """By which techniques the results were had, in the order of `TECHNIQUES`."""
+        return tuple(name for name in TECHNIQUES if any(part.technique == name for part in self.parts))
 
 
 def build(
-    folder: Path, known: Mapping[str, Benchmark], extra: Sequence[Metric] = (), missing: Sequence[str] = ()
+    folder: Path, known: Mapping[str, Benchmark], extra: Sequence[Metric] = (), missing: Sequence[str] | None = None
 ) -> Report:
     """Read a run folder and compute its measures.
 
-    `known` are the benchmarks by name; `extra` metrics are computed for each. UsageError when the folder is
+    `known` are the benchmarks by name; `extra` metrics are computed for each. `missing` names questions without a
+    result (None: those that run.json names). UsageError when the folder is
     none, or holds results of a benchmark that is not known.
     """
     run = records.read_run(folder)
     stored = records.read(folder)
+    missing = run.get("missing", ()) if missing is None else missing
+    several = len({result.technique for result in stored.results}) > 1
+    label = LABELS.get(run.get("ablation", ""), "")
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in known:
@@ -66,31 +94,62 @@ def build(
                 f"{folder} holds results of benchmark '{name}', which is not known here; known: "
                 f"{', '.join(sorted(known))}. Name the file that provides it: --plugin=conftest.py"
             )
-        parts.append(_part(known[name], tuple(group), extra, run))
-    return Report(folder, run, tuple(parts), stored.unread, tuple(sorted(missing)))
+        made = _parts(known[name], list(group), extra, run)
+        for part in made:
+            technique = f" {part.technique}" if several else ""
+            parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
+    return Report(folder, run, tuple(parts), stored.unread, tuple(sorted(missing)), ablation=label)
 
 
-def _part(benchmark: Benchmark, results: tuple[Result, ...], extra: Sequence[Metric], run: Mapping[str, Any]) -> Part:
+def _parts(
+    benchmark: Benchmark, results: Sequence[Result], extra: Sequence[Metric], run: Mapping[str, Any]
+) -> list[Part]:
+    """One part for each technique, and one for the maxima over several."""
     about = run.get("benchmarks", {}).get(benchmark.name, {})
+    common, prompts = about.get("signature", {}), about.get("prompts", {})
+    by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
+    parts = [
+        _part(benchmark, name, asked, extra, run, {**common, "technique": name, "prompt": prompts.get(name, "")})
+        for name, asked in by_technique.items()
+        if asked
+    ]
+    measures = [measure for part in parts for measure in part.measures]
+    prompt = "+".join(prompts[part.technique] for part in parts if part.technique in prompts)
+    if found := metrics.maxima(measures, signature={**common, "prompt": prompt}):
+        parts.append(Part(benchmark.name, benchmark, found[0].technique, (), tuple(found), ()))
+    return parts
+
+
+def _part(
+    benchmark: Benchmark,
+    technique: Technique,
+    results: tuple[Result, ...],
+    extra: Sequence[Metric],
+    run: Mapping[str, Any],
+    signature: Mapping[str, str],
+) -> Part:
     measures = metrics.measures(
         results,
         (*benchmark.metrics, *extra),
         benchmark.dimensions,
         benchmark=benchmark.name,
-        signature=about.get("signature", {}),
+        signature=signature,
         score=engine.scorer(benchmark, run.get("extraction", "sound")),
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
-    return Part(benchmark, results, tuple(measures), tuple(broken))
+    signed = tuple(replace(measure, technique=technique) for measure in measures)
+    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken))
 
 
 def notes_of(report: Report) -> list[str]:
     """What a reader must know beside the numbers, one sentence each; nothing when all is well."""
-    notes = []
+    notes = left_out(report.run.get("left_out", {}))
     for part in report.parts:
-        name, outcomes = part.benchmark.name, part.outcomes
-        about = report.run.get("benchmarks", {}).get(name, {})
+        if not part.results:
+            continue
+        name, outcomes = part.name, part.outcomes
+        about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if outcomes["unscored"]:
             count = f"{outcomes['unscored']} of {len(part.results)} answers are stored and unscored"
             notes.append(f"{name}: {count}: no answer key, or an open answer that nobody has judged.")
@@ -109,11 +168,26 @@ def notes_of(report: Report) -> list[str]:
             notes.append(f"{name}: the answer key was recovered from the column 'category', not given by its owners.")
         if report.run.get("extraction") == "official" and part.benchmark.official_note:
             notes.append(f"{name}: {part.benchmark.official_note}")
+    served = sorted({r.answer.served_by for part in report.parts for r in part.results if r.answer} - {""})
+    if len(served) > 1:
+        notes.append(f"the server named several models that answered: {_some(served)}.")
     if report.missing:
         notes.append(f"{_items(len(report.missing))} of this run without a result: {_some(report.missing)}.")
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners." for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
+    if unread := report.run.get("unread_answers"):
+        notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """What is not asked because its technique is not defined for it: benchmark -> technique -> kind -> number."""
+    return [
+        f"{benchmark}: {_items(sum(kinds.values()))} left out: technique '{technique}' is not defined for "
+        f"{', '.join(kinds)} here."
+        for benchmark, techniques in counts.items()
+        for technique, kinds in techniques.items()
+    ]
 
 
 def usage_of(report: Report) -> str | None:
@@ -124,6 +198,14 @@ def usage_of(report: Report) -> str | None:
     return f"Used: {', '.join(tokens + cost)}." if tokens or cost else None
 
 
+def answers_of(report: Report) -> str | None:
+    """How many answers the last session reused and asked for, as one line; None where it asked for all."""
+    last = (report.run.get("sessions") or [{}])[-1]
+    if not last.get("reused"):
+        return None
+    return f"Answers: {last['reused']:,} stored ones reused, {last['asked']:,} asked for."
+
+
 def _items(count: int) -> str:
     return "1 item" if count == 1 else f"{count} items"
 
@@ -132,16 +214,16 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def write(report: Report) -> Report:
-    """Write metrics.json, summary.md, junit.xml, and the sheets of benchmarks that ask for one.
+def write(report: Report, pictures: Pictures | None = None) -> Report:
+    """Write metrics.json, summary.md, junit.xml, index.html, and the sheets of benchmarks that ask for one.
 
-    A benchmark whose owners withhold its answer key asks for a sheet to send them. Returns the report with
-    the paths of the sheets.
+    A benchmark whose owners withhold its answer key asks for a sheet to send them. `pictures` are the images that
+    the page shows (`html.draw`; None: none). Returns the report with the paths of the sheets.
     """
-    from medvqa.report import junit, markdown
+    from medvqa.report import html, junit, markdown
 
     sheets = tuple(
-        part.benchmark.submission(part.results, report.folder)
+        part.benchmark.submission(part.results, _folder(report, part))
         for part in report.parts
         if part.benchmark.submission is not None and part.outcomes["unscored"]
     )
@@ -149,18 +231,30 @@ def write(report: Report) -> Report:
     records.write_json(report.folder / "metrics.json", as_json(report))
     records.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
     records.write_atomic(report.folder / "junit.xml", junit.render(report))
+    records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
     return report
+
+
+def _folder(report: Report, part: Part) -> Path:
+    """Where a part's sheet goes: one for each technique where the run has several."""
+    folder = report.folder / part.technique if len(report.techniques) > 1 else report.folder
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def as_json(report: Report) -> dict[str, Any]:
     """The content of metrics.json."""
+
+    def key(part: Part) -> str:
+        return f"{part.benchmark.name} {part.technique}" if len(report.techniques) > 1 else part.benchmark.name
+
     return {
         "schema": SCHEMA,
         "run": report.run,
         "measures": [measure for part in report.parts for measure in part.measures],
         "gate": None,
-        "outcomes": {part.benchmark.name: dict(part.outcomes) for part in report.parts},
-        "broken_pairs": {part.benchmark.name: part.broken_pairs for part in report.parts if part.broken_pairs},
+        "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
+        "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         "missing": report.missing,
     }
 

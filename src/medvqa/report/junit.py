@@ -1,13 +1,16 @@
-"""junit.xml: one test suite a benchmark, one test case an item."""
+"""junit.xml: one test suite a benchmark (and technique, if there are several), one test case an item."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from xml.sax.saxutils import quoteattr
 
-from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, TestCase, TestSuite
+from junitparser import Error, Failure, Properties, Property, Skipped, TestCase
 
 from medvqa import records
-from medvqa.items import Result
+from medvqa.items import Outcome, Result
 from medvqa.report.build import Report
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -18,31 +21,45 @@ def text(value: str) -> str:
     return _NOT_XML.sub("\ufffd", value)
 
 
-def render(report: Report) -> bytes:
-    """The document, in UTF-8."""
-    document = JUnitXml("medvqa")
+def render(report: Report) -> Iterator[bytes]:
+    """The document, in UTF-8, case by case: as one tree it would be the largest thing in memory."""
+    yield b"<?xml version='1.0' encoding='UTF-8'?>\n"
+    yield _start("testsuites", "medvqa", [result for part in report.parts for result in part.results])
     for part in report.parts:
-        suite = TestSuite(part.benchmark.name)
-        suite.add_testcases([case(result) for result in part.results])
-        document.add_testsuite(suite)
-    document.update_statistics()
-    content: bytes = document.tostring()
-    return content
+        if not part.results:
+            continue
+        yield _start("testsuite", part.name, part.results)
+        for result in part.results:
+            yield case(result).tostring()
+        yield b"</testsuite>"
+    yield b"</testsuites>"
+
+
+def _start(tag: str, name: str, results: Sequence[Result]) -> bytes:
+    """The opening tag of a suite, or of all suites, with its counts."""
+    kinds = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
+    seconds = sum(result.answer.seconds or 0.0 for result in results if result.answer is not None)
+    counts = {"tests": len(results), "errors": kinds[Error], "failures": kinds[Failure], "skipped": kinds[Skipped]}
+    attributes = {"name": text(name), **counts, "time": round(seconds, 3)}
+    return f"<{tag} {' '.join(f'{key}={quoteattr(str(value))}' for key, value in attributes.items())}>".encode()
+
+
+def _kind(outcome: Outcome) -> type[Error | Failure | Skipped] | None:
+    """What an outcome is to JUnit: wrong answers are failures, unscored ones skipped."""
+    if outcome in ("correct", "partial"):
+        return None
+    return Error if outcome == "error" else Skipped if outcome == "unscored" else Failure
 
 
 def case(result: Result) -> TestCase:
-    """One item as a test case: wrong answers are failures, unscored ones skipped."""
+    """One item as a test case."""
     seconds = result.answer.seconds if result.answer else None
     made = TestCase(text(result.item.id), text(result.item.benchmark), seconds or 0.0)
     listed = Properties()
     for name, value in records.properties(result):
         listed.add_property(Property(text(name), text(value)))
     made.append(listed)
-    outcome, why = result.score.outcome, text(result.score.why)
-    if outcome == "error":
-        made.result = [Error(why, "error")]
-    elif outcome == "unscored":
-        made.result = [Skipped(why, "unscored")]
-    elif outcome not in ("correct", "partial"):
-        made.result = [Failure(why, outcome)]
+    outcome = result.score.outcome
+    if (kind := _kind(outcome)) is not None:
+        made.result = [kind(text(result.score.why), outcome)]
     return made

@@ -21,9 +21,9 @@ def render(report: Report) -> str:
     """The summary of a run."""
     run = report.run
     blocks = [
-        f"# {escape(report.folder.name)}",
+        f"# {escape(report.title)}",
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
-        f"technique {run.get('technique', 'mc')}, extraction {run.get('extraction', 'sound')}.",
+        f"technique {', '.join(report.techniques)}, extraction {run.get('extraction', 'sound')}.",
         _table(headline(report)),
         _table(outcomes(report)),
     ]

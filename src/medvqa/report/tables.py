@@ -61,24 +61,38 @@ OUTCOME_COLUMNS: Mapping[str, Outcome] = {
 
 def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> Table:
     """The headline measures of each benchmark beside the levels that need no model."""
-    columns = ("benchmark", "measure", "%", "95 % interval", "n", *(REFERENCES[name] for name in references))
+    names = _names(report)
+    columns = (*names, "measure", "%", "95 % interval", "n", *(REFERENCES[name] for name in references))
     rows = []
     for part in report.parts:
         for measure in part.headline:
             levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
-            row = (part.benchmark.name, measure.name, value(measure), interval(measure), _number(measure.n), *levels)
-            rows.append(row)
-    return Table("", columns, tuple(rows), frozenset(range(2, len(columns))))
+            numbers = (value(measure), interval(measure), _number(measure.n), *levels)
+            rows.append((*_named(report, part), measure.name, *numbers))
+    return Table("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 
 
 def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> Table:
     """How many items of each benchmark ended how."""
-    columns = ("benchmark", "items", *shown)
+    names = _names(report)
+    columns = (*names, "items", *shown)
     rows = [
-        (part.benchmark.name, str(len(part.results)), *(str(part.outcomes[OUTCOME_COLUMNS[name]]) for name in shown))
+        (*_named(report, part), str(len(part.results)), *(str(part.outcomes[OUTCOME_COLUMNS[name]]) for name in shown))
         for part in report.parts
+        if part.results
     ]
-    return Table("", columns, tuple(rows), _all_but_first(columns))
+    return Table("", columns, tuple(rows), frozenset(range(len(names), len(columns))))
+
+
+def _names(report: Report) -> tuple[str, ...]:
+    """The columns that name a part: the technique is one where the run has several."""
+    return ("benchmark", "technique") if len(report.techniques) > 1 else ("benchmark",)
+
+
+def _named(report: Report, part: Part) -> tuple[str, ...]:
+    name = part.benchmark.name
+    shown = f"{name} ({report.ablation})" if report.ablation else name
+    return (shown, part.technique)[: len(_names(report))]
 
 
 def by_dimension(part: Part, dimension: str) -> Table:
@@ -91,7 +105,7 @@ def by_dimension(part: Part, dimension: str) -> Table:
     names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
     columns = [dimension, *(column for name in names for column in (f"{name} %", "95 % interval", "n"))]
     rows = [(label, *(text for name in names for text in _cell(row.get(name)))) for label, row in sorted(cells.items())]
-    return Table(f"{part.benchmark.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
+    return Table(f"{part.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
 
 
 def _cell(measure: Measure | None) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from medvqa.report.build import Report, notes_of, usage_of
+from medvqa.report.build import Report, answers_of, notes_of, usage_of
 from medvqa.report.tables import Table, headline, outcomes
 
 
@@ -45,5 +45,5 @@ def summary(report: Report, *, width: int, colour: bool = False) -> str:
         )
     blocks = [draw(table, colour=colour) for table in shown]
     notes = [f"! {printable(note)}" for note in notes_of(report)]
-    usage = [line] if (line := usage_of(report)) else []
+    usage = [line for line in (answers_of(report), usage_of(report)) if line]
     return "\n".join([*blocks, *notes, *usage, f"run folder: {report.folder}"])

@@ -1,0 +1,159 @@
+"""How large the page of a big run is, and how fast it opens: `python bench/page.py [--items 26000] [--keep DIR]`.
+
+A run in the shape of GMAI-MMBench with responses of about 300 characters is generated and drawn; Chromium then opens
+the page from disk. `--keep` writes the run folder there, `--no-browser` ends after drawing. The same arguments give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from medvqa import lexicon, records, report
+from medvqa.benchmarks import gmai_mmbench
+from medvqa.items import Answer, Image, Item, Result
+from medvqa.report import html
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+SIZE, OPENS = 15e6, 2.0
+"""The goals: bytes without images, and seconds until the page can be used, at 26,000 items."""
+LETTERS = "ABCDE"
+SENTENCE = """
+the image shows a lesion with an irregular border and mild asymmetry in the upper left lobe which suggests that there
+is no evidence of acute haemorrhage but focal thickening of the wall near the margin may represent early infiltration
+compared with surrounding tissue signal intensity appears increased while contrast enhancement is absent therefore
+considering distribution size shape colour vessels nodules calcification effusion oedema we conclude most likely
+"""
+
+
+def results(n: int) -> Iterator[Result]:
+    """A model that is right more often than not and says why."""
+    draw = random.Random(0)
+    known = lexicon.gmai_mmbench()
+    branches = sorted(known.trees["task", "modality", "label"])
+    departments, grains = (sorted(known.dimensions[name].values) for name in ("department", "granularity"))
+    labels = [branch[2].replace("_", " ") for branch in branches]
+    words = sorted(
+        {*SENTENCE.split(), *" ".join(labels).split()}
+    )  # more than a thousand: no easier to deflate than prose
+    for i in range(n):
+        task, modality, label = draw.choice(branches)
+        right = draw.choice(LETTERS[:4])
+        texts = [label.replace("_", " ") if letter == right else draw.choice(labels) for letter in LETTERS[:4]]
+        item = Item(
+            id=f"{i:05}",
+            benchmark=gmai_mmbench.VAL.name,
+            kind="single_choice",
+            question=f"This is a {modality} image. Which of the following options is the most appropriate?",
+            options=dict(zip(LETTERS, texts, strict=False)),
+            answers=(right,),
+            images=(Image(f"gmai-mmbench/VAL.tsv row {i}"),),
+            tags={
+                "task": (task,),
+                "department": (draw.choice(departments),),
+                "granularity": (draw.choice(grains),),
+                "modality": (modality,),
+                "label": (label,),
+            },
+        )
+        chosen = right if draw.random() < 0.5 else draw.choice("ABCD?")
+        said = f"The answer is {chosen}. " if chosen != "?" else "I cannot tell. "
+        length = draw.randint(100, 500) - len(said)
+        while length > 0:
+            word = draw.choice(words)
+            said += word + " "
+            length -= len(word) + 1
+        answer = Answer(said.strip(), seconds=draw.uniform(0.2, 2), usage={"input": 900, "output": len(said) // 4})
+        # Read from the letter alone: what is said beside it is noise that names other options.
+        yield Result("large", item, f"{i:064x}", answer, gmai_mmbench.score(item, Answer(chosen)))
+
+
+def make(folder: Path, n: int) -> None:
+    """A run folder with `n` items."""
+    recorder = records.Recorder(folder)
+    for result in results(n):
+        recorder.append(records.encode(result))
+    recorder.close()
+    about = {"items": n, "data_sha256": "0" * 64, "signature": {"data": "0" * 12, "technique": "mc"}}
+    records.write_json(
+        folder / records.RUN,
+        {"name": "large", "model": {"name": "generated"}, "benchmarks": {gmai_mmbench.VAL.name: about}},
+    )
+
+
+def browse(page: Path, rounds: int = 5) -> None:
+    """Open the page and use it; print medians."""
+    from playwright.sync_api import Page, sync_playwright
+
+    def timed(page: Page, script: str) -> float:
+        # Two frames: the first still shows what was there before.
+        return page.evaluate(
+            "async () => { const t = performance.now(); " + script + "; await new Promise(r => requestAnimationFrame("
+            "() => requestAnimationFrame(r))); return performance.now() - t; }"
+        )
+
+    steps = {
+        "pick a department": "document.querySelectorAll('.column')[1].querySelector('li button').click()",
+        "wrong ones only": "document.querySelector('.chips .o-wrong').click()",
+        "clear": "document.querySelector('.branch .sum button').click()",
+        "next page": "document.querySelectorAll('.pager button')[1].click()",
+        "open a question": "document.querySelector('.items tbody tr').click()",
+        "close it": "document.querySelector('#close').click()",
+        "search (120 ms of waiting included)": "const s = document.querySelector('#search'); s.value = 'oedema'; "
+        "s.dispatchEvent(new Event('input')); await new Promise(r => setTimeout(r, 121))",
+    }
+    times: dict[str, list[float]] = {name: [] for name in ("first paint", "ready", *steps)}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        for _ in range(rounds):
+            tab = browser.new_page(viewport={"width": 1320, "height": 900})
+            tab.goto(page.as_uri(), wait_until="commit")
+            tab.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
+            times["ready"].append(tab.evaluate("performance.getEntriesByName('ready')[0].startTime"))
+            paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+            times["first paint"].append(tab.evaluate(paint))
+            for name, script in steps.items():
+                times[name].append(timed(tab, script))
+            tab.close()
+        browser.close()
+    for name, values in times.items():
+        print(f"  {name:<45} {statistics.median(values):7.0f} ms")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=26_000)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--no-browser", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary, "large")
+        make(folder, options.items)
+        made = report.build(folder, {gmai_mmbench.VAL.name: gmai_mmbench.VAL})
+        started = time.perf_counter()
+        content = html.render(made)
+        seconds = time.perf_counter() - started
+        page = folder / html.FILE
+        records.write_atomic(page, content)
+        mean = statistics.mean(len(r.answer.text) for part in made.parts for r in part.results if r.answer)
+        print(f"{options.items:,} items, responses of {mean:.0f} characters on average")
+        print(f"  page {len(content) / 1e6:.1f} MB (goal: under {SIZE / 1e6:.0f}), drawn in {seconds:.1f} s")
+        if not options.no_browser:
+            browse(page.resolve())
+            print(f"  (goal: ready in under {1000 * OPENS:.0f} ms)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

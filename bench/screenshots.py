@@ -1,0 +1,70 @@
+"""What a page looks like: `python bench/screenshots.py reports/RUN FOLDER`.
+
+Writes light.png, dark.png, narrow.png (whole pages), item.png (the first question) and print.pdf. With `--readme FILE`
+only the top of the page and the question of `--item`, as one picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from pathlib import Path
+
+from page import CHROMIUM, FLAGS
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+WIDE = {"width": 1320, "height": 900}
+
+
+def opened(browser: Browser, file: Path, scheme: str = "light", width: int = 1320, fragment: str = "") -> Page:
+    tab = browser.new_context(
+        color_scheme=scheme, viewport={**WIDE, "width": width}, reduced_motion="reduce"
+    ).new_page()
+    tab.goto(file.resolve().as_uri() + fragment)
+    tab.wait_for_selector("html[data-ready]", state="attached")
+    return tab
+
+
+def everything(browser: Browser, file: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, scheme, width in (("light", "light", 1320), ("dark", "dark", 1320), ("narrow", "light", 420)):
+        tab = opened(browser, file, scheme, width)
+        tab.screenshot(path=folder / f"{name}.png", full_page=True)
+    tab = opened(browser, file)
+    tab.pdf(path=folder / "print.pdf", format="A4")
+    tab.locator(".items tbody tr").first.click()
+    tab.screenshot(path=folder / "item.png")
+
+
+def readme(browser: Browser, file: Path, picture: Path, item: str) -> None:
+    tab = opened(browser, file)
+    top = Image.open(io.BytesIO(tab.screenshot(clip={"x": 0, "y": 0, "width": 1320, "height": 640})))
+    tab = opened(browser, file, fragment=f"#item={item}")
+    tab.locator("dialog img").first.evaluate("image => image.decode()")
+    below = Image.open(io.BytesIO(tab.locator("dialog").screenshot()))
+    whole = Image.new("RGB", (top.width, top.height + below.height), "white")
+    whole.paste(top)
+    whole.paste(below, ((top.width - below.width) // 2, top.height))
+    whole.save(picture, optimize=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("screenshots"))
+    parser.add_argument("--readme", type=Path, metavar="FILE")
+    parser.add_argument("--item", default="phantom-gmai-mmbench/101", metavar="BENCHMARK/ID")
+    options = parser.parse_args()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        file = options.run / "index.html"
+        if options.readme is not None:
+            readme(browser, file, options.readme, options.item)
+        else:
+            everything(browser, file, options.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,120 @@
+"""What was run, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any
+
+from medvqa.report.build import Report
+from medvqa.report.html.texts import label
+
+FROM_CATEGORY = "--answers-from-category"
+"""What only benchmarks with a key to recover may be asked with."""
+
+
+def command(run: Mapping[str, Any]) -> list[str]:
+    """What was typed, as far as another run of the same model needs it."""
+    options = run.get("options", {})
+    model = options.get("model") or run.get("model", {}).get("name", "MODEL")
+    typed = ["pytest", f"--model={model}"]
+    if run.get("ablation"):
+        typed.append(f"--ablate={run['ablation']}")
+    if run.get("extraction", "sound") != "sound":
+        typed.append(f"--extraction={run['extraction']}")
+    if options.get("answers_from_category"):
+        typed.append(FROM_CATEGORY)
+    return typed
+
+
+def facts(report: Report) -> list[tuple[str, str]]:
+    """What was run, as terms and their descriptions, in the order in which they are shown."""
+    run = report.run
+    model: Mapping[str, Any] = run.get("model", {})
+    told = [("Model", str(model.get("name", "unknown")))]
+    if model.get("fingerprint"):
+        told.append(("Fingerprint", str(model["fingerprint"])))
+    told += [
+        # Whom a page is sent to has no use for the folders of this machine.
+        (label(name).capitalize(), PurePath(str(value)).name if name == "checkpoint" else _plain(value))
+        for name, value in model.items()
+        if name not in ("name", "fingerprint")
+    ]
+    told += [
+        ("Technique", ", ".join(report.techniques)),
+        ("Reading of answers", str(run.get("extraction", "sound"))),
+    ]
+    if report.ablation:
+        told.append(("Ablation", report.ablation))
+    for name, about in run.get("benchmarks", {}).items():
+        prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
+        told.append((f"Prompts of {name}", "; ".join(prompts)))
+        told.append(
+            (f"Data of {name}", f"{about.get('items', 0):,} items, SHA-256 {about.get('data_sha256', '')[:16]}…")
+        )
+    if "limit" in run.get("options", {}) and run["options"]["limit"]:
+        told.append(("Limit", f"{run['options']['limit']} items of each benchmark"))
+    started = _time(run.get("started"))
+    if started is not None:
+        told.append(("Started", started.strftime("%Y-%m-%d %H:%M %Z")))
+    told.append(("Took", _took(report)))
+    if waits := sorted(
+        result.answer.seconds
+        for part in report.parts
+        for result in part.results
+        if result.answer is not None and result.answer.seconds is not None
+    ):
+        told.append(("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
+    usage = run.get("usage") or {}
+    told += [(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
+    if "cost" in usage:
+        told.append(("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
+    versions = run.get("versions", {})
+    if versions:
+        names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
+        told.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
+    return [(name, value) for name, value in told if value]
+
+
+def _took(report: Report) -> str:
+    """How long the sessions of the run took together, and their rate of the answers that they asked for."""
+    whole = {**report.run, "asked": sum(len(part.results) for part in report.parts)}
+    sessions: list[Mapping[str, Any]] = report.run.get("sessions") or [whole]
+    ended = [
+        (finished - started, session.get("asked", 0))
+        for session in sessions
+        if (started := _time(session.get("started"))) and (finished := _time(session.get("finished")))
+    ]
+    if not ended:
+        return ""
+    seconds = sum(time.total_seconds() for time, _ in ended)
+    asked = sum(count for _, count in ended)
+    rate = f", {asked / seconds:,.3g} answers a second" if asked and seconds > 0 else ""
+    unknown = len(sessions) - len(ended)
+    return f"{_duration(seconds)}{rate}" + (f"; without {unknown} of its sessions, not ended" if unknown else "")
+
+
+def _wait(seconds: float) -> str:
+    return "under 1 ms" if seconds < 0.001 else f"{seconds:.3g} s"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_plain, value))
+    return "" if value is None else str(value)
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

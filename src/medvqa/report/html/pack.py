@@ -1,0 +1,203 @@
+"""What the page's script works on: items, tags and terms as columns of JSON, deflated, in base64.
+
+Strings that occur again and again (questions, options, tags) stand once in a table. Deflate takes what is left of
+the repetition: 26,000 items with responses of 300 characters come to a few megabytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from medvqa import lexicon
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Metric, Result, UsageError
+from medvqa.report.html.facts import FROM_CATEGORY
+from medvqa.report.html.pictures import Pictures
+
+LEVEL = 9
+NO_PICTURES = Pictures("none", "")
+
+
+class _Table:
+    """Values by the order in which they first came."""
+
+    def __init__(self) -> None:
+        self._places: dict[Any, int] = {}
+
+    def place(self, value: Any) -> int:
+        """The index of a value, which is added when it is new."""
+        return self._places.setdefault(value, len(self._places))
+
+    def values(self) -> list[Any]:
+        """All values, by index."""
+        return list(self._places)
+
+
+def squeeze(content: object) -> str:
+    """JSON, deflated (zlib), in base64: no character of it means anything in HTML."""
+    return base64.b64encode(zlib.compress(msgspec.json.encode(content), LEVEL)).decode("ascii")
+
+
+def stretch(text: str) -> Any:
+    """The inverse of `squeeze`."""
+    return msgspec.json.decode(zlib.decompress(base64.b64decode(text)))
+
+
+def score_of(benchmark: Benchmark) -> Metric | None:
+    """The measure by which branches and filters are scored: the first headline metric that counts single items."""
+    by_name = {metric.name: metric for metric in benchmark.metrics if metric.unit == "item" and not metric.mean_over}
+    return next((by_name[name] for name in benchmark.headline if name in by_name), None)
+
+
+def terms_of(metric: Metric | None) -> Callable[[Result], tuple[float, float]]:
+    """The numerator and the denominator that one result adds to a metric."""
+
+    def terms(result: Result) -> tuple[float, float]:
+        if metric is None or (metric.kinds is not None and result.item.kind not in metric.kinds):
+            return 0.0, 0.0
+        return metric.terms([result])
+
+    return terms
+
+
+def run(
+    parts: Sequence[tuple[Benchmark, Sequence[Result]]], command: Sequence[str], pictures: Pictures = NO_PICTURES
+) -> dict[str, Any]:
+    """The content for results, by benchmark; `command` is the command line of the run up to its benchmark."""
+    rows = [
+        (number, result.item, result, *terms)
+        for number, (benchmark, results) in enumerate(parts)
+        for result, terms in zip(results, map(terms_of(score_of(benchmark)), results), strict=True)
+    ]
+    return _content([(benchmark, [r.item for r in results]) for benchmark, results in parts], rows, command, pictures)
+
+
+def tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> dict[str, Any]:
+    """The content for items that nobody has answered yet."""
+    rows = [(number, item, None, 0.0, 0.0) for number, (_, items) in enumerate(parts) for item in items]
+    return _content(parts, rows, ["pytest", "--model=MODEL"], NO_PICTURES)
+
+
+def _content(
+    parts: Sequence[tuple[Benchmark, Sequence[Item]]],
+    rows: Iterable[tuple[int, Item, Result | None, float, float]],
+    command: Sequence[str],
+    pictures: Pictures,
+) -> dict[str, Any]:
+    texts, options, sources = _Table(), _Table(), _Table()
+    techniques = _Table()
+    dimensions = [_dimensions(benchmark, items) for benchmark, items in parts]
+    values = [{name: _Table() for name in names} for names in dimensions]
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for number, item, result, numerator, denominator in rows:
+        tags = {"kind": (item.kind,), **item.tags}
+        row = {
+            "benchmark": number,
+            "id": item.id,
+            "kind": KINDS.index(item.kind),
+            "question": texts.place(item.question),
+            "options": options.place(tuple(item.options.items())),
+            "answers": list(item.answers),
+            "pair": item.pair_id,
+            "tags": [[table.place(value) for value in tags.get(name, ())] for name, table in values[number].items()],
+            "images": [sources.place(source) for source in pictures.sources.get((item.benchmark, item.id), ())],
+            "names": [image.name for image in item.images],
+            "terms": [_short(numerator), _short(denominator)],
+            **_answered(result, techniques),
+        }
+        for name, column in columns.items():
+            column.append(row[name])
+    return {
+        "benchmarks": [
+            _about(benchmark, names, tables, command)
+            for (benchmark, _), names, tables in zip(parts, dimensions, values, strict=True)
+        ],
+        "kinds": KINDS,
+        "outcomes": OUTCOMES,
+        "techniques": techniques.values(),
+        "texts": texts.values(),
+        "options": options.values(),
+        "sources": sources.values(),
+        "items": columns,
+    }
+
+
+COLUMNS = (
+    *("benchmark", "id", "kind", "question", "options", "answers", "pair", "tags", "images", "names", "terms"),
+    *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
+)
+
+
+def _answered(result: Result | None, techniques: _Table) -> dict[str, Any]:
+    """The columns that tell of the answer; all null without one."""
+    if result is None:
+        return dict.fromkeys(("technique", "outcome", "extracted", "why", "response", "finish"), None) | {
+            "seconds": None,
+            "usage": None,
+            "logprobs": None,
+        }
+    answer = result.answer
+    return {
+        "technique": techniques.place(result.technique),
+        "outcome": OUTCOMES.index(result.score.outcome),
+        "extracted": list(result.score.extracted),
+        "why": result.score.why,
+        "response": answer.text if answer else None,
+        "finish": answer.finish if answer else None,
+        "seconds": None if answer is None or answer.seconds is None else float(f"{answer.seconds:.3g}"),
+        "usage": answer.usage if answer else None,
+        "logprobs": None
+        if answer is None or answer.option_logprobs is None
+        else {letter: float(f"{value:.4g}") for letter, value in answer.option_logprobs.items()},
+    }
+
+
+def _short(number: float) -> float | int:
+    return int(number) if number.is_integer() else number
+
+
+def _dimensions(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
+    """The dimensions of the items' tags, those of the benchmark first, `kind` last."""
+    there = {name for item in items for name in item.tags}
+    first = [name for name in benchmark.dimensions if name in there]
+    return [*first, *sorted(there - set(first) - {"kind"}), "kind"]
+
+
+def _about(
+    benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, _Table], command: Sequence[str]
+) -> dict[str, Any]:
+    score = score_of(benchmark)
+    asked = [each for each in command if each != FROM_CATEGORY or benchmark.recover is not None]
+    return {
+        "name": benchmark.name,
+        "title": benchmark.title or benchmark.name,
+        "score": score.name.replace("_", " ") if score else "",
+        "definition": score.definition if score else "",
+        # DIR stands for the folder of the data, whose path is nobody else's business.
+        "command": shlex.join([*asked, f"--benchmark={benchmark.name}"])
+        + (" --data=DIR" if benchmark.files is not None else ""),
+        "dimensions": [
+            {
+                "name": name,
+                "values": [
+                    [value, lexicon.display(name, value), ", ".join(lexicon.abbreviations(name, value))]
+                    for value in tables[name].values()
+                ],
+                "select": [_selected(name, value) for value in tables[name].values()],
+            }
+            for name in dimensions
+        ],
+    }
+
+
+def _selected(dimension: str, value: str) -> str | None:
+    """What stands in `lexicon(...)` for a tag, None for a dimension that pytest cannot select by."""
+    try:
+        return lexicon.expression({dimension: value}).removeprefix("lexicon(").removesuffix(")")
+    except UsageError:
+        return None

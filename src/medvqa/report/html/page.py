@@ -1,0 +1,106 @@
+"""The page: its template, what stands in it, and its policy."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from medvqa.items import OUTCOMES, Benchmark, Item, Result
+from medvqa.report import tables
+from medvqa.report.build import Report, as_json, notes_of
+from medvqa.report.html import figures, pack
+from medvqa.report.html.facts import command, facts
+from medvqa.report.html.pictures import Pictures
+from medvqa.report.html.texts import label, shown, visible
+from medvqa.report.html.views import section
+
+FILE = "index.html"
+SCRIPTS = ("preact-10.29.8.js", "htm-3.1.1.js", "page.js")
+LICENCES = ("preact-LICENSE.txt", "htm-LICENSE.txt")
+
+
+def render(report: Report, pictures: Pictures | None = None) -> bytes:
+    """The page of a run."""
+    pictures = pictures or Pictures("none", "Images are left out.")
+    sections = [section(part, report, number) for number, part in enumerate(report.parts)]
+    by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
+    for part in report.parts:
+        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
+    data = pack.run(list(by_name.values()), command(report.run), pictures)
+    return _page(
+        data,
+        folder=pictures.mode == "folder",
+        title=report.title,
+        report=report,
+        run=report.run,
+        facts=facts(report),
+        notes=notes_of(report),
+        gate=as_json(report)["gate"],
+        pictures=pictures,
+        sections=sections,
+        charts=figures.available(),
+    )
+
+
+def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
+    """The page of the lexical trees of benchmarks, without a run."""
+    return _page(pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
+
+
+def _page(data: Mapping[str, Any], *, folder: bool, **context: Any) -> bytes:
+    style, script = _asset("page.css"), ";\n".join(map(_asset, SCRIPTS))
+    # A file has no origin that 'self' could surely mean, hence both.
+    source = "data: file: 'self'" if folder else "data:"
+    policy = (
+        f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
+        f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    text: str = _template().render(
+        **context,
+        data=pack.squeeze(data),
+        style=style,
+        script=script,
+        policy=policy,
+        licences=[_asset(name) for name in LICENCES],
+    )
+    return text.encode()
+
+
+@cache
+def _asset(name: str) -> str:
+    """A file of this package, without the pointer to a source map that is not there."""
+    text = resources.files(__package__).joinpath("assets", name).read_text("utf-8")
+    return re.sub(r"\n//# sourceMappingURL=.*\n?", "\n", text)
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _template() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    environment.filters |= {
+        "label": label,
+        "percent": tables.percent,
+        "shown": shown,
+        "interval": tables.interval,
+        "where": lambda measure: "; ".join(f"{k}={v}" for k, v in measure.slice.items()),
+        "number": lambda number: f"{number:,g}",
+    }
+    environment.globals |= {"references": tables.REFERENCES, "outcomes": OUTCOMES, "few": tables.FEW}
+    return environment.get_template("page.html")

@@ -1,0 +1,148 @@
+"""The images of a run as its page shows them: inside the page, in a folder beside it, or not at all.
+
+They are found by reading the data again, never through a path in the run folder, and drawn anew, so that nothing of
+their files but the pixels is passed on.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from medvqa import images, records
+from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError
+from medvqa.report.build import Part, Report
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+Images = Literal["thumbs", "folder", "none"]
+IMAGES: tuple[Images, ...] = get_args(Images)
+FOLDER = "images"
+"""Where the files lie, beside the page."""
+INSIDE = 400
+"""Up to so many images stand inside the page unless something else is asked for: about 6 MB."""
+SMALL, LARGE = 384, 1600
+"""Longest side in pixels of an image inside the page, and of one in the folder."""
+
+Load = Callable[[Benchmark], Iterable[Item] | None]
+"""The items of a benchmark with the paths of their images; None when it is not known where the data lie."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """`sources` maps (benchmark, item id) to what stands in `src`, "" for an image that could not be had.
+
+    `note` says in one or more sentences where the images are, for the page's banner.
+    """
+
+    mode: Images
+    note: str
+    sources: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+
+def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images = "folder") -> Pictures:
+    """Read and draw the images of a run's items; `mode` None chooses by their number, `many` where there are many.
+
+    Without `mode`, images of data that were handed out on request (`Benchmark.upload` False) are left out. With
+    "folder", files are written to images/ in the run folder. Nothing here fails a report: the note names what could
+    not be read.
+    """
+    if mode == "none":
+        return Pictures("none", "Images are left out, as was asked for.")
+    notes: list[str] = []
+    wanted: dict[tuple[str, str], tuple[Image, ...]] = {}
+    for part in report.parts:
+        wanted |= _wanted(part, load, mode, notes)
+    distinct = {image for found in wanted.values() for image in found}
+    if not distinct:
+        return Pictures("none", " ".join(notes or ["There are no images in this run."]))
+    if mode is None:
+        mode = "thumbs" if len(distinct) <= INSIDE else many
+    if mode == "none":
+        command = f"medvqa report {report.folder.name} --images=folder"
+        notes.append(f"The {len(distinct):,} images are left out; `{command}` adds them.")
+        return Pictures("none", " ".join(notes))
+    drawn, unread = _drawn(distinct, report.folder, mode)
+    if unread:
+        notes.append(f"{len(unread)} of {len(distinct)} images could not be read; the first: {unread[0]}.")
+    where = {
+        "thumbs": f"Images are inside this file, at most {SMALL} pixels wide or high.",
+        "folder": f"Images are files in the folder {FOLDER}/ beside this page, at most {LARGE} pixels wide or high.",
+    }[mode]
+    sources = {key: tuple(drawn.get(image, "") for image in found) for key, found in wanted.items()}
+    return Pictures(mode, " ".join([where, *notes]), sources)
+
+
+def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> dict[tuple[str, str], tuple[Image, ...]]:
+    """The image references of a part's items, with their paths; says in `notes` why there are none."""
+    benchmark = part.benchmark
+    if not any(result.item.images for result in part.results):
+        return {}
+    if mode is None and not benchmark.upload:
+        notes.append(
+            f"Images of {benchmark.name} are left out, since its data are given on request; "
+            "--images=thumbs or --images=folder shows them."
+        )
+        return {}
+    try:
+        items = load(benchmark)
+        there = {image.name: image for item in items for image in item.images} if items is not None else None
+    except MedVQAError as error:
+        notes.append(f"Images of {benchmark.name} are left out: {error}.")
+        return {}
+    if there is None:
+        notes.append(f"Images of {benchmark.name} are left out: name the folder of its data with --data=DIR.")
+        return {}
+    found = {}
+    changed = 0
+    for result in part.results:
+        shown = [_same(image, there.get(image.name)) for image in result.item.images]
+        changed += None in shown
+        if shown and None not in shown:
+            found[benchmark.name, result.item.id] = tuple(image for image in shown if image is not None)
+    if changed:
+        notes.append(f"The data folder has other images than this run for {changed} items of {benchmark.name}.")
+    return found
+
+
+def _same(recorded: Image, there: Image | None) -> Image | None:
+    """The image of the data folder that a run recorded by name; None for another one."""
+    if there is None or (recorded.digest and there.digest and recorded.digest != there.digest):
+        return None
+    return there
+
+
+def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[Image, str], list[str]]:
+    """What stands in `src` for each image, and what was wrong with those that are missing."""
+    drawn: dict[Image, str] = {}
+    unread: list[str] = []
+    if mode == "folder":
+        (folder / FOLDER).mkdir(exist_ok=True)
+    for image in sorted(distinct, key=lambda image: (image.path, image.start)):
+        try:
+            pixels = images.decode(image)
+        except DataError as error:
+            unread.append(str(error))
+            continue
+        content = _encode(pixels, SMALL if mode == "thumbs" else LARGE)
+        if mode == "thumbs":
+            drawn[image] = "data:image/jpeg;base64," + base64.b64encode(content).decode()
+        else:
+            name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()[:20]}.jpg"
+            records.write_atomic(folder / name, content)
+            drawn[image] = name
+    return drawn, unread
+
+
+def _encode(pixels: PIL.Image.Image, longest: int) -> bytes:
+    """A JPEG without metadata. Colour keeps its full resolution: a contour is one pixel wide."""
+    pixels.thumbnail((longest, longest))
+    content = io.BytesIO()
+    pixels.save(content, "JPEG", quality=88, subsampling=0, optimize=True)
+    return content.getvalue()

@@ -1,0 +1,41 @@
+"""How names, tags and hostile text are shown."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+from medvqa import lexicon
+from medvqa.items import Measure
+from medvqa.report import tables
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """Text whose control characters, among them those that turn its direction, are named instead of obeyed."""
+    return HIDDEN.sub(lambda match: f"\u27e8U+{ord(match[0]):04X}\u27e9", text)
+
+
+def shown(measure: Measure) -> str:
+    """A measure in percent, or its counts where it has few units."""
+    if measure.value is not None and measure.count is not None and measure.n < tables.FEW:
+        return f"{round(measure.count, 2):g}/{measure.n:g}"
+    return tables.percent(measure.value)
+
+
+def label(name: str) -> str:
+    """A name of ours for people: `set_accuracy` -> `set accuracy`."""
+    return name.replace("_", " ")
+
+
+def title_of(dimension: str, value: str) -> str:
+    """A tag for people: as the benchmark prints it, else with spaces."""
+    shown = lexicon.display(dimension, value)
+    return label(shown) if shown == value else shown
+
+
+def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
+    """The fragment that shows the items with these tags, as asked by one technique."""
+    asked = {"technique": technique} if technique else {}
+    return "#" + urlencode({"b": benchmark, **asked, **{f"t.{name}": value for name, value in tags.items()}})

@@ -1,0 +1,335 @@
+"""What is shown of one benchmark, as values that the template only sets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from medvqa import lexicon
+from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
+from medvqa.report import tables
+from medvqa.report.build import Part, Report, slices
+from medvqa.report.html import figures, pack
+from medvqa.report.html.texts import link, title_of
+
+BINS = 10
+"""Bins of equal width of the reliability diagram and of the expected calibration error."""
+OPEN = 24
+"""A dimension with more values than these is folded at first."""
+FIELDS = 4
+"""A heat map needs at least so many rows and columns together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value of a dimension, its measures in the order of the columns, and where its items are shown."""
+
+    label: str
+    short: str
+    cells: tuple[Measure | None, ...]
+    href: str
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few units for a percentage to say much."""
+        return all(cell is None or cell.n < tables.FEW for cell in self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The measures over the values of one dimension."""
+
+    dimension: str
+    names: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def intervals(self) -> tuple[bool, ...]:
+        """Whether any value of each measure has an interval."""
+        return tuple(
+            any(cell is not None and cell.low is not None for cell in column)
+            for column in zip(*(row.cells for row in self.rows), strict=True)
+        )
+
+    @property
+    def folded(self) -> bool:
+        """Whether the table is long."""
+        return len(self.rows) > OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One field of a heat map; `level` 0 to 10 is the colour."""
+
+    value: float
+    n: float
+    href: str
+
+    @property
+    def level(self) -> int:
+        """Tenths, rounded."""
+        return round(10 * self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A measure over two dimensions at once."""
+
+    measure: str
+    down: str
+    across: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """How often a position was offered, was a right answer, was chosen, and was right when chosen."""
+
+    letter: str
+    offered: int
+    right: int
+    chosen: int
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Confidence against the share of right answers; `bins` are (confidence, right, answers)."""
+
+    technique: str
+    error: float
+    n: int
+    bins: tuple[tuple[float, float, int], ...]
+
+    @property
+    def figure(self) -> str:
+        """The reliability diagram, "" where it cannot be drawn."""
+        title = f"Reliability of technique {self.technique}: share of right answers by confidence"
+        return figures.reliability(self.bins, title=title) if figures.available() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Rows of a paper among which the run's own stands; values are fractions, `own` marks the run's."""
+
+    source: str
+    note: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, bool, tuple[float | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What is shown of one benchmark."""
+
+    part: Part
+    title: str
+    outcomes_key: str
+    anchor: str
+    slices: tuple[Slices, ...]
+    radar: str
+    physicians: str
+    heat: Heat | None
+    letters: tuple[Letter, ...]
+    calibrations: tuple[Calibration, ...]
+    published: Published | None
+
+
+def section(part: Part, report: Report, number: int) -> Section:
+    """Everything about one benchmark and technique, the `number`-th of its run."""
+    several = len(report.techniques) > 1
+    asked = part.technique if several and part.results else ""
+    named = part.benchmark.title or part.benchmark.name
+    found = tuple(each for name in _dimensions(part) if (each := _slices(part, name, asked)).rows)
+    abilities: Mapping[str, Any] = papers().get(part.benchmark.name, {}).get("abilities", {})
+    return Section(
+        part,
+        f"{named}, {part.technique}" if several else named,
+        f"{part.benchmark.name} {part.technique}" if several else part.benchmark.name,
+        f"benchmark-{number + 1}",
+        found,
+        radar(part, {name: values for name, values in abilities.items() if name != "source"}),
+        abilities.get("source", ""),
+        heat(part, "department", "task", asked),
+        letters(part.results),
+        tuple(calibrations(part.results)),
+        published(part),
+    )
+
+
+def _dimensions(part: Part) -> list[str]:
+    """Those of the benchmark, then the kind of question where there are several."""
+    several = len({result.item.kind for result in part.results}) > 1
+    return [
+        *part.benchmark.dimensions,
+        *(["kind"] if several and "question_type" not in part.benchmark.dimensions else []),
+    ]
+
+
+def _slices(part: Part, dimension: str, asked: str) -> Slices:
+    names = [measure.name for measure in part.headline]
+    cells: dict[str, dict[str, Measure]] = {}
+    for measure in slices(part.measures, dimension):
+        if measure.name in names:
+            cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    there = [name for name in dict.fromkeys(names) if any(name in row for row in cells.values())]
+    rows = [
+        Row(
+            title_of(dimension, value),
+            ", ".join(lexicon.abbreviations(dimension, value)),
+            tuple(row.get(name) for name in there),
+            link(part.benchmark.name, asked, **{dimension: value}),
+        )
+        for value, row in cells.items()
+    ]
+    rows.sort(key=lambda row: (-_first(row), row.label))
+    return Slices(dimension, tuple(there), tuple(rows))
+
+
+def _first(row: Row) -> float:
+    return next((cell.value for cell in row.cells if cell is not None and cell.value is not None), -1.0)
+
+
+def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
+    """MedLesionVQA's abilities, as its paper draws them, beside percentages of physicians where there are any."""
+    abilities = lexicon.medlesionvqa().dimensions["ability"].values
+    measured = {
+        measure.slice["ability"]: measure.value
+        for measure in slices(part.measures, "ability")
+        if measure.name == "mean_score"
+    }
+    if not figures.available() or len(measured.keys() & abilities.keys()) < 3:
+        return ""
+    series = {"this run": [measured.get(ability) for ability in abilities]}
+    for name, values in physicians.items():
+        series[name] = [values[ability] / 100 if ability in values else None for ability in abilities]
+    names = [title_of("ability", ability) for ability in abilities]
+    return figures.radar(names, series, title=f"Mean score by ability, {part.benchmark.name}, in percent")
+
+
+def heat(part: Part, down: str, across: str, asked: str = "") -> Heat | None:
+    """The first headline metric of items over two dimensions; None where the items hardly differ in them.
+
+    `asked` names the technique in links, "" where the run has one.
+    """
+    metric = pack.score_of(part.benchmark)
+    terms = pack.terms_of(metric)
+    sums: dict[tuple[str, str], list[float]] = {}
+    for result in part.results:
+        numerator, denominator = terms(result)
+        for key in {(a, b) for a in result.item.tags.get(down, ()) for b in result.item.tags.get(across, ())}:
+            total = sums.setdefault(key, [0.0, 0.0])
+            total[0] += numerator
+            total[1] += denominator
+    sums = {key: total for key, total in sums.items() if total[1]}
+    rows = sorted({a for a, _ in sums}, key=lambda value: title_of(down, value))
+    columns = sorted({b for _, b in sums}, key=lambda value: title_of(across, value))
+    if metric is None or len(rows) + len(columns) < FIELDS or min(len(rows), len(columns)) < 2:
+        return None
+
+    def cell(a: str, b: str) -> Cell | None:
+        if (a, b) not in sums:
+            return None
+        count, n = sums[a, b]
+        return Cell(count / n, n, link(part.benchmark.name, asked, **{down: a, across: b}))
+
+    return Heat(
+        metric.name,
+        down,
+        across,
+        tuple(
+            (", ".join(lexicon.abbreviations(across, b)) or title_of(across, b), title_of(across, b)) for b in columns
+        ),
+        tuple((title_of(down, a), tuple(cell(a, b) for b in columns)) for a in rows),
+    )
+
+
+def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
+    """Positions of the choice questions that were scored: offered, right by the key, chosen, chosen and right."""
+    counts: dict[str, Counter[str]] = {}
+    for result in results:
+        if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
+            continue
+        right, chosen = set(result.item.answers), set(result.score.extracted)
+        for letter in result.item.options:
+            count = counts.setdefault(letter, Counter())
+            count.update(
+                offered=1, right=letter in right, chosen=letter in chosen, hits=letter in right and letter in chosen
+            )
+    return tuple(
+        Letter(letter, **{k: c[k] for k in ("offered", "right", "chosen", "hits")})
+        for letter, c in sorted(counts.items())
+    )
+
+
+def calibrations(results: Iterable[Result]) -> Iterable[Calibration]:
+    """One for each technique whose answers to single-choice questions hold log-probabilities of options.
+
+    Confidence is the largest of the options' probabilities, normalised over the options. The error is the mean
+    distance of confidence and share of right answers over bins of equal width, weighted by their answers
+    (Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 5).
+    """
+    answers: dict[str, list[tuple[float, bool]]] = {}
+    for result in results:
+        if (probability := confidence(result)) is not None:
+            answers.setdefault(result.technique, []).append((probability, result.score.outcome == "correct"))
+    for technique, found in sorted(answers.items()):
+        places: dict[int, list[tuple[float, bool]]] = {}
+        for each in found:
+            places.setdefault(min(int(BINS * each[0]), BINS - 1), []).append(each)
+        bins = tuple(
+            (math.fsum(p for p, _ in each) / len(each), sum(right for _, right in each) / len(each), len(each))
+            for _, each in sorted(places.items())
+        )
+        error = math.fsum(n * abs(sure - right) for sure, right, n in bins) / len(found)
+        yield Calibration(technique, error, len(found), bins)
+
+
+def confidence(result: Result) -> float | None:
+    """The probability of the likeliest option; None without log-probabilities of options, or without a score.
+
+    An option whose log-probability is not told was too unlikely to be: its probability is 0.
+    """
+    given = result.answer.option_logprobs if result.answer is not None else None
+    if (
+        given is None
+        or result.item.kind != "single_choice"
+        or result.score.outcome not in SCORED_OUTCOMES
+        or not result.item.options.keys() & given.keys()
+    ):
+        return None
+    values = [given.get(letter, -math.inf) for letter in result.item.options]
+    largest = max(values)
+    if not math.isfinite(largest):
+        return None
+    return 1 / math.fsum(math.exp(value - largest) for value in values)
+
+
+def published(part: Part) -> Published | None:
+    """The rows of the benchmark's paper of the part's technique, best first; None for a benchmark without."""
+    known = papers().get(part.benchmark.name)
+    if known is None or not part.results:
+        return None
+    own = {measure.name: measure.value for measure in part.headline}
+    rows = [
+        (name, False, tuple(value / 100 for value in values))
+        for name, of, *values in known["rows"]
+        if of in ("", part.technique)
+    ]
+    mine = (f"this run, {len(part.results):,} items", True, tuple(own.get(name) for name in known["measures"]))
+    ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
+    return Published(known["source"], known["note"], tuple(known["measures"]), tuple(ordered))
+
+
+@cache
+def papers() -> dict[str, Any]:
+    """published.json: for a benchmark source, note, measures and rows (name, technique or "", percentages)."""
+    content: dict[str, Any] = json.loads(resources.files(__package__).joinpath("published.json").read_text("utf-8"))
+    return content
