@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from medvqa import records
+from medvqa.cli import main
 from strangers import CONFTEST, TEST
 
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2")]
@@ -37,7 +39,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 
 def folder(pytester: pytest.Pytester) -> Path:
-    (found,) = (pytester.path / "reports").iterdir()
+    (found,) = (path for path in (pytester.path / "reports").iterdir() if path.name != ".answers")
     return found
 
 
@@ -48,6 +50,10 @@ def written(run_folder: Path) -> dict[str, Any]:
 def outcomes(run_folder: Path) -> Counter[str]:
     lines = (run_folder / "results.jsonl").read_text().splitlines()
     return Counter(json.loads(line)["score"]["outcome"] for line in lines)
+
+
+def keys(run_folder: Path) -> list[tuple[str, str, str]]:
+    return [records.key(result) for result in records.read(run_folder).results]
 
 
 def text(result: pytest.RunResult) -> str:
@@ -73,9 +79,11 @@ def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, s
     assert {p.name for p in folder(slake).iterdir()} == {
         "run.json",
         "results.jsonl",
+        "answers",
         "metrics.json",
         "summary.md",
         "junit.xml",
+        "index.html",
     }
 
 
@@ -215,6 +223,25 @@ def test_selection(slake: pytest.Pytester, arguments: tuple[str, ...], count: in
     assert outcomes(folder(slake)).total() == count
 
 
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_shards_are_the_run_without_them(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    selected = ("--model=stubborn:A", "--limit=14", "-m", "not lexicon(modality='ct')")
+    run(slake, *selected, "--run=whole", *spread)
+    whole = keys(slake.path / "reports" / "whole")
+    assert len(whole) == 14
+    shards = []
+    for number in (1, 2, 3):
+        result = run(slake, *selected, f"--shard={number}/3", f"--run=part{number}", *spread)
+        assert result.ret == 0
+        shards.append(keys(slake.path / "reports" / f"part{number}"))
+        if not spread:
+            result.stdout.fnmatch_lines([f"collected 24 items / {24 - len(shards[-1])} deselected*"])
+        about = json.loads((slake.path / "reports" / f"part{number}" / "run.json").read_text())
+        assert about["options"]["shard"] == f"{number}/3"
+    assert sorted(map(len, shards)) == [4, 5, 5]
+    assert sorted(key for shard in shards for key in shard) == sorted(whole)
+
+
 def test_lf_selects_what_failed(slake: pytest.Pytester) -> None:
     run(slake, "--model=stubborn:A", "--run=first")
     result = run(slake, "--model=stubborn:B", "--run=second", "--lf")
@@ -277,19 +304,19 @@ def test_run_json_says_what_was_run(slake: pytest.Pytester) -> None:
     assert about["name"] == "first"
     assert about["model"]["name"] == "stubborn"
     assert about["config"] == {"name": "stubborn:A", "backend": "stubborn", "argument": "A", "options": {}}
-    assert about["technique"] == "mc"
+    assert about["techniques"] == ["mc"]
     assert re.fullmatch("[0-9a-f]{64}", about["benchmarks"]["slake"]["data_sha256"])
-    assert about["benchmarks"]["slake"]["signature"]["prompt"].startswith("slake/mc@")
+    assert about["benchmarks"]["slake"]["prompts"]["mc"].startswith("slake/mc@")
     assert about["started"] <= about["finished"]
     assert about["versions"]["pytest"] == pytest.__version__
 
 
-def test_a_run_is_not_overwritten(slake: pytest.Pytester) -> None:
+def test_a_run_is_not_overwritten_by_another(slake: pytest.Pytester) -> None:
     run(slake, "--model=stubborn:A", "--run=first")
     before = (slake.path / "reports" / "first" / "results.jsonl").read_bytes()
     result = run(slake, "--model=stubborn:B", "--run=first")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "run 'first' exists" in text(result)
+    assert "run 'first' cannot go on: the model's argument was 'A' and is 'B'. Name another with" in text(result)
     assert (slake.path / "reports" / "first" / "results.jsonl").read_bytes() == before
 
 
@@ -305,11 +332,18 @@ def test_a_run_is_not_overwritten(slake: pytest.Pytester) -> None:
         (("--model=blind:x",), r"technique 'mc' needs a model that can generate; 'blind:x' has: option_logprobs"),
         (("--benchmark=nosuch",), r"no benchmark 'nosuch'; known: .*gmai-mmbench.*phantom.*slake"),
         (("--benchmark=mediconfusion",), r"benchmark 'mediconfusion' was asked for but is not there, and no --data"),
-        (("--technique=gd",), r"no technique 'gd'; there are: mc"),
+        (("--technique=gd",), r"technique 'gd' needs a model that can option_logprobs; 'stubborn:A' has: generate"),
+        (("--technique=mc,sc",), r"no technique 'sc'; there are: mc, gd, ps$"),
+        (("--technique=mc", "--technique=ff"), r"technique 'ff' needs --judge, which this version does not have"),
+        (("--model=blind:x", "--technique=gd"), r"benchmark 'slake' has no technique 'gd'; it has: mc$"),
+        (("--ablate=nosuch",), r"no ablation 'nosuch'; there are: text-only, blank, shuffle"),
         (("--extraction=nosuch",), r"no extraction 'nosuch'; there are: sound, official"),
         (("--extraction=official",), r"benchmark 'slake' has no published rule"),
         (("--data=nosuch",), r"--data=.*nosuch: no such folder"),
         (("--limit=0",), r"--limit=0: a limit is at least 1"),
+        (("--shard=0/8",), r"--shard=0/8: shares are numbered from 1 to their count, 1/8 to 8/8"),
+        (("--shard=9/8",), r"--shard=9/8: shares are numbered"),
+        (("--shard=x",), r"--shard=x: a share is written NUMBER/COUNT, for instance --shard=2/8"),
         (("--run=../up",), r"--run=../up: a run's name is"),
         (("--answers-from-category",), r"--answers-from-category: only gmai-mmbench-test has a key to recover"),
     ],
@@ -329,7 +363,7 @@ def test_misuse_is_one_clear_line_before_collection(
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_mark_that_names_no_benchmark_is_a_collection_error(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     slake.makepyfile(test_slake=TEST.replace('"slake"', '"slaek"'))
-    result = run(slake, *spread)
+    result = run(slake, "--model=echo:A", *spread)
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED), "xdist's and pytest's own"
     assert "no benchmark 'slaek'; known: " in text(result)
     assert "INTERNALERROR" not in text(result)
@@ -340,6 +374,168 @@ def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> 
     result = run(slake, "--model=stubborn:A")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "benchmark 'slake' has no technique 'mc'; it has: gd" in text(result)
+
+
+# --- several techniques -----------------------------------------------------------------------------------
+
+ALL = CONFTEST.replace("dimensions=", 'techniques=("mc", "gd", "ps"), dimensions=').replace(
+    '"slake", "single_choice"', '"slake", "judgment" if n % 4 == 3 else "single_choice"'
+)
+"""Slake with techniques that six of its 24 questions, judgments, are not asked by."""
+
+
+@pytest.fixture
+def techniques(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(ALL)
+    pytester.makepyfile(test_slake=TEST)
+    return pytester
+
+
+def cases(run_folder: Path) -> Counter[str]:
+    lines = (run_folder / "results.jsonl").read_text().splitlines()
+    return Counter(json.loads(line)["technique"] for line in lines)
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_case_is_an_item_and_a_technique(techniques: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    result = run(techniques, "--model=random", "--technique=mc", "--technique=gd,ps", "--technique=mc", *spread)
+    assert result.ret == 0
+    assert cases(folder(techniques)) == {"mc": 24, "gd": 18, "ps": 18}
+    about = json.loads((folder(techniques) / "run.json").read_text())
+    assert about["techniques"] == ["mc", "gd", "ps"]
+    assert about["left_out"] == {"slake": {"gd": {"judgment": 6}, "ps": {"judgment": 6}}}
+    assert written(folder(techniques))["missing"] == []
+    result.stdout.fnmatch_lines(
+        [
+            "*slake*mc*accuracy*",
+            "*slake*gd*accuracy*",
+            "*slake*ps*accuracy*",
+            "! slake: 6 items left out: technique 'gd' is not defined for judgment here.",
+        ]
+    )
+
+
+def test_cases_are_called_by_the_technique_where_there_are_several(techniques: pytest.Pytester) -> None:
+    both = run(techniques, "--model=random", "--technique=gd,ps", "--collect-only", "-q")
+    asked = [line.partition("[")[2] for line in both.outlines if "[" in line]
+    assert asked[:2] == ["q00-gd]", "q01-gd]"]
+    assert sorted(asked)[:4] == ["q00-gd]", "q00-ps]", "q01-gd]", "q01-ps]"]
+    one = run(techniques, "--model=random", "--technique=ps", "--collect-only", "-q")
+    assert one.outlines[:2] == ["test_slake.py::test_slake[q00]", "test_slake.py::test_slake[q01]"]
+    assert "q03" not in text(one)
+
+
+def test_what_a_technique_is_not_defined_for_is_told_before_anything_is_asked(techniques: pytest.Pytester) -> None:
+    result = run(techniques, "--model=random", "--technique=ps", "-k", "fundus or oct")
+    result.stdout.fnmatch_lines(
+        ["collected 24 items / 18 deselected / 6 selected", "slake: 6 items left out: technique 'ps' is not defined*"]
+    )
+
+
+def test_a_limit_counts_items_and_not_cases(techniques: pytest.Pytester) -> None:
+    run(techniques, "--model=random", "--technique=gd,ps", "--limit=8")
+    lines = map(json.loads, (folder(techniques) / "results.jsonl").read_text().splitlines())
+    asked = Counter(line["item"]["id"] for line in lines)
+    assert 7 <= len(asked) <= 8, "pairs stay whole"
+    assert set(asked.values()) == {2}
+
+
+def test_what_is_missing_is_named_with_its_technique(techniques: pytest.Pytester) -> None:
+    run(techniques, "--model=random", "--technique=gd,ps", "-x")
+    missing = written(folder(techniques))["missing"]
+    assert len(missing) == 36 - outcomes(folder(techniques)).total()
+    assert {"slake/q22-gd", "slake/q22-ps"} <= set(missing)
+    main(["report", str(folder(techniques)), f"--plugin={techniques.path / 'conftest.py'}"])
+    assert written(folder(techniques))["missing"] == missing
+
+
+def test_what_an_interrupted_run_lacks_is_named_as_everywhere(slake: pytest.Pytester) -> None:
+    stops = "    if item.id == 'q20':\n        raise KeyboardInterrupt\n    evaluate"
+    slake.makepyfile(test_slake=TEST.replace("    evaluate", stops))
+    run(slake, "--model=stubborn:A", "-n2")
+    missing = written(folder(slake))["missing"]
+    assert missing
+    assert all(name.startswith("slake/q") for name in missing)
+
+
+def test_a_suite_without_its_models_technique_is_asked_by_mc_where_nothing_was_typed(slake: pytest.Pytester) -> None:
+    pytest.importorskip("torch", reason="the default model needs the extra hf")
+    assert run(slake).ret == 0
+    assert cases(folder(slake)) == {"mc": 24}
+    result = run(slake, "--limit=5")
+    assert "benchmark 'slake' has no technique 'ps'; it has: mc. Name one of them: --technique=mc" in text(result)
+
+
+def test_a_default_model_that_cannot_be_had_is_one_line(
+    slake: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medvqa.backends.hf.checkpoint.find_spec", lambda name: None)
+    result = run(slake)
+    assert "needs torch and transformers: pip install 'pytest-medvqa[hf]'; or choose another model" in text(result)
+    assert "Traceback" not in text(result)
+    assert not (slake.path / "reports").exists()
+    assert run(slake, "--collect-only", "--benchmark=slake", "--technique=mc").ret == 0
+
+
+def test_a_config_says_how_its_model_is_asked_where_nobody_else_does(techniques: pytest.Pytester) -> None:
+    (techniques.path / "models").mkdir()
+    (techniques.path / "models" / "shy.toml").write_text('backend = "random"\ntechniques = ["ps", "gd"]\n')
+    run(techniques, "--model=shy", "--run=default")
+    run(techniques, "--model=shy", "--run=typed", "--technique=mc")
+    reports = techniques.path / "reports"
+    assert cases(reports / "default") == {"ps": 18, "gd": 18}
+    assert json.loads((reports / "default" / "run.json").read_text())["techniques"] == ["ps", "gd"]
+    assert cases(reports / "typed") == {"mc": 24}
+    (techniques.path / "models" / "odd.toml").write_text('backend = "random"\ntechniques = ["sc"]\n')
+    result = run(techniques, "--model=odd")
+    assert "no technique 'sc' (from the config of 'odd'); there are: mc, gd, ps" in text(result)
+    techniques.makeconftest(CONFTEST)
+    result = run(techniques, "--model=shy", "--benchmark=slake")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "benchmark 'slake' has no technique 'ps, gd'; it has: mc. Name one of them: --technique=mc" in text(result)
+
+
+def test_a_test_with_a_technique_parameter_of_its_own_is_asked_as_ever(slake: pytest.Pytester) -> None:
+    own = '@pytest.mark.parametrize("technique", ["ultrasound"])\n@pytest'
+    slake.makepyfile(test_slake=TEST.replace("@pytest", own).replace("evaluate)", "evaluate, technique)", 1))
+    assert run(slake, "--model=stubborn:A").ret == 0
+    assert cases(folder(slake)) == {"mc": 24}
+
+
+def test_a_test_that_does_not_evaluate_has_no_technique(techniques: pytest.Pytester) -> None:
+    own = '\n\n@pytest.mark.vqa("slake")\ndef test_question(item):\n    assert item.question\n'
+    techniques.makepyfile(test_slake=TEST + own)
+    result = run(techniques, "--model=random", "--technique=gd,ps")
+    assert "24 passed" in text(result)
+    assert outcomes(folder(techniques)).total() == 36
+
+
+def test_an_ablation_says_so_beside_every_number(techniques: pytest.Pytester) -> None:
+    result = run(techniques, "--model=random", "--technique=mc,gd", "--ablate=text-only", "--run=first")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["slake (no images)*gd*accuracy*"])
+    reports = techniques.path / "reports"
+    measures = written(reports / "first")["measures"]
+    assert all("ablation:text-only|" in measure["signature"] for measure in measures)
+    assert json.loads((reports / "first" / "run.json").read_text())["ablation"] == "text-only"
+
+
+def test_recorded_answers_are_scored_by_their_technique_and_cannot_be_ablated(techniques: pytest.Pytester) -> None:
+    run(techniques, "--model=random", "--technique=mc,gd", "--run=first")
+    recorded = f"--model=replay:{techniques.path / 'reports' / 'first' / 'results.jsonl'}"
+    run(techniques, recorded, "--technique=gd", "--run=again")
+    first, again = (
+        [
+            (m["name"], m["slice"], m["value"])
+            for m in written(techniques.path / "reports" / name)["measures"]
+            if m["technique"] == "gd"
+        ]
+        for name in ("first", "again")
+    )
+    assert first == again
+    result = run(techniques, recorded, "--ablate=blank")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert re.search(r"--ablate=blank: the answers of 'replay:.*' were given to the images as they are", text(result))
 
 
 BAD_PROMPT = """

@@ -15,10 +15,10 @@ from medvqa import hookspecs
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import CONTROLLER, has_state, is_worker, state_of
+from medvqa.plugin.process import CONTROLLER, has_state, is_worker, occupy, state_of
 
 if TYPE_CHECKING:
-    from medvqa.items import Model, Result
+    from medvqa.items import Model, Result, Technique
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -36,6 +36,13 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Iterator[None]:
     """Register `--NAME`, once every conftest had its chance to take the name."""
     yield
     options.register_aliases(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let an xdist worker see its place alone, before anybody is configured who may use CUDA."""
+    if is_worker(config):
+        occupy(config, config.workerinput.get("medvqa_place"))  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +64,14 @@ def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
     return [str(mark.args[0]) for mark in marks if mark.name == "vqa" and mark.args]
 
 
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """With a model that takes GPUs, as many as can hold a copy."""
+    from medvqa.plugin import leases
+
+    return leases.auto(config)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
     """Leave out tests of benchmarks that were not asked for or whose data are not there."""
@@ -66,7 +81,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
         return None
     from medvqa.plugin import collection
 
-    return None if collection.items_for(state_of(collector.config).plan, names) else []
+    return None if collection.items_for(collection.plan_of(collector.config), names) else []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -75,12 +90,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if names:
         from medvqa.plugin import collection
 
-        collection.parametrize(state_of(metafunc.config).plan, metafunc, names)
+        collection.parametrize(collection.plan_of(metafunc.config), metafunc, names)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
-    """Give items their tags before -k and -m are applied, and apply --limit after."""
+    """Give items their tags before -k and -m are applied, and apply --limit and --shard after."""
     if not has_state(config):
         return (yield)
     from medvqa.plugin import collection
@@ -88,8 +103,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collection.add_tags(items, keywords=bool(config.option.keyword))
     result = yield
     state = state_of(config)
+    state.left_out = collection.leave_out(state.plan, config, items)
     if state.options.limit is not None:
         collection.apply_limit(state.plan, config, items, state.options.limit)
+    if state.plan.shard is not None:
+        collection.apply_shard(config, items, state.plan.shard)
     return result
 
 
@@ -98,27 +116,44 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if not has_state(config) or config.option.collectonly:
         return
-    from medvqa.plugin.state import expected
-
+    state = state_of(config)
     if is_worker(config):
-        config.workeroutput["medvqa_expected"] = expected(session.items)  # type: ignore[attr-defined]
+        state.collected = state.expected(session.items), state.left_out
+        config.workeroutput["medvqa_collected"] = state.collected  # type: ignore[attr-defined]
     else:
-        config.stash[CONTROLLER].expect(expected(session.items))
+        config.stash[CONTROLLER].expect(state.expected(session.items), state.left_out)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Tell what is not asked, before anything is; with -q the report tells it alone."""
+    if not has_state(config) or config.get_verbosity() < 0:
+        return []
+    from medvqa.report import left_out
+
+    return left_out(state_of(config).left_out)
 
 
 @pytest.fixture(scope="session")
 def model(request: pytest.FixtureRequest) -> Iterator[Model]:
     """The model that --model names, one in each process that runs tests."""
     state = state_of(request.config)
-    yield state.make_model(request.session)
+    made = state.make_model(request.session)
+    with state.brief(request.config, made):
+        yield made
     state.close_model()
 
 
 @pytest.fixture(scope="session")
-def evaluate(request: pytest.FixtureRequest, model: Model) -> Callable[[Item], Result]:
+def medvqa_technique(request: pytest.FixtureRequest) -> Technique:
+    """How the model is asked; where several were asked for, a parameter of the test."""
+    asked: Technique = getattr(request, "param", None) or state_of(request.config).plan.techniques[0]
+    return asked
+
+
+@pytest.fixture(scope="session")
+def evaluate(request: pytest.FixtureRequest, model: Model, medvqa_technique: Technique) -> Callable[[Item], Result]:
     """A function that asks the model about one item, scores and records the answer, and returns the Result."""
-    state = state_of(request.config)
-    return lambda item: state.evaluate(item, model)
+    return state_of(request.config).evaluator(model)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -148,6 +183,8 @@ def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport, config: pytest.Config
 ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
     """Count items by outcome, apart from pytest's own passed and failed."""
+    if getattr(report, "medvqa_requeued", False):
+        return "", "", ""
     outcome = getattr(report, "medvqa_outcome", None)
     if outcome is None or report.outcome not in ("passed", "failed"):  # pytest-rerunfailures has "rerun"
         return None

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from medvqa.items import Item
+from medvqa.items import Item, Query, Technique
 from medvqa.plugin.process import is_worker
 
+TECHNIQUE = "medvqa_technique"
+"""Fixture by which a test asks by a technique; a parameter where there are several."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
 """Marks of tests that may not get to ask."""
 
@@ -22,6 +24,14 @@ def item_of(node: pytest.Item) -> Item | None:
     return value if isinstance(value, Item) else None
 
 
+def query_of(node: pytest.Item, default: Technique) -> Query | None:
+    """What a collected test asks; `default` is the technique where the test was not collected for several."""
+    item = item_of(node)
+    if item is None:
+        return None
+    return Query(item, node.callspec.params.get(TECHNIQUE, default))  # type: ignore[attr-defined]
+
+
 class Upcoming:
     """The tests of this process in their order, for `engine.Stream`; what is taken once is not given again.
 
@@ -29,9 +39,10 @@ class Upcoming:
     queue, and where it has none that can be read, the next test is all that is known.
     """
 
-    def __init__(self, session: pytest.Session) -> None:
-        """Before the first test."""
+    def __init__(self, session: pytest.Session, technique: Technique) -> None:
+        """Before the first test; `technique` is that of tests that name none."""
         self._session = session
+        self._technique = technique
         self._spread = is_worker(session.config)
         # xdist registers it without a name, from a module that was sent over a wire: known by its class's name alone.
         interactors = (p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == "WorkerInteractor")
@@ -48,10 +59,10 @@ class Upcoming:
         self._current, self._following = node, following
         self._begun += 1
 
-    def take(self, count: int) -> list[Item]:
-        """The next items, at most `count`, of tests that will ask the plugin's model about them."""
+    def take(self, count: int) -> list[Query]:
+        """The next queries, at most `count`, of tests that will ask the plugin's model about them."""
         nodes = self._handed() if self._spread else self._collected()
-        asked = (item for node in nodes if (item := item_of(node)) is not None and self._asks(node))
+        asked = (query for node in nodes if (query := query_of(node, self._technique)) and self._asks(node))
         return list(islice(asked, count))
 
     def exhausted(self) -> bool:

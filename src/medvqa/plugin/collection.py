@@ -1,16 +1,25 @@
-"""Items as collected tests: parametrization, tags, and the limit."""
+"""Items as collected tests: parametrization, tags, the limit and the shard."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
 
 from medvqa import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
-from medvqa.plugin.ahead import item_of
+from medvqa.plugin.ahead import TECHNIQUE, item_of, query_of
 from medvqa.plugin.plan import Plan
+from medvqa.plugin.process import state_of
+
+
+def plan_of(config: pytest.Config) -> Plan:
+    """What was asked for; what is wrong with it, and was not checked as nothing was typed, is a collection error."""
+    try:
+        return state_of(config).plan
+    except MedVQAError as error:
+        raise pytest.Collector.CollectError(str(error)) from error
 
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
@@ -22,10 +31,17 @@ def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
 
 
 def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> None:
-    """One case for each item, called by the item's id; ids of several benchmarks are told apart by name."""
+    """One case for each item, called by the item's id, and for each of several techniques, then by both.
+
+    Ids of several benchmarks are told apart by name. A test that does not ask by `evaluate` has no technique.
+    """
     items = items_for(plan, names)
     several = len({item.benchmark for item in items}) > 1
-    metafunc.parametrize("item", items, ids=[f"{item.benchmark}/{item.id}" if several else item.id for item in items])
+    ids = [f"{item.benchmark}/{item.id}" if several else item.id for item in items]
+    metafunc.parametrize("item", items, ids=ids)
+    if len(plan.techniques) > 1 and TECHNIQUE in metafunc.fixturenames:
+        # A parameter of the session: pytest then sorts tests by technique, and `evaluate` is made once for each.
+        metafunc.parametrize(TECHNIQUE, plan.techniques, ids=list(plan.techniques), indirect=True, scope="session")
 
 
 def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
@@ -44,21 +60,56 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)
 
 
+LeftOut = dict[str, dict[str, dict[str, int]]]
+"""How many items are not asked: benchmark -> technique -> kind -> number."""
+
+
+def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
+    """Deselect what would be asked by a technique that is not defined for its item."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    stays = []
+    for node in nodes:
+        query = query_of(node, plan.techniques[0])
+        asks = query is None or TECHNIQUE not in node.fixturenames or plan.asks(query)  # type: ignore[attr-defined]
+        stays.append(asks)
+        if query is not None and not asks:
+            counts[query.item.benchmark, query.technique, query.item.kind] += 1
+    _deselect(config, nodes, stays)
+    left_out: LeftOut = {}
+    for (benchmark, technique, kind), number in sorted(counts.items()):
+        left_out.setdefault(benchmark, {}).setdefault(technique, {})[kind] = number
+    return left_out
+
+
 def apply_limit(plan: Plan, config: pytest.Config, nodes: list[pytest.Item], limit: int) -> None:
     """Deselect all but `limit` items of each benchmark; tests of another kind stay."""
-    by_benchmark: dict[str, list[Item]] = defaultdict(list)
+    by_benchmark: dict[str, dict[str, Item]] = defaultdict(dict)
     for node in nodes:
         if (item := item_of(node)) is not None:
-            by_benchmark[item.benchmark].append(item)
+            by_benchmark[item.benchmark][item.id] = item
     kept = {
         (item.benchmark, item.id)
         for name, items in by_benchmark.items()
-        for item in selection.stratified(items, limit, dimension=_headline_dimension(plan.benchmarks[name]))
+        for item in selection.stratified(
+            list(items.values()), limit, dimension=_headline_dimension(plan.benchmarks[name])
+        )
     }
-    stays = [(item := item_of(node)) is None or (item.benchmark, item.id) in kept for node in nodes]
+    _deselect(config, nodes, [(item := item_of(node)) is None or (item.benchmark, item.id) in kept for node in nodes])
+
+
+def apply_shard(config: pytest.Config, nodes: list[pytest.Item], shard: selection.Shard) -> None:
+    """Deselect all but a share of each benchmark's items; tests of another kind stay, in every share."""
+    # Several tests may ask about one item.
+    items = {(item.benchmark, item.id): item for node in nodes if (item := item_of(node)) is not None}
+    kept = {(item.benchmark, item.id) for item in selection.share(list(items.values()), shard)}
+    _deselect(config, nodes, [(item := item_of(node)) is None or (item.benchmark, item.id) in kept for node in nodes])
+
+
+def _deselect(config: pytest.Config, nodes: list[pytest.Item], stays: Sequence[bool]) -> None:
     deselected = [node for node, stay in zip(nodes, stays, strict=True) if not stay]
     nodes[:] = [node for node, stay in zip(nodes, stays, strict=True) if stay]
-    config.hook.pytest_deselected(items=deselected)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
 
 
 def _headline_dimension(benchmark: Benchmark) -> str | None:

@@ -5,20 +5,25 @@ Registered in every session, so it imports nothing until the first item has ende
 
 from __future__ import annotations
 
+import secrets
+import shlex
 from collections.abc import Generator
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from medvqa.items import MedVQAError
+from medvqa.items import MedVQAError, UsageError
 from medvqa.plugin import options as _options
 from medvqa.plugin import process
 
 if TYPE_CHECKING:
-    from medvqa.items import Outcome
+    from medvqa.plugin.collection import LeftOut
+    from medvqa.plugin.crashes import Crashes
+    from medvqa.plugin.leases import Leases
     from medvqa.plugin.recording import Recording
     from medvqa.plugin.spread import BatchScheduling
     from medvqa.plugin.terminal import Progress
@@ -34,11 +39,20 @@ class Controller:
         self._session: pytest.Session | None = None
         self._failures = 0
         self._expected: set[str] = set()
+        self._left_out: LeftOut = {}
         self._recording: Recording | None = None
         self._progress: Progress | None = None
         self._report: Report | None = None
         self._problem: str | None = None
+        self._incomplete = False
         self._scheduler: BatchScheduling | None = None
+        self._leases: Leases | None = None
+        self._crashes: Crashes | None = None
+
+    @cached_property
+    def session(self) -> str:
+        """What tells this session from others of the run, told to all workers."""
+        return secrets.token_hex(4)
 
     @cached_property
     def run(self) -> str:
@@ -54,21 +68,57 @@ class Controller:
     def _reports(self) -> Path:
         return self._config.rootpath / "reports"
 
+    @property
+    def _folder(self) -> Path:
+        return self._reports / self.run
+
     def check(self) -> None:
         """What can be found wrong before anything is collected (UsageError, DataError)."""
         from medvqa import records
 
-        records.check_new(self.run, self._reports)
-        process.state_of(self._config).plan.check()
+        records.check_name(self.run, "--run")
+        state = process.state_of(self._config)
+        state.check()
+        state.plan.check()
+        if (self._folder / records.RUN).is_file():
+            before = records.read_run(self._folder)
+            if differences := records.differences(before, state.plan.about()):
+                raise UsageError(
+                    f"run '{self.run}' cannot go on: {'; '.join(differences)}. Name another with --run=NAME"
+                )
+            others = sorted(before.get("benchmarks", {}).keys() - state.plan.benchmarks.keys())
+            if others and before.get("extraction") != state.plan.extraction:
+                raise UsageError(
+                    f"run '{self.run}' cannot go on: its answers would be read by two rules. Add "
+                    f"{' '.join(f'--benchmark={name}' for name in others)}, so that all are read by "
+                    f"--extraction={state.plan.extraction}"
+                )
+        if not self._config.option.collectonly and state.plan.places is not None:
+            from medvqa.plugin import leases
 
-    def expect(self, names: list[str]) -> None:
-        """Note items that were selected and must end with a result."""
+            self._leases = leases.Leases(state.plan.places, state.plan.options.model)
+            if not leases.workers_asked(self._config):
+                process.occupy(self._config, state.plan.places[0])
+
+    def expect(self, names: list[str], left_out: LeftOut) -> None:
+        """Note what was selected and must end with a result, and what could not be; the same in every process."""
         self._expected.update(names)
+        self._left_out = left_out
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Keep the session, which knows how many tests there are; say what will leave this machine."""
         self._session = session
         if process.has_state(self._config) and not self._config.option.collectonly:
+            from medvqa.plugin.state import STOP
+            from medvqa.records import bury
+
+            # Whoever stopped an earlier session, what it was asking is asked with more care.
+            try:
+                # That of a session that was killed as it stopped.
+                (self._folder / STOP).unlink(missing_ok=True)
+                bury(self._folder, "earlier")
+            except OSError as error:
+                self._give_up(error)
             self._say(process.state_of(self._config).plan.upload_notice())
 
     def _say(self, line: str | None) -> None:
@@ -78,8 +128,17 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Name the run to a worker."""
+        """Tell a worker the run, its place on a GPU if it takes one, and whether anybody here hears of every phase."""
+        from medvqa.plugin.protocol import hears_every_phase
+
         node.workerinput["medvqa_run"] = self.run
+        node.workerinput["medvqa_every_phase"] = hears_every_phase(self._config)
+        node.workerinput["medvqa_session"] = self.session
+        if self._leases is not None:
+            try:
+                node.workerinput["medvqa_place"] = self._leases.take(node.gateway.id)
+            except MedVQAError as error:
+                raise pytest.UsageError(str(error)) from error
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:
@@ -93,27 +152,51 @@ class Controller:
         return self._scheduler
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Hear from a worker that ended which items it had collected."""
-        self.expect(getattr(node, "workeroutput", {}).get("medvqa_expected", []))
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Hear what a worker had collected that ended, note what one asked that died; its place is free again."""
+        if self._leases is not None:
+            self._leases.give_back(node.gateway.id)
+        if (collected := getattr(node, "workeroutput", {}).get("medvqa_collected")) is not None:
+            self.expect(*collected)
+        if error and not hasattr(node, "workeroutput"):
+            try:
+                self._crashed.note(node.gateway.id)
+            except OSError as problem:
+                self._give_up(problem)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
+        """Let a test run again that xdist blames for the death of its worker."""
+        self._crashed.requeue(crashitem, report.node.gateway.id, report, sched)
+
+    @property
+    def _crashed(self) -> Crashes:
+        if self._crashes is None:
+            from medvqa.plugin.crashes import Crashes
+
+            self._crashes = Crashes(self._folder, self.session)
+        return self._crashes
+
+    def _give_up(self, error: Exception) -> NoReturn:
+        pytest.exit(f"the run folder cannot be written: {error}", returncode=pytest.ExitCode.INTERRUPTED)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the results that came with a report, before anybody else can fail on it."""
-        lines: list[str] = getattr(report, "medvqa_results", [])
-        if not lines:
+        told: dict[str, Any] | None = getattr(report, "medvqa", None)
+        if told is None:
             return
-        outcomes: dict[str, Outcome] = report.medvqa_outcomes
+        if (collected := told.pop("collected")) is not None:
+            self.expect(*collected)
+        # The terminal keeps all reports of a session. What is on disk, or counted, need not be kept with them.
+        del report.medvqa
         try:
             recording = self._recorded()
-            about = getattr(report, "medvqa_about", None)
-            recording.take(lines, outcomes, about, report.medvqa_usage)
+            recording.take(**told)
         except (MedVQAError, OSError) as error:
-            pytest.exit(f"the run folder cannot be written: {error}", returncode=pytest.ExitCode.INTERRUPTED)
-        if self._scheduler is not None and about is not None:
+            self._give_up(error)
+        if self._scheduler is not None and (about := told["about"]):
             self._scheduler.batch = about["engine"]["batch_size"] * about["engine"]["concurrency"]
-        # The lines are on disk: a session of 130,000 reports need not keep them.
-        del report.medvqa_results
         if report.failed and hasattr(report, "medvqa_outcome"):
             self._failures += 1
         self._stop_at_cost(recording)
@@ -132,7 +215,9 @@ class Controller:
         if self._recording is None:
             from medvqa.plugin.recording import Recording
 
-            self._recording = Recording(process.state_of(self._config).plan, self._reports / self.run)
+            workers = len(self._scheduler.nodes) if self._scheduler is not None else 0
+            plan = process.state_of(self._config).plan
+            self._recording = Recording(plan, self._folder, self.session, workers)
             reporter = self._config.pluginmanager.get_plugin("terminalreporter")
             if reporter is not None:
                 from medvqa.plugin.terminal import Progress
@@ -145,15 +230,32 @@ class Controller:
         """Write the reports; a wrong answer is data, so it is not what makes an exit code of 1."""
         if self._progress is not None:
             self._progress.close()
+        self._expected.update(self._unfinished())
         if self._recording is not None:
             try:
-                self._report = self._recording.finish(self._expected)
+                self._report = self._recording.finish(self._expected, self._left_out)
             except (MedVQAError, OSError) as error:
                 # A metric of one's own that fails, or a full disk: the answers are there and can be reported later.
                 self._problem = f"the reports could not be made: {error}"
-            if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-                others = session.testsfailed > self._failures or self._problem is not None
-                session.exitstatus = int(others or not self._recording.is_complete(self._expected))
+            self._incomplete = not self._recording.is_complete(self._expected)
+        elif self._crashes is not None and self._crashes.requeued:
+            self._problem, self._incomplete = "the workers died before anything was answered", True
+        else:
+            if process.has_state(self._config) and not self._config.option.collectonly:
+                from medvqa.records import close_journals
+
+                close_journals(self._folder, complete=False)
+            return
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            others = session.testsfailed > self._failures or self._problem is not None
+            session.exitstatus = int(others or self._incomplete)
+
+    def _unfinished(self) -> list[str]:
+        """Tests that no worker ran to its end, where no worker could tell which items it had collected."""
+        if self._scheduler is None or self._expected:
+            return []
+        left = [*self._scheduler.pending, *chain.from_iterable(self._scheduler.node2pending.values())]
+        return [self._scheduler.collection[index] for index in left]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The headline measures, and where the rest lies."""
@@ -164,4 +266,13 @@ class Controller:
         if self._problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {self._problem}")
-            terminalreporter.write_line(f"run folder: {self._reports / self.run}")
+            terminalreporter.write_line(f"run folder: {self._folder}")
+        if self._incomplete:
+            terminalreporter.write_line(f"to go on: {self._command()}")
+
+    def _command(self) -> str:
+        """What the user types to go on with this run."""
+        typed = [str(argument) for argument in self._config.invocation_params.args]
+        kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
+        named = _options.read(self._config).run is not None
+        return shlex.join(["pytest", *kept, *([] if named else [f"--run={self.run}"])])

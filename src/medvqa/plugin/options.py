@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ENV_DATA = "MEDVQA_DATA"
-DEFAULT_MODEL = "random"
+DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""
 
@@ -29,21 +29,51 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "evaluate this benchmark (repeatable; default: all whose data are found, else phantom)",
     },
     "data": {"metavar": "DIR", "help": f"folder of the data sets (default: {ENV_DATA}); write --data=DIR with ="},
-    "technique": {"metavar": "NAME", "help": "how models are asked: mc (multiple choice, the default)"},
+    "technique": {
+        "metavar": "NAME",
+        "action": "append",
+        "help": "how models are asked: mc (multiple choice), gd, ps; repeatable, or mc,gd,ps (default: what the "
+        "model's config says, else mc)",
+    },
     "extraction": {
         "metavar": "RULE",
         "help": "how answers are read: sound (default), or official, the rule of each benchmark's owners",
     },
-    "run": {"metavar": "NAME", "help": "name of the run folder under reports/ (default: time and model)"},
+    "ablate": {
+        "metavar": "HOW",
+        "help": "take the picture away: text-only (no image), blank (grey) or shuffle (another item's)",
+    },
+    "run": {
+        "metavar": "NAME",
+        "help": "name of the run folder under reports/; a run of that name goes on (default: time and model)",
+    },
+    "answers": {
+        "metavar": "DIR",
+        "help": "where answers are stored, and those of earlier runs found (default: reports/.answers)",
+    },
+    "fresh": {
+        "action": "store_true",
+        "default": None,
+        "help": "ask everything anew, whatever is stored",
+    },
     "limit": {
         "metavar": "N",
         "type": int,
         "help": "at most N items of each benchmark: seeded, stratified, pairs whole, after -k and -m",
     },
+    "shard": {
+        "metavar": "I/N",
+        "help": "the I-th of N shares of what would run, after --limit: pairs and shared images stay whole",
+    },
     "allow-upload": {
         "action": "store_true",
         "default": None,
         "help": "send images to another machine even of a benchmark that was released on request",
+    },
+    "trust-remote-code": {
+        "action": "store_true",
+        "default": None,
+        "help": "run the Python code that comes with the checkpoint, where the model's config asks for it",
     },
     "max-cost": {
         "metavar": "SUM",
@@ -85,11 +115,16 @@ class Options:
     model: str
     benchmarks: tuple[str, ...]
     data: Path | None
-    technique: str
+    techniques: tuple[str, ...]
     extraction: str
+    ablate: str | None
     run: str | None
+    answers: Path | None
+    fresh: bool
     limit: int | None
+    shard: str | None
     allow_upload: bool
+    trust_remote_code: bool
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
@@ -130,11 +165,16 @@ def read(config: pytest.Config) -> Options:
         model=raw["model"] or DEFAULT_MODEL,
         benchmarks=tuple(raw["benchmark"] or ()),
         data=Path(config.invocation_params.dir, data).resolve() if data else None,
-        technique=raw["technique"] or "mc",
+        techniques=tuple(dict.fromkeys(name for typed in raw["technique"] or () for name in typed.split(","))),
         extraction=raw["extraction"] or "sound",
+        ablate=raw["ablate"],
         run=raw["run"],
+        answers=Path(config.invocation_params.dir, raw["answers"]).absolute() if raw["answers"] else None,
+        fresh=bool(raw["fresh"]),
         limit=raw["limit"],
+        shard=raw["shard"],
         allow_upload=bool(raw["allow-upload"]),
+        trust_remote_code=bool(raw["trust-remote-code"]),
         max_cost=raw["max-cost"],
         batch_size=raw["batch-size"],
         concurrency=raw["concurrency"],

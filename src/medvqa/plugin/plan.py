@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 from typing import Any, get_args
 
 import pytest
 
-from medvqa import benchmarks, configs, engine, records, suite
+from medvqa import ablation, benchmarks, configs, engine, records
 from medvqa.items import (
+    ABLATIONS,
     TECHNIQUES,
     Answer,
     AnswerError,
     Benchmark,
     Extraction,
+    Image,
     Item,
     Model,
     Prompt,
+    Query,
     Result,
     Service,
+    Technique,
     UsageError,
 )
+from medvqa.plugin import leases
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
+from medvqa.selection import Shard
 
 
 class Plan:
@@ -39,11 +46,10 @@ class Plan:
         self.options = options
         self._may_stop_early = bool(config.getoption("maxfail"))
         self.known: Known = gather(config.pluginmanager)
-        offered = {technique for benchmark in self.known.benchmarks.values() for technique in benchmark.techniques}
-        self.technique = _one_of("technique", options.technique, sorted(offered, key=TECHNIQUES.index))
         self.extraction = _one_of("extraction", options.extraction, get_args(Extraction))
         if options.limit is not None and options.limit < 1:
             raise UsageError(f"--limit={options.limit}: a limit is at least 1")
+        self.shard = Shard.parse(options.shard) if options.shard is not None else None
         for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
             if value is not None and value < 1:
                 raise UsageError(f"--{name}={value}: at least 1")
@@ -54,39 +60,83 @@ class Plan:
         if options.data is not None and not options.data.is_dir():
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
-        self.config = configs.resolve(
-            options.model, folders=[config.rootpath / "models", suite.folder("models")], backends=self.known.backends
-        )
-        self._check_capability()
+        self.config = leases.resolve(config, options.model, self.known.backends)
+        self._workers = leases.workers_asked(config)
+        self._collects_only = bool(config.option.collectonly)
+        self.ablation = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
+        if self.ablation and getattr(self.known.backends[self.config.backend], "recorded", False):
+            raise UsageError(
+                f"--ablate={self.ablation}: the answers of '{options.model}' were given to the images as they are; "
+                "ablate with a model that can be asked"
+            )
         self.benchmarks: Mapping[str, Benchmark] = {
-            benchmark.name: self._prepared(benchmark)
+            benchmark.name: benchmark
             for benchmark in benchmarks.choose(options.benchmarks, self.known.benchmarks, options.data)
         }
+        for benchmark in self.benchmarks.values():
+            engine.scorer(benchmark, self.extraction)
+        self.techniques = self._techniques()
+        self._check_benchmarks()
         self._items: dict[str, tuple[Item, ...]] = {}
+        self._shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = {}
         # Indexing a large file for the first time shows its progress, which pytest would capture.
         capture = config.pluginmanager.get_plugin("capturemanager")
         self._uncaptured: Callable[[], AbstractContextManager[None]] = (
             capture.global_and_fixture_disabled if capture is not None else nullcontext
         )
+        if not (options.typed or self._collects_only):
+            try:
+                self._check_backend()
+            except UsageError as error:
+                raise UsageError(f"{error}; or choose another model, such as --model=random") from None
 
-    def _check_capability(self) -> None:
-        needed = engine.NEEDS.get(self.technique)
-        offered = getattr(self.known.backends[self.config.backend], "capabilities", None)
-        if needed is not None and offered is not None and needed not in offered:
+    def _techniques(self) -> tuple[Technique, ...]:
+        """Those that were typed, else the config's, else MC; UsageError for one that cannot be asked by.
+
+        Where nothing at all was typed, and no benchmark has any of the default model's, MC is what remains.
+        """
+        asked = self.options.techniques or self.config.techniques or ("mc",)
+        if "ff" in asked:
+            raise UsageError("technique 'ff' needs --judge, which this version does not have: try mc, gd or ps")
+        offered = {technique for benchmark in self.known.benchmarks.values() for technique in benchmark.techniques}
+        names = sorted(offered - {"ff"}, key=TECHNIQUES.index)
+        where = "" if self.options.techniques else f" (from the config of '{self.options.model}')"
+        techniques: tuple[Technique, ...] = tuple(
+            _one_of("technique", name, names, where) for name in dict.fromkeys(asked)
+        )
+        defined = {technique for benchmark in self.benchmarks.values() for technique in benchmark.techniques}
+        if not self.options.typed and defined.isdisjoint(techniques):
+            techniques = ("mc",)
+        able = getattr(self.known.backends[self.config.backend], "capabilities", None)
+        for technique in techniques:
+            if able is not None and engine.NEEDS[technique] not in able:
+                raise UsageError(
+                    f"technique '{technique}' needs a model that can {engine.NEEDS[technique]}; "
+                    f"'{self.options.model}' has: {', '.join(sorted(able)) or 'nothing'}"
+                )
+        return techniques
+
+    def _check_benchmarks(self) -> None:
+        """UsageError for a benchmark that was named, or for all, when none of the techniques is theirs."""
+        lacking = [b for b in self.benchmarks.values() if not set(self.techniques) & set(b.techniques)]
+        named = [benchmark for benchmark in lacking if benchmark.name in self.options.benchmarks]
+        if lacking and (named or len(lacking) == len(self.benchmarks)):
+            benchmark = (named or lacking)[0]
+            why = "" if self.options.techniques else f". Name one of them: --technique={benchmark.techniques[0]}"
             raise UsageError(
-                f"technique '{self.technique}' needs a model that can {needed}; '{self.options.model}' has: "
-                f"{', '.join(sorted(offered)) or 'nothing'}"
+                f"benchmark '{benchmark.name}' has no technique '{', '.join(self.techniques)}'; it has: "
+                f"{', '.join(benchmark.techniques)}{why}"
             )
 
-    def _prepared(self, benchmark: Benchmark) -> Benchmark:
-        """The benchmark as this run uses it; UsageError where it lacks what was asked for."""
-        if self.technique not in benchmark.techniques:
-            raise UsageError(
-                f"benchmark '{benchmark.name}' has no technique '{self.technique}'; it has: "
-                f"{', '.join(benchmark.techniques)}"
-            )
-        engine.scorer(benchmark, self.extraction)
-        return benchmark
+    def asks(self, query: Query) -> bool:
+        """Whether the technique is defined for the item."""
+        benchmark = self.benchmarks[query.item.benchmark]
+        return query.technique in benchmark.techniques and benchmark.applies(query.item, query.technique)
+
+    def name_of(self, query: Query) -> str:
+        """What names a test case in lists of what is expected and missing."""
+        name = f"{query.item.benchmark}/{query.item.id}"
+        return name if len(self.techniques) == 1 else f"{name}-{query.technique}"
 
     @property
     def recovers(self) -> frozenset[str]:
@@ -96,15 +146,33 @@ class Plan:
 
     def check(self) -> None:
         """Load what can fail before anything is collected: the data, and a backend's argument where it can tell."""
-        check = getattr(self.known.backends[self.config.backend], "check", None)
-        if check is not None:
-            check(*configs.arguments(self.config, self.known.backends))
-        self._check_cost()
-        self._check_upload()
+        if not self._collects_only:
+            self._check_model()
         if self.options.answers_from_category and not self.recovers:
             raise UsageError("--answers-from-category: only gmai-mmbench-test has a key to recover; add --benchmark")
         for name in self.benchmarks:
             self.items(name)
+            if self.ablation == "shuffle":
+                self._shuffle(name)
+
+    def _check_model(self) -> None:
+        """What can be told of the model without making it."""
+        self._check_consent()
+        self._check_backend()
+        if self.places is not None and self._workers > len(self.places):
+            raise leases.too_many(self._workers, self.places, self.options.model)
+        self._check_cost()
+        self._check_upload()
+
+    def _check_backend(self) -> None:
+        check = getattr(self.known.backends[self.config.backend], "check", None)
+        if check is not None:
+            check(*configs.arguments(self.config, self.known.backends))
+
+    @cached_property
+    def places(self) -> tuple[str, ...] | None:
+        """Devices that can each hold one copy of the model; None where it takes none (UsageError)."""
+        return leases.places(self.config, self.known.backends)
 
     @cached_property
     def service(self) -> Service | None:
@@ -112,6 +180,12 @@ class Plan:
         tell = getattr(self.known.backends[self.config.backend], "service", None)
         told: Service | None = tell(*configs.arguments(self.config, self.known.backends)) if tell is not None else None
         return told
+
+    def _check_consent(self) -> None:
+        consent = getattr(self.known.backends[self.config.backend], "consent", None)
+        needed = consent(*configs.arguments(self.config, self.known.backends)) if consent is not None else None
+        if needed and not self.options.trust_remote_code:
+            raise UsageError(f"'{self.options.model}' {needed}. Read it; if you trust it, add --trust-remote-code")
 
     def _check_cost(self) -> None:
         limit = self.options.max_cost
@@ -138,6 +212,11 @@ class Plan:
         """What leaves this machine, None when nothing does. Items that are deselected later are counted."""
         if self.service is None or not self.service.remote:
             return None
+        if self.ablation in ("text-only", "blank"):
+            return (
+                f"medvqa: questions of {', '.join(self.benchmarks)} will be sent to {self.service.origin}, "
+                f"with {ablation.LABELS[self.ablation]}"
+            )
         shown = {
             (item.benchmark, image.name)
             for name in self.benchmarks
@@ -177,7 +256,7 @@ class Plan:
         options = self.options
         if options.concurrency is not None and hasattr(model, "concurrency"):
             model.concurrency = options.concurrency  # a model may keep a limit of its own
-        # Behind a test that may end the session, what was asked ahead is lost.
+        # Behind a test that may end the session, what was asked ahead may never be wanted.
         window = {"window": 1} if self._may_stop_early else {}
         return engine.Limits.of(
             model,
@@ -188,14 +267,28 @@ class Plan:
             **window,
         )
 
-    def prompt(self, item: Item) -> Prompt:
-        """What a model is asked about an item."""
-        return self.benchmarks[item.benchmark].prompt(item, self.technique)
+    def prompt(self, query: Query) -> Prompt:
+        """What a model is asked."""
+        item = query.item
+        if self.ablation == "shuffle":
+            item = replace(item, images=self._shuffle(item.benchmark).get(item.id, ()))
+        prompt = self.benchmarks[item.benchmark].prompt(item, query.technique)
+        if self.ablation == "text-only":
+            return ablation.withhold(prompt)
+        return ablation.blank(prompt) if self.ablation == "blank" else prompt
 
-    def result(self, item: Item, prompt: Prompt, answer: Answer | AnswerError, run: str) -> Result:
-        """Score one answer."""
+    def _shuffle(self, name: str) -> Mapping[str, tuple[Image, ...]]:
+        """Which images each item of a benchmark is shown, when they are shuffled."""
+        if name not in self._shuffled:
+            self._shuffled[name] = ablation.shuffled(self.items(name))
+        return self._shuffled[name]
+
+    def result(self, item: Item, prompt: Prompt, answer: Answer | AnswerError, run: str, digest: str = "") -> Result:
+        """Score one answer; `digest` is the prompt's, where it is known."""
         benchmark = self.benchmarks[item.benchmark]
-        return engine.result(item, prompt, answer, benchmark=benchmark, run=run, extraction=self.extraction)
+        return engine.result(
+            item, prompt, answer, benchmark=benchmark, run=run, extraction=self.extraction, digest=digest
+        )
 
     def about(self) -> dict[str, Any]:
         """What run.json says of this run, as far as it is known before the model is made."""
@@ -203,7 +296,11 @@ class Plan:
             "options": {
                 "model": self.options.model,
                 "benchmark": self.options.benchmarks,
+                "technique": self.options.techniques,
+                "ablate": self.options.ablate,
                 "limit": self.options.limit,
+                "shard": self.options.shard,
+                "fresh": self.options.fresh,
                 "batch_size": self.options.batch_size,
                 "concurrency": self.options.concurrency,
                 "deadline": self.options.deadline,
@@ -216,31 +313,41 @@ class Plan:
                 "argument": self.config.argument,
                 "options": self.config.options,
             },
-            "technique": self.technique,
+            "techniques": self.techniques,
             "extraction": self.extraction,
+            "ablation": self.ablation,
             "benchmarks": {name: self._about(benchmark) for name, benchmark in self.benchmarks.items()},
             "versions": records.versions(),
         }
 
     def _about(self, benchmark: Benchmark) -> dict[str, Any]:
         items = self.items(benchmark.name)
-        firsts = {item.kind: item for item in reversed(items)}.values()
-        templates = sorted({benchmark.prompt(item, self.technique).template for item in firsts})
+        templates: dict[Technique, set[str]] = {}
+        for technique in self.techniques:
+            asked = [item for item in items if self.asks(Query(item, technique))]
+            firsts = {item.kind: item for item in reversed(asked)}.values()
+            if firsts:
+                templates[technique] = {benchmark.prompt(item, technique).template for item in firsts}
         answers = "category" if benchmark.name in self.recovers else "given"
         digest = records.data_digest(items)
         official = f"official ({benchmark.official_note})" if benchmark.official_note else "official"
         signature = {
             "data": digest[:12],
-            "technique": self.technique,
-            "prompt": "+".join(templates),
             "extraction": official if self.extraction == "official" else "sound",
             "answers": answers,
+            **({"ablation": self.ablation} if self.ablation else {}),
         }
-        return {"items": len(items), "data_sha256": digest, "answers": answers, "signature": signature}
+        return {
+            "items": len(items),
+            "data_sha256": digest,
+            "answers": answers,
+            "signature": signature,
+            "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
+        }
 
 
-def _one_of(option: str, value: str, allowed: Iterable[Any]) -> Any:
+def _one_of(option: str, value: str, allowed: Iterable[Any], where: str = "") -> Any:
     names = list(allowed)
     if value not in names:
-        raise UsageError(f"no {option} '{value}'; there are: {', '.join(names)}")
+        raise UsageError(f"no {option} '{value}'{where}; there are: {', '.join(names)}")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from medvqa.plugin.controller import Controller
     from medvqa.plugin.state import State
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable that says which GPUs a process sees; CUDA reads it when it is first used."""
 CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
 _STATE: pytest.StashKey[State] = pytest.StashKey()
 
@@ -19,6 +22,22 @@ _STATE: pytest.StashKey[State] = pytest.StashKey()
 def is_worker(config: pytest.Config) -> bool:
     """Whether this process is an xdist worker."""
     return hasattr(config, "workerinput")
+
+
+def occupy(config: pytest.Config, place: str | None) -> None:
+    """Let this process see the devices of its place alone, for as long as the session lasts; None: as it is."""
+    if place is None:
+        return
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = place
+    config.add_cleanup(lambda: _restore(before))
+
+
+def _restore(before: str | None) -> None:
+    if before is None:
+        os.environ.pop(VISIBLE, None)
+    else:
+        os.environ[VISIBLE] = before
 
 
 def has_state(config: pytest.Config) -> bool:
@@ -32,6 +51,9 @@ def state_of(config: pytest.Config) -> State:
         from medvqa.plugin.state import State
 
         told: dict[str, str] | None = getattr(config, "workerinput", None)
-        run = told["medvqa_run"] if told is not None else config.stash[CONTROLLER].run
-        config.stash[_STATE] = State(config, options.read(config), run)
+        if told is not None:
+            names = told["medvqa_run"], told["medvqa_session"], told["workerid"]
+        else:
+            names = config.stash[CONTROLLER].run, config.stash[CONTROLLER].session, "main"
+        config.stash[_STATE] = State(config, options.read(config), *names)
     return config.stash[_STATE]

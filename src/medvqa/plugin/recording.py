@@ -5,32 +5,76 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from medvqa import records, report
-from medvqa.items import Outcome
+from medvqa import engine, records, report
+from medvqa.items import Benchmark, Extraction, Item, Outcome, Query
+from medvqa.plugin.collection import LeftOut
 from medvqa.plugin.plan import Plan
 from medvqa.plugin.state import STOP
+from medvqa.report import html
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _digest(line: bytes) -> bytes:
+    return blake2b(line, digest_size=8).digest()
+
+
 class Recording:
     """Appends results as they come, and writes the reports at the end."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
-        """Make the folder (UsageError when it exists or cannot be made) and write run.json."""
+    def __init__(self, plan: Plan, folder: Path, session: str, workers: int) -> None:
+        """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json."""
         self._plan = plan
+        before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
+        # What stands there already is not written again: a run that goes on ten times grows no longer for it.
+        self._known: dict[str, bytes] = {}
+        if before:
+            self._take_over(before.get("extraction", "sound"))
         self._stop = folder / STOP
         self._outcomes: dict[str, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
         self.usage: Counter[str] = Counter()
-        self._about: dict[str, Any] = {"name": folder.name, "started": _now(), "model": {}, **plan.about()}
+        self._served_by: set[str] = set()
+        self._used = before.get("usage", {})
+        self._left_out: LeftOut = before.get("left_out", {})
+        now = _now()
+        about = plan.about()
+        self._session: dict[str, Any] = {
+            "session": session,
+            "started": now,
+            "workers": workers,
+            "options": about["options"],
+            "asked": 0,
+            "reused": 0,
+        }
+        self._about: dict[str, Any] = {
+            "name": folder.name,
+            "started": before.get("started", now),
+            "model": before.get("model", {}),
+            **about,
+            "benchmarks": {**before.get("benchmarks", {}), **about["benchmarks"]},
+            "sessions": [*before.get("sessions", []), self._session],
+        }
+        self._told = False
         self._write()
+
+    def _take_over(self, extraction: Extraction) -> None:
+        """Note the results that are there, scored anew where answers were read by another rule."""
+        known = self._plan.known.benchmarks
+        for line, result in records.lines(self._recorder.folder):
+            if extraction != self._plan.extraction and result.item.benchmark in known:
+                anew = engine.rescored(result, benchmark=known[result.item.benchmark], extraction=self._plan.extraction)
+                line = records.encode(anew)
+                self._recorder.append(line)
+            if result.answer is not None:
+                self._known[self._plan.name_of(Query(result.item, result.technique))] = _digest(line)
 
     def _write(self) -> None:
         records.write_json(self._recorder.folder / records.RUN, self._about)
@@ -39,19 +83,33 @@ class Recording:
         self,
         lines: Sequence[str],
         outcomes: Mapping[str, Outcome],
-        about: Mapping[str, Any] | None,
+        about: Mapping[str, Any],
         usage: Mapping[str, float],
+        reused: int,
+        served_by: Collection[str],
     ) -> None:
-        """Append results as encoded by the process that evaluated; OSError when the disk does not take them."""
-        for line in lines:
-            self._recorder.append(line.encode())
+        """Append results as encoded by the process that evaluated; OSError when the disk does not take them.
+
+        Of their answers so many are `reused`, asked for in an earlier session; `usage` is that of the others.
+        """
+        # A test that asks about one item twice gives more lines than names.
+        names = list(outcomes) if len(outcomes) == len(lines) else [""] * len(lines)
+        for name, line in zip(names, (line.encode() for line in lines), strict=True):
+            known = self._known.pop(name, None) if self._known else None
+            if known is None or (known != _digest(line) and outcomes[name] != "error"):
+                # An error takes no answer away that is there.
+                self._recorder.append(line)
+        self._session["reused"] += reused
+        self._session["asked"] += len(lines) - reused
         for name, outcome in outcomes.items():
             if name in self._outcomes:
                 self.counts[self._outcomes[name]] -= 1
             self._outcomes[name] = outcome
             self.counts[outcome] += 1
         self.usage.update(usage)
-        if about is not None and not self._about["model"]:
+        self._served_by.update(served_by)
+        if about and not self._told:
+            self._told = True
             self._about.update(about)
             self._write()
 
@@ -61,16 +119,32 @@ class Recording:
 
     def is_complete(self, expected: Collection[str]) -> bool:
         """Whether every expected item has a result and none ended in error."""
-        return self._outcomes.keys() >= set(expected) and "error" not in self._outcomes.values()
+        return not self._missing(expected) and "error" not in self._outcomes.values()
 
-    def finish(self, expected: Collection[str]) -> report.Report:
+    def _missing(self, expected: Collection[str]) -> list[str]:
+        return sorted(set(expected) - self._outcomes.keys() - self._known.keys())
+
+    def finish(self, expected: Collection[str], left_out: LeftOut) -> report.Report:
         """Close the folder and write its reports."""
         self._recorder.close()
+        folder = self._recorder.folder
         self._stop.unlink(missing_ok=True)
-        self._about["finished"] = _now()
+        missing = self._about["missing"] = self._missing(expected)
+        records.close_journals(folder, complete=not missing)
+        self._about["finished"] = self._session["finished"] = _now()
         if self.usage:
-            self._about["usage"] = dict(self.usage)
+            self._session["usage"] = dict(self.usage)
+        if used := Counter(self._used) + self.usage:
+            self._about["usage"] = dict(used)
+        if left := {**self._left_out, **left_out}:
+            self._about["left_out"] = left
+        if self._served_by:
+            self._about["served_by"] = sorted(self._served_by)
         self._write()
         known = self._plan.known
-        missing = sorted(set(expected) - self._outcomes.keys())
-        return report.write(report.build(self._recorder.folder, known.benchmarks, known.metrics, missing))
+        made = report.build(folder, known.benchmarks, known.metrics, missing)
+        # Thousands of images take minutes, which nobody has asked for at the end of a run.
+        return report.write(made, html.draw(made, self._items, many="none"))
+
+    def _items(self, benchmark: Benchmark) -> Sequence[Item] | None:
+        return self._plan.items(benchmark.name) if benchmark.name in self._plan.benchmarks else None

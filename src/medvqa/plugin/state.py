@@ -3,80 +3,150 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from medvqa import engine, records
-from medvqa.items import Answer, AnswerError, Item, MedVQAError, Model, Outcome, Prompt, Result
-from medvqa.plugin.ahead import Upcoming, item_of
+from medvqa.items import Answer, AnswerError, Item, MedVQAError, Model, Outcome, Prompt, Query, Result, UsageError
+from medvqa.plugin.ahead import Upcoming, query_of
+from medvqa.plugin.collection import LeftOut
+from medvqa.plugin.memory import Memory
 from medvqa.plugin.options import Options
 from medvqa.plugin.plan import Plan
+from medvqa.plugin.protocol import BriefProtocol, hears_every_phase
 
 FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
 """Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
 
 
+OWN_ANSWERS = "answers"
+"""Folder in the run folder of the answers of a model that shares none."""
 STOP = "stop"
 """File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
-
-
-def name_of(item: Item) -> str:
-    """What names an item in lists of what is expected and missing."""
-    return f"{item.benchmark}/{item.id}"
 
 
 class State:
     """Evaluates items; keeps the results of the test that runs until its report is made."""
 
-    def __init__(self, config: pytest.Config, options: Options, run: str) -> None:
-        """Resolve what was asked for (UsageError, DataError)."""
+    def __init__(self, config: pytest.Config, options: Options, run: str, session: str, process: str) -> None:
+        """Resolve what was asked for (UsageError, DataError).
+
+        `session` is one from the start of the run, or from where it went on; `process` is a worker's name, or "main".
+        """
         self.options = options
         self.plan = Plan(config, options)
         self._run = run
-        self._stop = config.rootpath / "reports" / run / STOP
+        self._names = session, process
+        self._folder = config.rootpath / "reports" / run
+        self._store_folder = options.answers or config.rootpath / "reports" / records.STORE
+        self._stop = self._folder / STOP
         self._session: pytest.Session | None = None
+        self._node: pytest.Item | None = None
         self._pending: list[Result] = []
         self._about: dict[str, Any] = {}
         self._model: Model | None = None
         self._stream: engine.Stream | None = None
+        self.left_out: LeftOut = {}
+        self._memory: Memory | None = None
         self._upcoming: Upcoming | None = None
+        self._reused = 0
+        self._usage: list[Answer] = []
         self._errors = 0
+        self._listened = True
+        self.collected: tuple[list[str], LeftOut] | None = None
+        """What a worker must tell the controller with its first report: it may not live to tell it at its end."""
+
+    def expected(self, nodes: Sequence[pytest.Item]) -> list[str]:
+        """Names of what must end with a result among collected tests."""
+        return [self.plan.name_of(query) for node in nodes if (query := self._query(node)) is not None]
 
     def make_model(self, session: pytest.Session) -> Model:
         """The model of this process; one that cannot be made ends the session after the first item."""
         self._session = session
         try:
+            # Before the model is made, which may kill: a worker with a journal was one of this run's.
+            journal = records.Journal(self._folder, self._names[1])
             model = self.plan.make_model()
             limits = self.plan.limits(model)
+            fingerprint = self._fingerprint(model)
+            self._memory = self._remembering(model, fingerprint, journal)
         except MedVQAError as error:
             session.shouldstop = str(error)
             return engine.Unavailable(self.options.model, str(error))
         except Exception as error:
             session.shouldstop = f"model '{self.options.model}' could not be made: {type(error).__name__}: {error}"
             raise
-        fingerprint = getattr(model, "fingerprint", None)
         about = getattr(model, "about", None)
         self._about = {
             "model": {
                 "name": model.name,
-                "fingerprint": fingerprint() if fingerprint is not None else None,
+                "fingerprint": fingerprint,
                 **(about() if about is not None else {}),
             },
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
+            "unread_answers": self._memory.unread,
         }
-        self._stream = engine.Stream(model, self.plan.prompt, self._ahead(session), limits)
+        self._stream = engine.Stream(model, self.plan.prompt, self._ahead(session), limits, self._memory)
         self._model = engine.Streamed(model, self._stream)
         return self._model
+
+    def _fingerprint(self, model: Model) -> str | None:
+        """What identifies the model, None where it does not tell; UsageError where the run began with another."""
+        tell: Callable[[], str | None] | None = getattr(model, "fingerprint", None)
+        told = tell() if tell is not None else None
+        if (self._folder / records.RUN).is_file():
+            before = records.read_run(self._folder).get("model") or {"fingerprint": told}
+            if before["fingerprint"] != told:
+                raise UsageError(
+                    f"run '{self._run}' cannot go on: the model's fingerprint was {before['fingerprint']!r} and is "
+                    f"{told!r}. Name another with --run=NAME"
+                )
+        return told
+
+    def _remembering(self, model: Model, fingerprint: str | None, journal: records.Journal) -> Memory:
+        """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
+        session = self._names[0]
+        writer = records.Writer(self.plan.config.backend, model.name, fingerprint, self._run, session)
+        folder = self._store_folder if fingerprint is not None else self._folder / OWN_ANSWERS
+        store = records.Store(folder, writer, fresh=self.options.fresh)
+        return Memory(store, journal, records.Suspects(self._folder, session))
+
+    def check(self) -> None:
+        """What can be found wrong with the answer store before anything is collected (Unwritable)."""
+        records.check_folder(self._store_folder)
 
     def close_model(self) -> None:
         """End what `make_model` started."""
         if self._stream is not None:
             self._stream.close()
+        if self._memory is not None:
+            try:
+                self._memory.close()
+            except records.Unwritable as error:
+                if self._session is not None:
+                    self._session.shouldstop = str(error)
         close: Callable[[], None] | None = getattr(self._model, "close", None)
         if close is not None:
             close()
+
+    @contextmanager
+    def brief(self, config: pytest.Config, model: Model) -> Iterator[None]:
+        """While the model stands, tests that need nothing else run without pytest's setting up of fixtures."""
+        # Not before the first test: plugins that listen may be registered late.
+        told: dict[str, bool] = getattr(config, "workerinput", {})
+        self._listened = hears_every_phase(config) or told.get("medvqa_every_phase", False)
+        given = {"model": model, "evaluate": self.evaluator(model)}
+        protocol = BriefProtocol(config, given, every_phase=self._listened)
+        config.pluginmanager.register(protocol, "medvqa-brief")
+        yield
+        config.pluginmanager.unregister(protocol)
+
+    def evaluator(self, model: Model) -> Callable[[Item], Result]:
+        """What the fixture `evaluate` gives to tests."""
+        return lambda item: self.evaluate(item, model)
 
     def evaluate(self, item: Item, model: Model) -> Result:
         """Ask and score one item, and keep the result for the report of the test that asked.
@@ -84,36 +154,50 @@ class State:
         A model that is not the plugin's own (a test suite may have a fixture of that name) is asked here and now.
         """
         try:
-            prompt, answer = self._answer(item, model)
+            reply = self._reply(self._asked(item), model)
         except MedVQAError as error:
             # The prompt could not be made, of data that cannot be read: an error of this item alone.
-            prompt, answer = Prompt(""), AnswerError(str(error))
-        result = self.plan.result(item, prompt, answer, self._run)
+            reply = engine.Reply(Prompt("", technique=self._asked(item).technique), "", AnswerError(str(error)))
+            if isinstance(error, records.Unwritable) and self._session is not None:
+                self._session.shouldstop = str(error)
+        result = self.plan.result(item, reply.prompt, reply.answer, self._run, reply.digest)
         self._pending.append(result)
+        self._reused += reply.reused
+        if isinstance(reply.answer, Answer) and not reply.reused:
+            self._usage.append(reply.answer)
         if self.options.max_cost is not None and self._session is not None and self._stop.exists():
             self._session.shouldstop = self._stop.read_text("utf-8")
         return result
 
-    def _answer(self, item: Item, model: Model) -> tuple[Prompt, Answer | AnswerError]:
+    def _asked(self, item: Item) -> Query:
+        """The item with the technique of the test that runs."""
+        running = self._node and self._query(self._node)
+        return Query(item, running.technique if running else self.plan.techniques[0])
+
+    def _query(self, node: pytest.Item) -> Query | None:
+        return query_of(node, self.plan.techniques[0])
+
+    def _reply(self, query: Query, model: Model) -> engine.Reply:
         if self._stream is not None and model is self._model:
-            return self._stream.answer(item)
-        prompt = self.plan.prompt(item)
+            return self._stream.answer(query)
+        prompt = self.plan.prompt(query)
         (answer,) = engine.ask(model, [prompt])
-        return prompt, answer
+        return engine.Reply(prompt, "", answer)
 
     def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
         """A test begins."""
+        self._node = node
         self._ahead(node.session).at(node, following)
 
     def _ahead(self, session: pytest.Session) -> Upcoming:
         if self._upcoming is None:
-            self._upcoming = Upcoming(session)
+            self._upcoming = Upcoming(session, self.plan.techniques[0])
         return self._upcoming
 
     def end(self, node: pytest.Item) -> None:
         """A test has ended, all its phases."""
-        if self._stream is not None and (item := item_of(node)) is not None:
-            self._stream.forget(item)
+        if self._stream is not None and (query := self._query(node)) is not None:
+            self._stream.forget(query)
 
     def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
         """Give the results of a test to its report, and to the report the outcome of the item.
@@ -124,16 +208,24 @@ class State:
         results, self._pending = self._pending, []
         if not results:
             return
-        report.medvqa_results = [records.encode(result).decode() for result in results]  # type: ignore[attr-defined]
-        report.medvqa_outcomes = {name_of(result.item): result.score.outcome for result in results}  # type: ignore[attr-defined]
-        report.medvqa_usage = usage(results)  # type: ignore[attr-defined]
-        if self._about:
-            report.medvqa_about, self._about = self._about, {}  # type: ignore[attr-defined]
+        served = {result.answer.served_by for result in results if result.answer is not None}
+        # What `Recording.take` takes, as values that xdist can send.
+        report.medvqa = {  # type: ignore[attr-defined]
+            "lines": [records.encode(result).decode() for result in results],
+            "outcomes": {self.plan.name_of(Query(r.item, r.technique)): r.score.outcome for r in results},
+            "about": self._about,
+            "usage": usage(self._usage),
+            "reused": self._reused,
+            "served_by": sorted(served - {""}),
+            "collected": self.collected,
+        }
+        self._about, self._usage, self._reused, self.collected = {}, [], 0, None
         self._count_errors(node.session, results)
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
-        # JUnit takes them from the report of the teardown, which has those of the node.
-        node.user_properties.extend(records.properties(shown))
-        report.user_properties = list(node.user_properties)
+        if self._listened:
+            # JUnit takes them from the report of the teardown, which has those of the node.
+            node.user_properties.extend(records.properties(shown))
+            report.user_properties = list(node.user_properties)
         if report.outcome != "passed":
             return
         report.medvqa_outcome = shown.score.outcome  # type: ignore[attr-defined]
@@ -151,15 +243,10 @@ class State:
             )
 
 
-def usage(results: Sequence[Result]) -> dict[str, float]:
-    """The sums of what the answers say they used."""
+def usage(answers: Sequence[Answer]) -> dict[str, float]:
+    """The sums of what answers say they used."""
     total: Counter[str] = Counter()
-    for result in results:
-        if result.answer is not None and result.answer.usage is not None:
-            total.update(result.answer.usage)
+    for answer in answers:
+        if answer.usage is not None:
+            total.update(answer.usage)
     return dict(total)
-
-
-def expected(nodes: Sequence[pytest.Item]) -> list[str]:
-    """Names of the items among collected tests."""
-    return [name_of(item) for node in nodes if (item := item_of(node)) is not None]

@@ -1,0 +1,57 @@
+"""What becomes of the tests of an xdist worker that died."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medvqa import records
+
+PATIENCE = {False: 1, True: 4}
+"""How often a test is tried again when workers die on it, by whether their model was being asked meanwhile.
+
+Which of the two it was cannot be known with a batch in flight; a test that waits for such a batch is mostly innocent.
+"""
+
+
+class Crashes:
+    """The workers of a session that died."""
+
+    def __init__(self, run: Path, session: str) -> None:
+        """None yet."""
+        self._run = run
+        self._session = session
+        self._asked: dict[str, tuple[str, ...] | None] = {}
+        self._blamed: Counter[str] = Counter()
+
+    @property
+    def requeued(self) -> bool:
+        """Whether a test was put back that still had to run."""
+        return bool(self._blamed)
+
+    def note(self, worker: str) -> None:
+        """A worker has died: the questions that it was asking are suspected."""
+        self._asked[worker] = records.bury(self._run, self._session, worker)
+
+    def requeue(self, nodeid: str, worker: str, report: pytest.TestReport, scheduler: Any) -> None:
+        """Put the test at the cursor of a dead worker back, unless it seems to be what kills.
+
+        xdist blames it. Where the worker was asking one question alone, that question is to blame and will not be
+        asked again; so its test may come back as often as that happens.
+        """
+        asked = self._asked.get(worker)
+        if asked is None:
+            return
+        self._blamed[nodeid] += 1
+        if len(asked) != 1 and self._blamed[nodeid] > PATIENCE[bool(asked)]:
+            return
+        try:
+            scheduler.mark_test_pending(nodeid)
+        except NotImplementedError:
+            # loadscope and its kin cannot take a test back.
+            return
+        report.outcome = "rerun"  # type: ignore[assignment]
+        report.medvqa_requeued = True  # type: ignore[attr-defined]

@@ -1,0 +1,107 @@
+"""Places on GPUs, one for each process that runs a model.
+
+The controller hands them out: a worker that replaces another has a new id (gw2 with -n 2), so that no rule from
+id to GPU would keep two workers apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from medvqa import configs, suite
+from medvqa.configs import ModelConfig
+from medvqa.items import BackendFactory, UsageError
+from medvqa.plugin import options
+from medvqa.plugin.known import gather
+from medvqa.plugin.process import VISIBLE
+
+AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
+"""Environment variable by which a user tells xdist what -n auto is."""
+
+
+class Leases:
+    """Places of one run's model, each held by at most one worker at a time."""
+
+    def __init__(self, places: Sequence[str], model: str) -> None:
+        """All are free. `model` is what the user typed, for messages."""
+        self._places = tuple(places)
+        self._model = model
+        self._free = list(places)
+        self._held: dict[str, str] = {}
+
+    def take(self, worker: str) -> str:
+        """A place for a worker; UsageError when none is free."""
+        if not self._free:
+            raise too_many(len(self._held) + 1, self._places, self._model)
+        self._held[worker] = self._free.pop(0)
+        return self._held[worker]
+
+    def give_back(self, worker: str) -> None:
+        """A worker has ended; of one that holds nothing (xdist may tell twice) there is nothing to do."""
+        if worker in self._held:
+            self._free.insert(0, self._held.pop(worker))
+
+
+def places(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> tuple[str, ...] | None:
+    """The devices that can each hold one copy of the model, None when it takes none; UsageError where it fits none."""
+    factory, given = backends[config.backend], configs.arguments(config, backends)
+    tell: Callable[..., Sequence[str] | None] = getattr(factory, "places", lambda *_: None)
+    told = tell(*given)
+    if told is None:
+        return None
+    if not told:
+        raise UsageError(f"'{config.name}' takes more GPUs than are here: choose a model that runs on the CPU")
+    measure: Callable[[str], int | None] = getattr(factory, "memory", lambda _: None)
+    size = configs.size(config, backends)
+    found = {place: measure(place) for place in told}
+    fitting = [place for place, memory in found.items() if size is None or memory is None or memory >= size]
+    if not fitting:
+        largest = max(memory for memory in found.values() if memory is not None)
+        raise UsageError(
+            f"'{config.name}' has {configs.in_units(size)} of weights, and the largest place on the GPUs here "
+            f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
+        )
+    return tuple(place for place in told if place in fitting)
+
+
+def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
+    """The error of more workers than places."""
+    copies = "1 copy" if len(places) == 1 else f"{len(places)} copies"
+    return UsageError(
+        f"-n {workers}, and '{model}' finds GPUs for {copies} ({VISIBLE}={' and '.join(places)}): "
+        f"type -n {len(places)}, or choose a model that runs on the CPU"
+    )
+
+
+def workers_asked(config: pytest.Config) -> int:
+    """How many workers xdist was asked for, 0 for a serial run. What --tx multiplies ("3*popen") counts once."""
+    if config.getoption("dist", "no") == "no" or config.option.collectonly:
+        return 0
+    return len(config.getoption("tx", None) or ())
+
+
+def auto(config: pytest.Config) -> int | None:
+    """What -n auto means for a model that takes GPUs; None leaves it to xdist, as does what is wrong with the model.
+
+    xdist asks before plugins are configured, so nothing is kept of what is found here.
+    """
+    asked = options.read(config)
+    if not asked.typed or os.environ.get(AUTO):
+        return None
+    try:
+        backends = gather(config.pluginmanager).backends
+        model = resolve(config, asked.model, backends)
+        check: Callable[..., None] = getattr(backends[model.backend], "check", lambda *_: None)
+        check(*configs.arguments(model, backends))  # without what the backend needs, it need not know any places
+        found = places(model, backends)
+    except UsageError:
+        return None  # told by `Controller.check`
+    return None if found is None else len(found)
+
+
+def resolve(config: pytest.Config, model: str, backends: Mapping[str, BackendFactory]) -> ModelConfig:
+    """The config that `--model=MODEL` names: of the rootdir's, or of those that ship (UsageError)."""
+    return configs.resolve(model, folders=[config.rootpath / "models", suite.folder("models")], backends=backends)

@@ -1,0 +1,572 @@
+"""Nothing lost: sessions that are killed, poisoned and starved, and what goes on after them.
+
+Every session is a pytest of its own in a stranger's repository, whose model writes down what it is asked.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+CONFTEST = '''
+import os, pathlib, shutil, signal, time
+from medvqa import metrics, scoring
+from medvqa.items import Answer, AnswerError, Benchmark, Item
+from medvqa.prompts import Template
+
+ASK = Template("slow/mc", "{question}\\n{options}", "{letter}. {text}\\n")
+OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney"}
+CALLS = os.open(pathlib.Path(__file__).with_name("calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def items(data):
+    for n in range(int(os.environ["ITEMS"])):
+        yield Item(f"q{n:05}", "slow", "single_choice", f"Question {n}?", OPTIONS, ("ABC"[n % 3],),
+                   tags={"organ": ("liver", "heart")[n % 2: n % 2 + 1]})
+
+
+class Slow:
+    """Answers after some milliseconds; dies, fails or hangs at some questions."""
+
+    name = "slow"
+    capabilities = frozenset({"generate"})
+    batch_size = 8
+
+    def __init__(self, argument):
+        self.seconds = float(argument or 0) / 1000
+
+    def fingerprint(self):
+        return os.environ.get("FINGERPRINT", "slow weights")
+
+    def generate(self, prompts):
+        ids = [prompt.item for prompt in prompts]
+        os.write(CALLS, " ".join([str(os.getpid()), *ids, "\\n"]).encode())
+        time.sleep(self.seconds * len(prompts))
+        if set(ids) & set(os.environ.get("POISON", "").split()):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if set(ids) & set(os.environ.get("LOSES", "").split()):
+            shutil.rmtree("reports/.answers")
+        if set(ids) & set(os.environ.get("FAILS", "").split()):
+            raise ValueError("bad item")
+        return [Answer("ABCAABC"[int(id[1:]) % 7]) for id in ids]
+
+
+class Nameless(Slow):
+    name = "nameless"
+
+    def fingerprint(self):
+        return None
+
+
+def pytest_medvqa_backends():
+    return {"slow": Slow, "nameless": Nameless}
+
+
+def pytest_medvqa_benchmarks():
+    return [Benchmark(name="slow", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
+                      official=lambda item, answer: scoring.score_single_choice(item, Answer("A")),
+                      official_note="Everything is A.",
+                      metrics=(metrics.accuracy, *metrics.rates), dimensions=("organ",))]
+'''
+TEST = """
+import pytest
+
+@pytest.mark.vqa("slow")
+def test_slow(item, evaluate):
+    evaluate(item)
+"""
+
+
+@dataclass
+class Repository:
+    """A stranger's repository, and what its model was asked so far."""
+
+    path: Path
+    items: int = 40
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.path.mkdir(exist_ok=True)
+        (self.path / "conftest.py").write_text(CONFTEST)
+        (self.path / "test_slow.py").write_text(TEST)
+        (self.path / "pytest.ini").write_text("[pytest]\n")
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A session in a process group of its own."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEDVQA_"))}
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:html", "-p", "no:benchmark", *arguments],
+            cwd=self.path,
+            env=environment | {"ITEMS": str(self.items)} | self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """A whole session: exit code and output."""
+        session = self.start(*arguments)
+        try:
+            output, _ = session.communicate(timeout=200)
+        finally:
+            if session.poll() is None:
+                kill_group(session)
+        return session.returncode, output
+
+    @property
+    def calls(self) -> list[tuple[int, list[str]]]:
+        """Process and items of each call, in order."""
+        path = self.path / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(int(line.split()[0]), line.split()[1:]) for line in lines]
+
+    @property
+    def asked(self) -> Counter[str]:
+        return Counter(item for _, items in self.calls for item in items)
+
+    def folder(self, run: str) -> Path:
+        return self.path / "reports" / run
+
+    def results(self, run: str) -> dict[str, dict[str, Any]]:
+        """The last line of each item."""
+        lines = (self.folder(run) / "results.jsonl").read_text().splitlines()
+        return {result["item"]["id"]: result for line in lines if (result := decoded(line)) is not None}
+
+    def outcomes(self, run: str) -> Counter[str]:
+        return Counter(result["score"]["outcome"] for result in self.results(run).values())
+
+    def measures(self, run: str) -> list[dict[str, Any]]:
+        return json.loads((self.folder(run) / "metrics.json").read_text())["measures"]
+
+    def session(self, run: str) -> dict[str, Any]:
+        """What run.json says of the last session."""
+        return json.loads((self.folder(run) / "run.json").read_text())["sessions"][-1]
+
+    def stored(self) -> list[Path]:
+        return sorted((self.path / "reports" / ".answers").glob("*/*"), key=lambda path: path.name)
+
+
+def decoded(line: str) -> dict[str, Any] | None:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return None
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "repository")
+
+
+def await_calls(repository: Repository, count: int, session: subprocess.Popen[str]) -> None:
+    """Wait until the model was called so often, or the session has ended."""
+    while len(repository.calls) < count and session.poll() is None:
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def kill_group(session: subprocess.Popen[str]) -> None:
+    os.killpg(session.pid, signal.SIGKILL)
+    session.communicate()
+
+
+def check_asks(repository: Repository) -> None:
+    """No item was asked twice but those in flight when their process died: its last call."""
+    last = {pid: number for number, (pid, _) in enumerate(repository.calls)}
+    asked: dict[str, int] = {}
+    for number, (_, items) in enumerate(repository.calls):
+        for item in items:
+            assert item not in asked or last[repository.calls[asked[item]][0]] == asked[item], item
+            asked[item] = number
+
+
+# --- going on -----------------------------------------------------------------------------------------------
+
+
+def test_a_new_run_reuses_what_is_stored_and_fresh_asks_anew(repository: Repository) -> None:
+    assert repository.run("--model=slow:0", "--run=first")[0] == 0
+    assert set(repository.asked.values()) == {1}
+    code, output = repository.run("--model=slow:0", "--run=second", "-n2", "--batch-size=3")
+    assert code == 0
+    assert set(repository.asked.values()) == {1}
+    assert "Answers: 40 stored ones reused, 0 asked for." in output
+    assert (repository.session("second")["reused"], repository.session("second")["asked"]) == (40, 0)
+    assert repository.measures("first") == repository.measures("second")
+    code, output = repository.run("--model=slow:0", "--run=third", "--fresh")
+    assert code == 0
+    assert set(repository.asked.values()) == {2}
+    assert "reused" not in output
+
+
+def test_lf_scores_anew_without_asking(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    code, _ = repository.run("--model=slow:0", "--run=second", "--lf")
+    assert code == 0
+    assert set(repository.asked.values()) == {1}
+    assert "correct" not in repository.outcomes("second")
+    repository.run("--model=slow:0", "--run=third", "--lf", "--fresh")
+    assert repository.asked.total() == 40 + len(repository.results("third"))
+
+
+def test_a_run_goes_on_with_more_benchmarks_and_other_workers(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first", "-k", "q0000")
+    assert len(repository.results("first")) == 10
+    code, _ = repository.run("--model=slow:0", "--run=first", "-n2", "--batch-size=5")
+    assert code == 0
+    assert len(repository.results("first")) == 40
+    assert set(repository.asked.values()) == {1}
+    about = json.loads((repository.folder("first") / "run.json").read_text())
+    assert [(s["workers"], s["asked"], s["reused"]) for s in about["sessions"]] == [(0, 10, 0), (2, 30, 10)]
+    lines = (repository.folder("first") / "results.jsonl").read_text().splitlines()
+    assert len(lines) == 40, "a result that is known is not written again"
+    repository.run("--model=slow:0", "--run=first", "--benchmark=phantom", "--benchmark=slow", "-k", "q0000")
+    assert set(json.loads((repository.folder("first") / "run.json").read_text())["benchmarks"]) >= {"slow"}
+
+
+def test_a_run_that_goes_on_is_scored_by_one_rule(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    before = repository.outcomes("first")
+    code, _ = repository.run("--model=slow:0", "--run=first", "--extraction=official", "-k", "q0000")
+    assert code == 0
+    assert repository.outcomes("first") == {"correct": 14, "wrong": 26}
+    repository.run("--model=slow:0", "--run=first", "-k", "q0001")
+    assert repository.outcomes("first") == before
+    assert set(repository.asked.values()) == {1}
+
+
+def test_lost_results_are_made_again_from_the_answers(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    results = repository.folder("first") / "results.jsonl"
+    before = sorted(results.read_text().splitlines())
+    results.unlink()
+    assert repository.run("--model=slow:0", "--run=first")[0] == 0
+    assert sorted(results.read_text().splitlines()) == before
+    assert set(repository.asked.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "difference"),
+    [
+        (["--model=slow:1"], {}, "the model's argument was '0' and is '1'"),
+        (["--model=nameless:0"], {}, "the model's backend was 'slow' and is 'nameless'"),
+        (["--model=slow:0"], {"ITEMS": "41"}, "slow: data was '"),
+        (["--model=slow:0"], {"FINGERPRINT": "other"}, "the model's fingerprint was 'slow weights' and is 'other'"),
+    ],
+)
+def test_a_run_does_not_go_on_as_another(
+    repository: Repository, arguments: list[str], environment: dict[str, str], difference: str
+) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    before = (repository.folder("first") / "results.jsonl").read_text()
+    repository.environment = environment
+    code, output = repository.run("--run=first", *arguments)
+    assert code == (2 if "FINGERPRINT" in environment else 4)
+    assert re.search(rf"run 'first' cannot go on: {difference}.*Name another with --run=NAME", output)
+    assert set(repository.asked.values()) == {1}
+    assert (repository.folder("first") / "results.jsonl").read_text() == before
+
+
+def test_a_model_without_a_fingerprint_shares_nothing_between_runs(repository: Repository) -> None:
+    repository.run("--model=nameless:0", "--run=first", "-k", "q0000")
+    repository.run("--model=nameless:0", "--run=first")
+    assert set(repository.asked.values()) == {1}
+    repository.run("--model=nameless:0", "--run=second")
+    assert set(repository.asked.values()) == {2}
+    assert not (repository.path / "reports" / ".answers").exists()
+
+
+def test_errors_are_not_stored(repository: Repository) -> None:
+    repository.environment = {"FAILS": "q00003 q00011"}
+    code, output = repository.run("--model=slow:0", "--run=first")
+    assert code == 1
+    assert repository.outcomes("first")["error"] == 2
+    assert "to go on: pytest" in output
+    repository.environment = {}
+    before = repository.asked
+    assert repository.run("--model=slow:0", "--run=first")[0] == 0
+    assert repository.asked - before == {"q00003": 1, "q00011": 1}
+    assert "error" not in repository.outcomes("first")
+
+
+def test_a_tests_own_questions_are_stored_too(repository: Repository) -> None:
+    (repository.path / "test_slow.py").write_text(
+        TEST
+        + """
+from medvqa.items import Prompt
+
+@pytest.mark.vqa("slow")
+def test_own(item, model):
+    prompt = Prompt("What?", item=item.id)
+    first, second = model.generate([prompt, prompt])
+    assert first == second == model.generate([prompt])[0]
+"""
+    )
+    for name in ("first", "second"):
+        assert repository.run("--model=slow:0", f"--run={name}", "-k", "test_own")[0] == 0
+    assert set(repository.asked.values()) == {2}, "two samples, and each asked once"
+
+
+def test_two_runs_at_once_share_a_store(repository: Repository) -> None:
+    sessions = [repository.start("--model=slow:1", f"--run=run{n}", "-n2") for n in range(2)]
+    outputs = [session.communicate(timeout=200)[0] for session in sessions]
+    assert [session.returncode for session in sessions] == [0, 0], outputs
+    assert repository.measures("run0") == repository.measures("run1")
+    asked = repository.asked.total()
+    assert repository.run("--model=slow:1", "--run=run2")[0] == 0
+    assert repository.asked.total() == asked
+
+
+def test_damaged_lines_cost_their_own_questions(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    (path,) = repository.stored()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\n", content.index(b"\n") + 1) + 100] ^= 1
+    path.write_bytes(content[:-7])
+    code, output = repository.run("--model=slow:0", "--run=second")
+    assert code == 0
+    assert "Answers: 38 stored ones reused, 2 asked for." in output
+    assert "2 lines of the answer store cannot be read, the first: " in output
+    assert Counter(repository.asked.values()) == {1: 38, 2: 2}
+    assert repository.measures("first") == repository.measures("second")
+
+
+def test_the_store_may_lie_elsewhere(repository: Repository, tmp_path: Path) -> None:
+    repository.run("--model=slow:0", "--run=first", f"--answers={tmp_path / 'kept'}")
+    assert list((tmp_path / "kept").glob("*/*.answers"))
+    assert not (repository.path / "reports" / ".answers").exists()
+
+
+# --- disks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["file", "/proc/answers"])
+def test_a_store_that_cannot_be_written_is_told_before_anything_is_asked(repository: Repository, place: str) -> None:
+    (repository.path / "file").write_text("")
+    code, output = repository.run("--model=slow:0", "--run=first", f"--answers={place}")
+    assert code in (2, 4)
+    assert "answers cannot be stored in" in output
+    assert "Traceback" not in output
+    assert repository.calls == []
+
+
+FULL = """
+import os
+from medvqa.records import store
+
+whole = store.write_all
+left = [int(os.environ["WRITES"])]
+
+def write(descriptor, data):
+    left[0] -= 1
+    whole(descriptor if left[0] > 0 else os.open("/dev/full", os.O_WRONLY), data)
+
+store.write_all = write
+"""
+
+
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+def test_a_full_disk_stops_the_run_with_a_line_and_loses_nothing(
+    repository: Repository, spread: tuple[str, ...]
+) -> None:
+    conftest = (repository.path / "conftest.py").read_text()
+    (repository.path / "conftest.py").write_text(conftest + FULL)
+    repository.environment = {"WRITES": "3"}
+    code, output = repository.run("--model=slow:0", "--run=first", *spread)
+    assert code == 2
+    assert re.search(r"answers cannot be stored in .*: No space left on device", output)
+    assert "Traceback" not in output
+    assert "to go on: pytest" in output
+    (repository.path / "conftest.py").write_text(conftest)
+    assert repository.run("--model=slow:0", "--run=first", *spread)[0] == 0
+    check_asks(repository)
+    assert sum(repository.outcomes("first").values()) == 40
+    assert "error" not in repository.outcomes("first")
+
+
+def test_a_share_that_goes_away_stops_the_run_with_a_line(repository: Repository) -> None:
+    repository.items = 400
+    repository.environment = {"LOSES": "q00020"}
+    code, output = repository.run("--model=slow:5", "--run=first")
+    assert code == 2
+    # A look at the store comes once a second.
+    assert re.search(r"Interrupted: answers cannot be stored in .*: No such file or directory", output)
+    assert "Traceback" not in output
+    assert "to go on: pytest" in output
+    repository.environment = {}
+    assert repository.run("--model=slow:0", "--run=second")[0] == 0
+
+
+# --- poison -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("poison", ["q00008", "q00012", "q00015", "q00008 q00013"])
+def test_exactly_the_question_that_kills_ends_in_error(repository: Repository, poison: str) -> None:
+    """At the start, in the middle and at the end of a batch, and two in one."""
+    repository.environment = {"POISON": poison}
+    code, output = repository.run("--model=slow:0", "--run=first", "-n2")
+    assert code == 1, output
+    results = repository.results("first")
+    errors = {name: r["score"]["why"] for name, r in results.items() if r["score"]["outcome"] == "error"}
+    assert set(errors) == set(poison.split()), output
+    assert set(errors.values()) == {"the worker died twice on this question, the second time when it was asked alone"}
+    assert len(results) == 40
+    assert "crashed while running" not in output
+    assert " failed" not in output
+    repository.environment = {}
+    assert repository.run("--model=slow:0", "--run=first", "-n2")[0] == 0
+    assert "error" not in repository.outcomes("first")
+    check_asks(repository)
+
+
+@pytest.mark.slow
+def test_a_serial_run_that_dies_goes_on_and_ends(repository: Repository) -> None:
+    repository.environment = {"POISON": "q00020"}
+    codes = [repository.run("--model=slow:0", "--run=first")[0] for _ in range(4)]
+    assert codes == [-signal.SIGKILL] * 3 + [1]
+    assert [name for name, r in repository.results("first").items() if r["score"]["outcome"] == "error"] == ["q00020"]
+    assert len(repository.results("first")) == 40
+    check_asks(repository)
+
+
+@pytest.mark.slow
+def test_a_test_that_kills_its_worker_by_itself_is_blamed(repository: Repository) -> None:
+    (repository.path / "test_slow.py").write_text(
+        TEST.replace("evaluate(item)", "item.id == 'q00030' and __import__('os')._exit(1)\n    evaluate(item)")
+    )
+    code, output = repository.run("--model=slow:0", "--run=first", "-n2")
+    assert code == 1
+    assert "crashed while running" in output
+    assert "1 item of this run without a result: slow/q00030." in output
+    assert len(repository.results("first")) == 39
+
+
+@pytest.mark.slow
+def test_a_run_whose_workers_may_not_be_replaced_ends_and_says_so(repository: Repository) -> None:
+    repository.environment = {"POISON": " ".join(f"q{n:05}" for n in range(0, 40, 4))}
+    code, output = repository.run("--model=slow:0", "--run=first", "-n2", "--max-worker-restart=3")
+    assert code == 1, output
+    assert "maximum crashed workers reached: 3" in output
+    assert "to go on: pytest" in output
+    repository.environment = {}
+    assert repository.run("--model=slow:0", "--run=first", "-n2")[0] == 0
+    assert len(repository.results("first")) == 40
+    check_asks(repository)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("poison", "line"), [("q00000", "the workers died before anything"), ("q00020", "items of this")]
+)
+def test_a_run_whose_only_worker_died_is_not_complete(repository: Repository, poison: str, line: str) -> None:
+    repository.environment = {"POISON": poison}
+    code, output = repository.run("--model=slow:0", "--run=first", "-n1", "--max-worker-restart=0", "--batch-size=1")
+    assert code == 1, output
+    assert line in output
+    assert "to go on: pytest" in output
+
+
+# --- kills --------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_writes_the_reports_and_says_how_to_go_on(repository: Repository) -> None:
+    session = repository.start("--model=slow:10", "--run=first", "-v")
+    results = repository.folder("first") / "results.jsonl"
+    while not (results.exists() and results.stat().st_size) and session.poll() is None:
+        time.sleep(0.01)
+    os.killpg(session.pid, signal.SIGINT)
+    output, _ = session.communicate(timeout=60)
+    assert session.returncode == 2
+    command = next(line for line in output.splitlines() if line.startswith("to go on: ")).removeprefix("to go on: ")
+    assert command.endswith("--model=slow:10 --run=first -v")
+    assert repository.measures("first")
+    assert repository.run("--model=slow:10", "--run=first")[0] == 0
+    assert set(repository.asked.values()) == {1}, "what was in flight had a moment to finish"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The measures of as many items."""
+    repository = Repository(tmp_path_factory.mktemp("undisturbed"), items=ITEMS)
+    assert repository.run("--model=slow:0", "--run=run")[0] == 0
+    return repository.measures("run")
+
+
+ITEMS = 320
+WORKER, CONTROLLER, GROUP = "worker", "controller", "group"
+KILLS = st.tuples(st.integers(1, 6), st.floats(0, 0.03))
+"""After so many calls, and so many seconds more."""
+
+
+def kill(repository: Repository, session: subprocess.Popen[str], whom: str, when: tuple[int, float]) -> bool:
+    """Wait for the moment; whether there was somebody left to kill."""
+    await_calls(repository, len(repository.calls) + when[0], session)
+    time.sleep(when[1])
+    if session.poll() is not None:
+        return False
+    pids = {pid for pid, _ in repository.calls}
+    if whom == WORKER:
+        with_life = [pid for pid, _ in reversed(repository.calls) if alive(pid)]
+        if not with_life:
+            return False
+        os.kill(with_life[0], signal.SIGKILL)
+    else:
+        (os.killpg if whom == GROUP else os.kill)(session.pid, signal.SIGKILL)
+        session.wait()
+        end = time.monotonic() + 60
+        while any(map(alive, pids)):
+            assert time.monotonic() < end, "workers outlive their controller"
+            time.sleep(0.05)
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
+    tmp_path_factory: pytest.TempPathFactory, undisturbed: list[dict[str, Any]]
+) -> None:
+    """A controller, a process group and three workers are killed in each of ten runs."""
+    kills = []
+
+    @settings(max_examples=10, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(controller=KILLS, group=KILLS, workers=st.lists(KILLS, min_size=3, max_size=3), last=st.integers(0, 3))
+    def check(
+        controller: tuple[int, float], group: tuple[int, float], workers: list[tuple[int, float]], last: int
+    ) -> None:
+        repository = Repository(tmp_path_factory.mktemp("killed"), items=ITEMS)
+        command = ["--model=slow:3", "--run=run"]
+        for whom, moments in ((CONTROLLER, [controller]), (GROUP, [group]), (WORKER, workers)):
+            session = repository.start(*command, "-n2")
+            kills.extend(kill(repository, session, whom, moment) for moment in moments)
+            output, _ = session.communicate(timeout=200)
+        assert session.returncode in (0, 1), output
+        code, output = repository.run(*command, *([f"-n{last}"] if last else []))
+        assert code == 0, output
+        check_asks(repository)
+        assert len(repository.results("run")) == ITEMS
+        assert repository.measures("run") == undisturbed
+        asked = repository.asked.total()
+        _, output = repository.run("--model=slow:3", "--run=again")
+        assert f"Answers: {ITEMS} stored ones reused, 0 asked for." in output
+        assert repository.asked.total() == asked
+
+    check()
+    assert sum(kills) >= 50
