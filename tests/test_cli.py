@@ -1,6 +1,7 @@
 """The command line: a report from a folder, the lexical tree, and one line for what is wrong."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -73,9 +74,84 @@ def test_a_dimension_is_shown_for_the_benchmarks_that_have_it(
     assert "phantom-mediconfusion" not in printed
 
 
+WEIGHTY = """
+
+class Weighty(Majority):
+    @staticmethod
+    def size(argument):
+        return int(argument) if argument else None
+
+
+def pytest_medvqa_backends():
+    return {"weighty": Weighty, "stubborn": Majority}
+"""
+
+
+def test_models_lists_the_configs_here_and_those_that_ship(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stranger / "models").mkdir()
+    (stranger / "models/zebra.toml").write_text('backend = "weighty"\nargument = "7151234"\ndescription = "Striped"')
+    (stranger / "models/random.toml").write_text('backend = "random"\nargument = "9"\ndescription = "Mine"')
+    (stranger / "weighty.py").write_text(CONFTEST + WEIGHTY)
+    assert main(["models", "--plugin=weighty.py"]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["model", "backend", "argument", "capabilities", "size", "description"]
+    names = [line.split()[0] for line in lines]
+    assert names == sorted(names)
+    assert {"always-a", "gpt-4o", "majority", "zebra"} <= set(names)
+    rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+    assert rows["zebra"].split() == ["weighty", "7151234", "generate", "7.2", "MB", "Striped"]
+    assert rows["random"].split()[:3] == ["random", "9", "generate,"]
+    assert rows["random"].split()[-2:] == ["–", "Mine"]
+    assert "generate, option_logprobs" in rows["gpt-4o"]
+    (start,) = {line.index("GPT-4o at") for line in lines if line.startswith("gpt-4o ")}
+    assert next(line for line in lines if line.startswith("zebra"))[start:] == "Striped", "columns are aligned"
+
+
+def test_models_by_name_and_backends_that_are_not_known_here(
+    stranger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stranger / "models").mkdir()
+    (stranger / "models/zebra.toml").write_text('backend = "weighty"\ndescription = "Striped"')
+    (stranger / "weighty.py").write_text(CONFTEST + WEIGHTY)
+    assert main(["models", "echo:B", "always-a"]) == 0
+    assert [line.split()[:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["echo:B", "echo", "B"],
+        ["always-a", "echo", "A"],
+    ]
+    assert main(["models", "weighty:16600000000", "zebra", "--plugin=weighty.py"]) == 0
+    _, large, unknown = capsys.readouterr().out.splitlines()
+    assert "16.6 GB" in large
+    assert " – " in unknown
+    assert main(["models"]) == 0
+    zebra = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("zebra"))
+    assert "unknown: --plugin=FILE" in zebra
+
+
+def test_models_finds_a_checkpoint_beside_its_config(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("phantom-vlm "))
+    assert row.split()[1:3] == ["hf", "phantom-vlm"], "the argument as it is written"
+    assert " 7.8 MB " in row, "1.9 M parameters of 4 bytes"
+
+
+def test_models_needs_no_extra(stranger: Path) -> None:
+    (stranger / "tiny").mkdir()
+    header = b'{"x":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]}}'
+    (stranger / "tiny/model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4000))
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['torch', 'transformers', 'openai', 'huggingface_hub']);"
+        "from medvqa.cli import main; sys.exit(main(['models']) or main(['models', 'hf:tiny']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Qwen/Qwen3-VL-8B-Instruct" in done.stdout
+    assert "4.0 kB" in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["models", "gpt-4"], "no model 'gpt-4'; found: always-a, "),
         (["report", "reports/nosuch"], "no run folder: run.json cannot be read"),
         (["report", "reports/first"], "benchmark 'slake', which is not known here"),
         (["report", "reports/first", "--plugin=nosuch.py"], "--plugin=nosuch.py: no such Python file"),
@@ -103,3 +179,81 @@ def test_the_installed_command_runs_and_bears_a_closed_pipe(stranger: Path) -> N
     )
     assert done.stdout.startswith("phantom-")
     assert done.stderr == ""
+
+
+# --- the answer store ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with the answers of two models and two runs; those of `old` were written forty days ago."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "reports" / ".answers"
+    for model, run, count in (("qwen", "old", 3), ("qwen", "new", 2), ("gemma", "new", 1)):
+        kept = records.Store(folder, records.Writer("hf", model, f"weights of {model}", run, run))
+        kept.remember([f"{n:064x}" for n in range(count)], [Answer("A")] * count)
+        kept.close()
+    for each in records.contents(folder):
+        if each.writer is not None and each.writer.run == "old":
+            os.utime(each.path, (each.changed - 40 * 86400,) * 2)
+    return folder
+
+
+def left(folder: Path) -> list[tuple[str, str]]:
+    return [(each.writer.model, each.writer.run) for each in records.contents(folder) if each.writer is not None]
+
+
+def test_cache_lists_models_and_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "list"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[:3] for line in printed.splitlines()[1:4]] == [
+        ["gemma", "new", "1"],
+        ["qwen", "new", "2"],
+        ["qwen", "old", "3"],
+    ]
+    assert "6 answers, 0.0 MB" in printed
+    main(["cache", "list", "--model=gemma", "--run=old"])
+    assert capsys.readouterr().out == "no answers\n"
+
+
+def test_cache_verify_names_file_and_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "verify"]) == 0
+    assert capsys.readouterr().out == "6 answers in 3 files, all whole\n"
+    path = next(each.path for each in records.contents(store))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\n") + 30] ^= 1
+    path.write_bytes(content[:-1])
+    assert main(["cache", "verify"]) == 4
+    problem = capsys.readouterr().err
+    assert f"{path.name} line 2: the checksum does not match" in problem
+    assert f"{path.name} line 4: torn" in problem
+    assert "4 answers are whole; those of 2 lines are lost" in problem
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stays"),
+    [
+        (["--model=qwen"], [("gemma", "new")]),
+        (["--run=new"], [("qwen", "old")]),
+        (["--older=30"], [("qwen", "new"), ("gemma", "new")]),
+        (["--older=30", "--run=new"], [("qwen", "old"), ("qwen", "new"), ("gemma", "new")]),
+    ],
+)
+def test_cache_prune_deletes_what_was_chosen_once_it_is_told_to(
+    store: Path, capsys: pytest.CaptureFixture[str], chosen: list[str], stays: list[tuple[str, str]]
+) -> None:
+    everything = left(store)
+    assert main(["cache", "prune", *chosen]) == 0
+    assert "Nothing was deleted; add --yes to delete these." in capsys.readouterr().out
+    assert left(store) == everything
+    assert main(["cache", "prune", *chosen, "--yes"]) == 0
+    assert sorted(left(store)) == sorted(stays)
+
+
+def test_cache_says_what_it_needs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "prune", "--yes"]) == 4
+    assert "prune what? Name a model with --model, a run with --run, or an age in days" in capsys.readouterr().err
+    assert main(["cache", "list", "--answers=elsewhere"]) == 4
+    assert "--answers=elsewhere: no such folder; runs store answers in reports/.answers" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["cache", "prune", "--older=-1"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,13 @@ def test_a_name_is_a_config(tmp_path: Path) -> None:
     assert config == ModelConfig("gpt-4.1", "echo", "B: 2", "two")
 
 
+def test_a_config_may_name_techniques(tmp_path: Path) -> None:
+    write(tmp_path, "x", 'backend = "random"\ntechniques = ["ps", "mc"]')
+    assert resolve("x", folders=[tmp_path], backends=BACKENDS).techniques == ("ps", "mc")
+    write(tmp_path, "y", 'backend = "random"\ntechniques = "ps"')
+    assert re.search(r"y\.toml: .*techniques", error("y", tmp_path))
+
+
 def test_the_first_folder_wins(tmp_path: Path) -> None:
     mine, shipped = tmp_path / "mine", tmp_path / "shipped"
     write(mine, "x", 'backend = "random"')
@@ -64,7 +71,8 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
         "no model 'qwen'; found: gpt-4o, qwen-vl. Did you mean 'qwen-vl'? "
-        "Or name a backend (echo, majority, openai, random, replay): --model=BACKEND:ARGUMENT, such as --model=echo:A"
+        "Or name a backend (echo, hf, majority, openai, random, replay): --model=BACKEND:ARGUMENT, "
+        "such as --model=echo:A"
     )
     assert error("zzz").startswith("no model 'zzz'; found: none. Or name a backend (echo, ")
     assert "Did you mean 'random'?" in error("randm")
@@ -72,11 +80,11 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; found: echo, majority, openai, random, replay. Did you mean 'echo'?"
+        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, replay. Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; found: echo, ")
-    path = write(tmp_path, "x", 'backend = "hf"')
-    assert error("x", tmp_path) == f"{path}: no backend 'hf'; found: echo, majority, openai, random, replay."
+    path = write(tmp_path, "x", 'backend = "vllm"')
+    assert error("x", tmp_path) == f"{path}: no backend 'vllm'; found: echo, hf, majority, openai, random, replay."
 
 
 @pytest.mark.parametrize(
@@ -84,9 +92,10 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     [
         (
             'backend = "echo"\ndescripton = "x"',
-            "unknown field 'descripton'; known: argument, backend, description, options. Did you mean 'description'?",
+            "unknown field 'descripton'; known: argument, backend, description, options, techniques. "
+            "Did you mean 'description'?",
         ),
-        ('backend = "echo"\nname = "y"', "unknown field 'name'; known: argument, backend, description, options."),
+        ('backend = "echo"\nname = "y"', "unknown field 'name'; known: argument, backend, description, options, "),
         ('backend = "echo"\nargument = 3', "Expected `str`, got `int` - at `$.argument`; known fields: argument, "),
         ('argument = "A"', "Object missing required field `backend`; known fields: argument, "),
         ('backend = "echo"\nargument = \n', "not TOML: Invalid value (at line 2, column 12)"),
@@ -129,7 +138,11 @@ def test_shipped_configs_build_and_answer() -> None:
     assert {"always-a", "majority", "random"} <= {config.name for config in configs}
     for config in configs:
         assert config.description
-        assert resolve(config.name, folders=[SHIPPED], backends=BACKENDS) == config
+        found = resolve(config.name, folders=[SHIPPED], backends=BACKENDS)
+        # The argument may have become the path of a folder beside the file.
+        assert replace(found, argument=Path(found.argument).name) == replace(
+            config, argument=Path(config.argument).name
+        )
     always = build(resolve("always-a", folders=[SHIPPED], backends=BACKENDS), BACKENDS)
     assert always.generate([Prompt("?", options={"A": "x", "B": "y"})] * 2) == [Answer("A")] * 2
 
@@ -205,5 +218,5 @@ def test_build_says_what_is_missing() -> None:
         "x: backend 'speechless' made a Speechless without capabilities, generate; "
         "a model has name, capabilities and generate"
     )
-    with pytest.raises(UsageError, match="x: no backend 'hf'; found: echo, "):
-        build(ModelConfig("x", "hf"), BACKENDS)
+    with pytest.raises(UsageError, match="x: no backend 'vllm'; found: echo, "):
+        build(ModelConfig("x", "vllm"), BACKENDS)

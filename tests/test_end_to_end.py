@@ -238,7 +238,7 @@ def test_pairs_that_a_filter_breaks_are_counted_and_named(suite: pytest.Pytester
 
 
 def test_the_phantom_is_what_is_left_when_no_data_are_found(suite: pytest.Pytester) -> None:
-    result = run(suite, "--limit=12")
+    result = run(suite, "--limit=12", "--model=random")
     assert result.ret == 0
     assert sum(outcomes(suite).values()) == 36
     about = json.loads((folder(suite) / "run.json").read_text())
@@ -252,3 +252,102 @@ def test_one_member_of_a_group_may_be_asked_for(suite: pytest.Pytester) -> None:
     assert measures["set_accuracy"]["value"] == 0
     assert measures["individual_accuracy"]["value"] == 0.5
     assert measures["confusion"]["value"] == 1
+
+
+# --- techniques and ablations -----------------------------------------------------------------------------
+
+SEEING = """
+from hashlib import sha256
+
+from medvqa import images
+from medvqa.items import Answer
+
+class Seeing:
+    name = "seeing"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, argument):
+        pass
+
+    def generate(self, prompts):
+        return [Answer(" ".join(map(self.look, prompt.images)) or "nothing") for prompt in prompts]
+
+    def look(self, image):
+        picture = images.decode(image)
+        grey = picture.getextrema() == ((127, 127),) * 3
+        return f"{picture.size} {'grey' if grey else sha256(picture.tobytes()).hexdigest()}"
+
+def pytest_medvqa_backends():
+    return {"seeing": Seeing}
+"""
+
+
+@pytest.fixture
+def phantom(suite: pytest.Pytester) -> pytest.Pytester:
+    suite.makepyfile(test_questions="import pytest\n\n" + SUITE[SUITE.index('@pytest.mark.vqa("phantom")') :])
+    return suite
+
+
+@pytest.mark.slow
+def test_several_techniques_measure_the_same_serially_and_spread(phantom: pytest.Pytester) -> None:
+    found = []
+    for spread in ((), ("-n2",)):
+        result = run(phantom, "--model=random", "--technique=mc,gd,ps", *spread)
+        assert result.ret == 0
+        written = json.loads((folder(phantom) / "metrics.json").read_text())
+        assert written["missing"] == []
+        found.append((written["measures"], written["outcomes"], written["run"]["left_out"]))
+        folder(phantom).rename(phantom.path / f"run{len(found)}")
+    assert found[0] == found[1]
+    measures, outcomes, left_out = found[0]
+    assert {name: sum(counts.values()) for name, counts in outcomes.items() if "mediconfusion" in name} == {
+        f"phantom-mediconfusion {technique}": 72 for technique in ("mc", "gd", "ps")
+    }
+    assert left_out["phantom-gmai-mmbench"] == {"gd": {"multiple_response": 40}, "ps": {"multiple_response": 40}}
+    assert left_out["phantom-medlesionvqa"]["ps"] == {"multiple_response": 36}
+    assert sum(left_out["phantom-medlesionvqa"]["gd"].values()) == 92
+    sets = {m["technique"]: m["value"] for m in measures if m["name"] == "set_accuracy" and not m["slice"]}
+    (best,) = [m for m in measures if m["name"] == "best_set_accuracy" and not m["slice"]]
+    assert best["value"] == max(sets.values())
+    assert best["technique"] == "max(gd,mc,ps)"
+
+
+def test_a_group_is_asked_as_far_as_it_can_be_and_a_benchmark_that_was_named_must(phantom: pytest.Pytester) -> None:
+    assert run(phantom, "--model=random", "--technique=gd", "--benchmark=phantom", "--limit=4").ret == 0
+    assert outcomes(phantom).total() == 8
+    folder(phantom).rename(phantom.path / "first")
+    result = run(phantom, "--model=random", "--technique=gd", "--benchmark=phantom-medlesionvqa")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "benchmark 'phantom-medlesionvqa' has no technique 'gd'; it has: mc, ps" in text(result)
+
+
+def seen(pytester: pytest.Pytester, *arguments: str) -> dict[str, str]:
+    """What the model saw of each question's images."""
+    assert run(pytester, "--model=seeing:x", "--benchmark=phantom-mediconfusion", *arguments).ret == 0
+    lines = map(json.loads, (folder(pytester) / "results.jsonl").read_text().splitlines())
+    said = {line["item"]["id"]: line["answer"]["text"] for line in lines}
+    folder(pytester).rename(pytester.path / f"run{'-'.join(arguments)}")
+    return said
+
+
+def test_a_model_sees_what_an_ablation_says(phantom: pytest.Pytester) -> None:
+    phantom.makeconftest(SEEING)
+    whole = seen(phantom)
+    assert seen(phantom, "--ablate=text-only") == dict.fromkeys(whole, "nothing")
+    sizes = {name: said.rpartition(" ")[0] for name, said in whole.items()}
+    assert seen(phantom, "--ablate=blank") == {name: f"{size} grey" for name, size in sizes.items()}
+    shuffled = seen(phantom, "--ablate=shuffle")
+    assert Counter(shuffled.values()) == Counter(whole.values())
+    for name, said in shuffled.items():
+        pair = name.partition("/")[0]
+        assert said not in {whole[f"{pair}/1"], whole[f"{pair}/2"]}
+    part = seen(phantom, "--ablate=shuffle", "--limit=10")
+    assert len(part) == 10
+    assert part == {name: shuffled[name] for name in part}, "a selection does not change who sees what"
+
+
+def test_images_that_all_are_one_cannot_be_shuffled(suite: pytest.Pytester, tmp_path: Path) -> None:
+    gmai(tmp_path, "GMAI-MMBench_VAL.tsv")
+    result = run(suite, "--model=random", f"--data={tmp_path}", "--ablate=shuffle")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--ablate=shuffle: 6 of the 6 questions of gmai-mmbench-val with images share their images" in text(result)

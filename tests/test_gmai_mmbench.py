@@ -9,6 +9,7 @@ import importlib.util
 import random
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from medvqa import images, lexicon
 from medvqa.benchmarks import gmai_mmbench, tsv
-from medvqa.items import Answer, DataError, DataWarning, Item, Result, Score
+from medvqa.items import TECHNIQUES, Answer, DataError, DataWarning, Item, Result, Score, Technique
 
 OTHERS = ("index", "image", "question")
 COLUMNS = (
@@ -302,10 +303,27 @@ def test_the_prompt_of_a_multiple_response_is_that_of_table_8(tmp_path: Path) ->
     assert prompt.template.partition("@")[0] == "gmai-mmbench/mc-multiple"
 
 
+def test_gd_asks_as_mc_does_and_ps_without_options(tmp_path: Path) -> None:
+    (item,) = val(tmp_path, row("1"))
+    mc, gd, ps = (gmai_mmbench.VAL.prompt(item, technique) for technique in gmai_mmbench.VAL.techniques)
+    assert gd == replace(mc, technique="gd")
+    assert ps.text == "Question: What is the most likely abnormality? Answer:"
+    assert ps.options == {"A": "osteoporotic bone", "B": "healthy bone"}
+    assert ps.template.partition("@")[0] == "gmai-mmbench/ours-ps"
+
+
+@pytest.mark.parametrize("key", ["A", "A,B"])
+def test_the_likeliest_option_is_sought_where_one_is_right(tmp_path: Path, key: str) -> None:
+    (item,) = val(tmp_path, row("1", answer=key))
+    asked = [technique for technique in TECHNIQUES if gmai_mmbench.VAL.applies(item, technique)]
+    assert asked == (["mc", "gd", "ps"] if key == "A" else ["mc"])
+
+
+@pytest.mark.parametrize("technique", ["mc", "gd", "ps"])
 @pytest.mark.parametrize("answer", ["A", "A,B"])
-def test_no_prompt_gives_the_answer_away(tmp_path: Path, answer: str) -> None:
+def test_no_prompt_gives_the_answer_away(tmp_path: Path, answer: str, technique: Technique) -> None:
     (item,) = val(tmp_path, row("1", answer=answer, A="red", B="blue", category="the secret category"))
-    assert "secret" not in repr(gmai_mmbench.VAL.prompt(item, "mc"))
+    assert "secret" not in repr(gmai_mmbench.VAL.prompt(item, technique))
 
 
 # Scores
@@ -363,6 +381,14 @@ def test_the_sheet_is_what_the_harness_writes(withheld: list[Item], tmp_path: Pa
     assert len(sheet["prediction"][2]) == 32_767
     assert sheet["clinical vqa task"][0] == "Disease Diagnosis"
     assert sheet["category"][1] == "none of these"
+
+
+def test_the_sheet_has_the_letter_where_a_technique_gives_no_text(withheld: list[Item], tmp_path: Path) -> None:
+    answer, score = Answer("", {"A": -2.0, "B": -1.0}), Score(None, "unscored", ("B",))
+    results = [Result("run", item, "digest", answer, score, "gd") for item in withheld]
+    assert gmai_mmbench.TEST.submission is not None
+    sheet = pd.read_excel(gmai_mmbench.TEST.submission(results, tmp_path))
+    assert list(sheet["prediction"]) == ["B", "B", "B"]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=8))

@@ -88,6 +88,27 @@ def test_the_chat_prompt_is_the_owners_to_the_byte(tmp_path: Path) -> None:
     assert prompt.images == first.images
 
 
+def test_the_prompts_of_the_other_techniques_are_the_owners_to_the_byte(tmp_path: Path) -> None:
+    """`greedy`, `prefix` and `gpt4`, each `default`, of their configs/prompts/answering.json."""
+    first, _ = load(write_json(tmp_path, {"10001": row()}))
+    asked = {technique: BENCHMARK.prompt(first, technique) for technique in BENCHMARK.techniques}
+    assert asked["gd"].text == (
+        "Based on the image, choose the correct option for the following question.\n"
+        "Question: What is {shown} here?\n"
+        "A: A stent\n"
+        "B: No stent\n"
+        "Answer with the option's letter from the given choices directly.\n"
+        "Answer: "
+    )
+    assert asked["ps"].text == "Question: What is {shown} here? Answer:", "an option follows, after a space"
+    assert asked["ff"].text == "Based on the image, answer following question.\nWhat is {shown} here?"
+    for technique, prompt in asked.items():
+        assert (prompt.technique, prompt.options, prompt.images) == (technique, first.options, first.images)
+        assert BENCHMARK.applies(first, technique)
+    assert [asked[technique].system == "" for technique in ("mc", "gd", "ps", "ff")] == [False, True, True, False]
+    assert len({prompt.template for prompt in asked.values()}) == 4
+
+
 def test_a_pair_becomes_two_items(tmp_path: Path) -> None:
     first, second = load(write_json(tmp_path, {"10001": row()}))
     assert first == Item(

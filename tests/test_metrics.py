@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from medvqa import metrics
-from medvqa.items import OUTCOMES, Answer, Item, Measure, Metric, Outcome, Result, Score, UsageError
+from medvqa.items import (
+    OUTCOMES,
+    TECHNIQUES,
+    Answer,
+    Item,
+    Measure,
+    Metric,
+    Outcome,
+    Result,
+    Score,
+    Technique,
+    UsageError,
+)
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
@@ -92,6 +104,67 @@ def at(results: Sequence[Result], metric: Metric, dimension: str, value: str) ->
 
 
 # Published numbers
+
+
+def answered(technique: Technique, both: int, same: int, neither: int, invalid: int, half: int = 0) -> list[Measure]:
+    """A model's measures where so many pairs are right, have one answer for both, the wrong one for each, or no letter.
+
+    Of the pairs with an invalid answer `half` have the other one right.
+    """
+    texts = ["AB"] * both + ["AA"] * same + ["BA"] * neither + ["A "] * half + ["  "] * (invalid - half)
+    results = [
+        replace(said(item, letter.strip()), technique=technique)
+        for n, pair_texts in enumerate(texts)
+        for item, letter in zip(pair(str(n)), pair_texts, strict=True)
+    ]
+    return [replace(each, technique=technique) for each in measured(results, PAIRED)]
+
+
+@needs_reference
+def test_instructblip_s_row_of_table_one_and_its_maxima_come_out() -> None:
+    """Its best set accuracy is MC's and its best individual accuracy GD's: each is a maximum of its own."""
+    row = json.loads((REFERENCE / "mediconfusion" / "paper_table1.json").read_text())["table1"]["InstructBLIP"]
+    runs: dict[Technique, list[Measure]] = {
+        "mc": answered("mc", both=22, same=139, neither=12, invalid=3),
+        "gd": answered("gd", both=14, same=159, neither=3, invalid=0),
+        "ff": answered("ff", both=5, same=41, neither=1, invalid=129, half=18),
+        "ps": answered("ps", both=6, same=166, neither=4, invalid=0),
+    }
+    for name, published in zip(("set_accuracy", "individual_accuracy", "confusion"), row, strict=True):
+        found = {m.technique: m.value for run in runs.values() for m in run if m.name == name and not m.slice}
+        assert [round(100 * (found[technique] or 0), 2) for technique in runs] == published, name
+    every = [measure for run in runs.values() for measure in run]
+    best = [m for m in metrics.maxima(every, signature={"data": "d"}) if not m.slice]
+    assert [(m.name, round(100 * (m.value or 0), 2), m.count, m.n) for m in best] == [
+        ("best_set_accuracy", 12.50, 22, 176),
+        ("best_individual_accuracy", 53.12, 187, 352),
+    ]
+    for measure in best:
+        assert measure.technique == "max(ff,gd,mc,ps)"
+        assert (measure.low, measure.high, measure.references) == (None, None, {})
+        assert unescaped(measure.signature)["technique"] == "max(ff,gd,mc,ps)"
+        assert unescaped(measure.signature)["data"] == "d"
+    assert metrics.maxima(runs["mc"], signature={}) == [], "one technique has no maximum"
+    assert metrics.maxima([m for m in every if m.name == "confusion"], signature={}) == []
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["AB", "AA", "BB", "BA", "A "]), min_size=1, max_size=6), min_size=2, max_size=3)
+)
+def test_a_maximum_is_one_of_its_values_and_none_is_larger(runs: list[list[str]]) -> None:
+    every: list[Measure] = []
+    for technique, texts in zip(TECHNIQUES, runs, strict=False):
+        results = []
+        for n, letters in enumerate(texts):
+            tags: list[dict[str, tuple[str, ...]]] = [{"category": ("abc"[n % 3],)}, {"category": ("a",)}]
+            results += [said(item, text.strip()) for item, text in zip(pair(str(n), tags), letters, strict=True)]
+        every += [replace(each, technique=technique) for each in measured(results, PAIRED, ("category",))]
+    best = {(m.name, *m.slice.values()): m.value for m in metrics.maxima(every, signature={})}
+    for name in ("set_accuracy", "individual_accuracy"):
+        slices = {tuple(m.slice.values()) for m in every if m.name == name}
+        for labels in slices:
+            values = [m.value for m in every if m.name == name and tuple(m.slice.values()) == labels]
+            assert best[f"best_{name}", *labels] == max(value for value in values if value is not None)
 
 
 @pytest.fixture(scope="module")

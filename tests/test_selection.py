@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa.items import Item, UsageError
-from medvqa.selection import broken_pairs, components, stratified
+from medvqa.items import Image, Item, UsageError
+from medvqa.selection import Shard, broken_pairs, components, share, stratified
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 
@@ -192,3 +193,121 @@ def test_broken_pairs() -> None:
     items = [item("3/1", "3"), item("1/1", "1"), item("2/1", "2"), item("2/2", "2"), item("4")]
     assert broken_pairs(items) == ("1", "3")
     assert broken_pairs([item("1/1", "1", benchmark="a"), item("1/2", "1", benchmark="b")]) == ("1",)
+
+
+# shares
+
+linked = st.builds(
+    Item,
+    id=st.integers(0, 999).map(str),
+    benchmark=st.sampled_from(("toy", "other")),
+    kind=st.just("single_choice"),
+    question=st.just("?"),
+    images=st.lists(st.sampled_from("abcdefgh").map(Image), max_size=2).map(tuple),
+    pair_id=st.none() | st.integers(0, 20).map(str),
+    cluster_id=st.none() | st.integers(0, 20).map(str),
+)
+collections = st.lists(linked, max_size=60, unique_by=lambda item: (item.benchmark, item.id))
+
+
+def joined(one: Item, other: Item) -> bool:
+    """Whether two items must not be parted, by definition."""
+    if one.benchmark != other.benchmark:
+        return False
+    together = [(one.pair_id, other.pair_id), (one.cluster_id, other.cluster_id)]
+    return any(a is not None and a == b for a, b in together) or bool({*one.images} & {*other.images})
+
+
+def sizes_of_components(items: list[Item]) -> list[int]:
+    left, sizes = list(items), []
+    while left:
+        found = [left.pop()]
+        for member in found:
+            found += (near := [item for item in left if joined(member, item)])
+            left = [item for item in left if item not in near]
+        sizes.append(len(found))
+    return sizes
+
+
+@given(collections, st.integers(1, 6))
+def test_shares_are_a_partition_in_order_that_parts_nobody(items: list[Item], count: int) -> None:
+    shares = [share(items, Shard(number, count)) for number in range(1, count + 1)]
+    place = {(item.benchmark, item.id): number for number, part in enumerate(shares) for item in part}
+    assert sum(map(len, shares)) == len(place) == len(items)
+    for part in shares:
+        assert part == [item for item in items if item in part]
+    for one in items:
+        for other in items:
+            if joined(one, other):
+                assert place[one.benchmark, one.id] == place[other.benchmark, other.id]
+
+
+@given(collections, st.integers(1, 6))
+def test_shares_differ_by_at_most_the_largest_component(items: list[Item], count: int) -> None:
+    for benchmark in ("toy", "other"):
+        members = [item for item in items if item.benchmark == benchmark]
+        sizes = [
+            len([item for item in share(items, Shard(number, count)) if item.benchmark == benchmark])
+            for number in range(1, count + 1)
+        ]
+        assert max(sizes) - min(sizes) <= max(sizes_of_components(members), default=0)
+
+
+@given(collections, st.integers(1, 6), st.randoms(use_true_random=False))
+def test_shares_do_not_depend_on_order_or_on_other_benchmarks(items: list[Item], count: int, random: object) -> None:
+    shuffled = random.sample(items, len(items))  # type: ignore[attr-defined]
+    toys = [item for item in items if item.benchmark == "toy"]
+    for number in range(1, count + 1):
+        drawn = share(items, Shard(number, count))
+        assert {(i.benchmark, i.id) for i in share(shuffled, Shard(number, count))} == {
+            (i.benchmark, i.id) for i in drawn
+        }
+        assert share(toys, Shard(number, count)) == [item for item in drawn if item.benchmark == "toy"]
+
+
+def test_single_items_are_shared_out_evenly_and_always_the_same_way() -> None:
+    items = [item(f"q{n}") for n in range(100)]
+    assert [len(share(items, Shard(number, 8))) for number in range(1, 9)] == [13] * 4 + [12] * 4
+    # Written down, so that a share of yesterday's run is the same today.
+    assert [i.id for i in share(items[:12], Shard(2, 4))] == ["q4", "q5", "q11"]
+
+
+def test_images_are_told_apart_by_their_bytes_where_these_are_known() -> None:
+    def shown(id: str, name: str, digest: str) -> Item:
+        return Item(id, "toy", "single_choice", "?", images=(Image(name, digest=digest),))
+
+    same = [shown("q0", "one.png", "d1"), shown("q1", "copy.png", "d1")]
+    other = [shown("q0", "one.png", "d1"), shown("q1", "one.png", "d2")]
+    assert sorted(len(share(same, Shard(number, 2))) for number in (1, 2)) == [0, 2]
+    assert sorted(len(share(other, Shard(number, 2))) for number in (1, 2)) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0/8", "--shard=0/8: shares are numbered from 1 to their count, 1/8 to 8/8"),
+        ("9/8", "--shard=9/8: shares are numbered"),
+        ("1/0", "--shard=1/0: shares are numbered"),
+        ("x", "--shard=x: a share is written NUMBER/COUNT, for instance --shard=2/8"),
+        ("2", "--shard=2: a share is written"),
+        ("-1/8", "--shard=-1/8: a share is written"),
+        ("1/8/2", "--shard=1/8/2: a share is written"),
+        ("²/8", "--shard=²/8: a share is written"),
+    ],
+)
+def test_what_is_no_share_is_told(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        Shard.parse(text)
+
+
+def test_a_share_is_read_as_it_is_written() -> None:
+    assert Shard.parse("2/8") == Shard(2, 8)
+    assert str(Shard(2, 8)) == "2/8"
+
+
+def test_sharing_out_130000_items_takes_no_time() -> None:
+    items = [item(str(n), pair=str(n // 2)) for n in range(130_000)]
+    start = time.process_time()
+    drawn = share(items, Shard(3, 8))
+    print(f"{1000 * (time.process_time() - start):.0f} ms")
+    assert abs(len(drawn) - 130_000 / 8) <= 2

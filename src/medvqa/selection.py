@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from heapq import heappop, heappush
 
 from medvqa.items import Item, UsageError
 
@@ -71,6 +73,80 @@ def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed
             drawn.add(unit)
             left -= len(units[unit])
     return [item for item in items if _unit(item) in drawn]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `of` shares of a run, numbered from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read "2/8"; UsageError for what is no share."""
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal()):
+            raise UsageError(f"--shard={text}: a share is written NUMBER/COUNT, for instance --shard=2/8")
+        if not 1 <= int(number) <= int(of):
+            raise UsageError(f"--shard={text}: shares are numbered from 1 to their count, 1/{of} to {of}/{of}")
+        return cls(int(number), int(of))
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.number}/{self.of}"
+
+
+_ID, _JOINT = "0", "1"
+"""First letters of nodes: the ids of items come before what joins them, so that a component is named by an id."""
+
+
+def share(items: Sequence[Item], shard: Shard) -> list[Item]:
+    """A share of each benchmark, in the given order; the shares of all numbers are a partition of the items.
+
+    Items of one benchmark that share a pair, a cluster or an image, also through others, stay together. Shares of a
+    benchmark differ by at most the size of its largest such component: the largest is placed first, each where
+    fewest are (Graham, SIAM J. Appl. Math. 17:416, 1969). Which is placed where depends on the sizes of the components
+    and their smallest ids alone, not on the order of the items.
+    """
+    if shard.of == 1:
+        return list(items)
+    by_benchmark: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        by_benchmark[item.benchmark].append(item)
+    mine: set[tuple[str, str]] = set()
+    for benchmark, members in by_benchmark.items():
+        mine.update((benchmark, id) for id in _share_of(members, shard))
+    return [item for item in items if (item.benchmark, item.id) in mine]
+
+
+def _share_of(items: Iterable[Item], shard: Shard) -> set[str]:
+    """The ids in a share of one benchmark's items."""
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for id, component in components([_joins(item) for item in items]).items():
+        if not id.startswith(_JOINT):
+            members[component].append(id.removeprefix(_ID))
+    placed = [(0, number) for number in range(1, shard.of + 1)]
+    found: set[str] = set()
+    for _, ids in sorted(members.items(), key=lambda each: (-len(each[1]), _digest(each[0]), each[0])):
+        size, number = heappop(placed)
+        heappush(placed, (size + len(ids), number))
+        if number == shard.number:
+            found.update(ids)
+    return found
+
+
+def _joins(item: Item) -> list[str]:
+    """The item and what it may share with others, as nodes of one graph."""
+    joints = [f"image\0{image.digest or image.name}" for image in item.images]
+    for kind, name in (("pair", item.pair_id), ("cluster", item.cluster_id)):
+        if name is not None:
+            joints.append(f"{kind}\0{name}")
+    return [_ID + item.id, *(_JOINT + joint for joint in joints)]
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass")).digest()
 
 
 def broken_pairs(items: Iterable[Item]) -> tuple[str, ...]:

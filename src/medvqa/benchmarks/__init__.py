@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, UsageError
@@ -73,9 +74,14 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
 
 
 def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
-    """All items of a benchmark, sorted by id; DataError when two share an id or a key names no option."""
+    """All items of a benchmark, sorted by id; DataError when two share an id or a key names no option.
+
+    Items bear the benchmark's name, also where it was made from another one by `dataclasses.replace`.
+    """
     items: dict[str, Item] = {}
     for item in benchmark.items(data):
+        if item.benchmark != benchmark.name:
+            item = replace(item, benchmark=benchmark.name)
         if item.id in items:
             raise DataError(f"{benchmark.name}: two items have the id '{item.id}'")
         if item.kind in CHOICE_KINDS and (unknown := [a for a in item.answers if a not in item.options]):

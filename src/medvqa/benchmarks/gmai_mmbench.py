@@ -25,7 +25,19 @@ from string import ascii_lowercase
 
 from medvqa import lexicon, metrics, scoring
 from medvqa.benchmarks import tsv
-from medvqa.items import Answer, Benchmark, DataError, DataWarning, Item, Kind, Prompt, Result, Score, Technique
+from medvqa.items import (
+    OPTION_TECHNIQUES,
+    Answer,
+    Benchmark,
+    DataError,
+    DataWarning,
+    Item,
+    Kind,
+    Prompt,
+    Result,
+    Score,
+    Technique,
+)
 from medvqa.prompts import Template
 from medvqa.selection import components
 
@@ -58,6 +70,9 @@ MULTIPLE_RESPONSE = Template(
     "{letter}. {text}\n",
 )
 """Table 8 of the paper; no code that sends it was published."""
+
+PREFIX = Template("gmai-mmbench/ours-ps", "Question: {question} Answer:")
+"""Ours for PS, in the form of MediConfusion: the owners of this benchmark ask for the letter alone."""
 
 OFFICIAL_NOTE = (
     "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
@@ -108,9 +123,9 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
 
     It is the prediction file of VLMEvalKit, on which their tutorial builds (`infer_data_job` in
     https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
-    XLSX, the columns of the data without `image`, and `prediction` with the response as it came, "" where there
-    is none. Texts are stored as texts, never as formulas, without control characters; of a response above
-    XLSX's 32,767 characters the end is kept, where the final answer stands.
+    XLSX, the columns of the data without `image`, and `prediction` with the response as it came (the letter, where the
+    technique gives no text), "" where there is none. Texts are stored as texts, never as formulas, without control
+    characters; of a response above XLSX's 32,767 characters the end is kept, where the final answer stands.
     """
     from openpyxl import Workbook
     from openpyxl.cell import Cell, WriteOnlyCell
@@ -134,6 +149,8 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
         tags = (", ".join(lexicon.display(key, value) for value in item.tags.get(key, ())) for key in dimensions)
         options = (item.options.get(letter, "") for letter in letters)
         response = result.answer.text if result.answer else ""
+        if result.technique in OPTION_TECHNIQUES:
+            response = ",".join(result.score.extracted)
         cells = (item.question, *options, str(item.extra.get("category", "")), *tags, response)
         sheet.append([name, *map(text, cells)])
     path = folder / "gmai-mmbench-test-submission.xlsx"
@@ -221,7 +238,9 @@ def _test_items(data: Path) -> Iterator[Item]:
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
-    """What the official harness sends for a question."""
+    """What the official harness sends for a question, for GD as for MC; our own prefix for PS."""
+    if technique == "ps":
+        return PREFIX.prompt(item, technique)
     template = MULTIPLE_RESPONSE if item.kind == "multiple_response" else SINGLE_CHOICE
     return template.prompt(item, technique)
 
@@ -262,6 +281,7 @@ VAL = Benchmark(
     official=score_official,
     official_note=OFFICIAL_NOTE,
     metrics=METRICS,
+    techniques=("mc", "gd", "ps"),
     headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
 )

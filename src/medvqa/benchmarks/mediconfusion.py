@@ -56,6 +56,23 @@ MC = Template(
 )
 """What the owners send to chat models (`gpt`, `gemini` and `claude` in their code, the spelling included)."""
 
+GD = replace(
+    MC,
+    name="mediconfusion/gd",
+    text=MC.text.replace(" Your answer should be just one letter.", ""),
+    system="",
+)
+"""Their `greedy`. It needs logits, so it goes to open models alone, to which their code sends no system prompt."""
+
+PS = Template("mediconfusion/ps", "Question: {question} Answer:")
+"""Their `prefix`, `Question: {} Answer: {}`, up to the option. Their code for chat models (`do_prefix_forward` of
+Models/llava.py and Models/deepseek.py) leaves the two words out and sends the question as it is."""
+
+FF = Template("mediconfusion/ff", "Based on the image, answer following question.\n{question}", system=MC.system)
+"""Their `gpt4`, named after the judge."""
+
+TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": FF}
+
 
 class Pair(msgspec.Struct, frozen=True):
     """What is read of a pair; its captions and the questions before their revision are not."""
@@ -120,8 +137,8 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
-    """The owners' prompt; MC is the only technique."""
-    return MC.prompt(item, technique)
+    """The owners' prompt for the technique."""
+    return TEMPLATES[technique].prompt(item, technique)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -228,6 +245,7 @@ BENCHMARKS = (
         official=partial(score_single_choice, read=mediconfusion_rule),
         official_note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",
         metrics=(metrics.set_accuracy, metrics.individual_accuracy, metrics.confusion, *metrics.rates),
+        techniques=("mc", "gd", "ps", "ff"),
         headline=("set_accuracy", "individual_accuracy", "confusion"),
         dimensions=("category",),
     ),

@@ -13,10 +13,13 @@ from pathlib import Path
 
 from medvqa import suite
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.items import CHOICE_KINDS, Answer, Item, Score
+from medvqa.items import CHOICE_KINDS, Answer, Item, Prompt, Score, Technique
+from medvqa.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
 
 GROUP = "phantom"
+
+PREFIX = Template("phantom-medlesionvqa/ps", "Question: {question} Answer:")
 
 
 def _folder() -> Path:
@@ -35,6 +38,18 @@ def _mediconfusion(data: Path) -> Iterator[Item]:
 def _medlesionvqa(data: Path) -> Iterator[Item]:
     files = sorted((_folder() / "medlesionvqa").glob("*.jsonl"))
     return medlesionvqa.items_of(files, root=_folder(), split="val", benchmark="phantom-medlesionvqa")
+
+
+def _applies_medlesionvqa(item: Item, technique: Technique) -> bool:
+    """PS for open questions, over their closed vocabulary; a choice question may have several right options."""
+    return technique == "mc" or item.kind not in CHOICE_KINDS
+
+
+def _prompt_medlesionvqa(item: Item, technique: Technique) -> Prompt:
+    """The parent's prompt; for PS the prefix, which a term of the vocabulary continues."""
+    if technique != "ps":
+        return medlesionvqa.prompt(item, technique)
+    return PREFIX.prompt(replace(item, options={term: term for term in item.extra["vocabulary"]}), technique)
 
 
 def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
@@ -72,6 +87,9 @@ BENCHMARKS = (
         files=None,
         obtain="",
         upload=True,
+        prompt=_prompt_medlesionvqa,
         score=_score_medlesionvqa,
+        techniques=("mc", "ps"),
+        applies=_applies_medlesionvqa,
     ),
 )

@@ -21,9 +21,11 @@ from medvqa.metrics.definitions import (
     set_accuracy,
     unparsed_rate,
 )
+from medvqa.metrics.maxima import MAXIMA, maxima
 from medvqa.metrics.measuring import broken_pairs, latest, measures
 
 __all__ = [
+    "MAXIMA",
     "abstained_rate",
     "accuracy",
     "broken_pairs",
@@ -35,6 +37,7 @@ __all__ = [
     "latest",
     "macro_accuracy",
     "macro_score",
+    "maxima",
     "mean_score",
     "measures",
     "metric",
