@@ -353,3 +353,24 @@ def test_workers_have_full_batches_ahead_until_the_tests_run_out(pytester: pytes
     assert sorted(done + [n for worker in workers for n in scheduler.node2pending[worker]]) == list(range(total))
     assert abs(len(workers[0].handed) - len(workers[1].handed)) <= batch
     assert all(worker.shutting_down for worker in workers)
+
+
+def test_what_cannot_be_sent_to_a_dead_worker_comes_back_with_its_death(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfig("-n2")
+    config.option.tx = ["2*popen"]
+    config.option.maxschedchunk = None
+
+    class Dead(Worker):
+        def send_runtest_some(self, indices: list[int]) -> None:
+            raise OSError("cannot send (already closed?)")
+
+    scheduler, dead, alive = BatchScheduling(config), Dead(), Worker()
+    for worker in (dead, alive):
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, [f"test[{n}]" for n in range(40)])
+    scheduler.schedule()
+    assert scheduler.remove_node(dead) == "test[0]"
+    scheduler.mark_test_pending("test[0]")
+    while scheduler.pending:
+        scheduler.mark_test_complete(alive, scheduler.node2pending[alive][0])
+    assert sorted(alive.handed) == list(range(40))

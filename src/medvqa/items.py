@@ -178,8 +178,29 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a judge said of one answer.
+
+    `judge` is its model's name, `template` that of its prompt with its digest. `task` is what it was asked for: a
+    score by a rubric, how close the answer is to each option, or which options it chooses. `replies` are in the order
+    in which they came: one that cannot be read is followed by another. `seconds` and `usage` are as in `Answer`, of
+    all replies together.
+    """
+
+    judge: str
+    template: str
+    task: Literal["score", "closeness", "options"]
+    replies: tuple[str, ...]
+    seconds: float | None = None
+    usage: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None on error."""
+    """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None where there is none.
+
+    `judgement` is None where the score was found by rule.
+    """
 
     run: str
     item: Item
@@ -187,6 +208,7 @@ class Result:
     answer: Answer | None
     score: Score
     technique: Technique = "mc"
+    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True, slots=True)

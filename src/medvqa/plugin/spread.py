@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from xdist.scheduler.load import LoadScheduling  # type: ignore[import-untyped]
@@ -26,3 +27,11 @@ class BatchScheduling(LoadScheduling):  # type: ignore[misc]
             if len(self.node2pending[node]) < min(3 * WINDOW * self.batch, share // 2):
                 self._send_tests(node, self.batch)
         super().check_schedule(node, duration)
+
+    def _send_tests(self, node: Any, num: int) -> None:
+        """Leave tests that cannot be sent with the worker that is dead: they come back when its death is told.
+
+        Between a worker's death and the telling, the death of another one has its tests sent on.
+        """
+        with suppress(OSError):
+            super()._send_tests(node, num)

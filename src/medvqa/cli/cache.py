@@ -1,0 +1,92 @@
+"""`medvqa cache`: the answers that runs share."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from medvqa import records
+from medvqa.cli.common import Commands
+from medvqa.items import DataError, UsageError
+
+STORE = Path("reports", records.STORE)
+
+
+def add(commands: Commands, _: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    cache = commands.add_parser("cache", help="list, verify or prune the answers that runs share")
+    cache.add_argument(
+        "do", choices=["list", "verify", "prune"], help="list what is there, check every line, or delete"
+    )
+    cache.add_argument("--answers", type=Path, default=STORE, metavar="DIR", help=f"as for pytest (default: {STORE})")
+    cache.add_argument("--model", metavar="NAME", help="only answers of this model, by its name in tables")
+    cache.add_argument("--run", metavar="NAME", help="only answers that this run asked for")
+    cache.add_argument(
+        "--older", type=_age, metavar="DAYS", help="only files that were not written to for so many days"
+    )
+    cache.add_argument("--yes", action="store_true", help="prune: delete, rather than say what would be deleted")
+    cache.set_defaults(command=run)
+
+
+def _age(text: str) -> float:
+    days = float(text)
+    if not days >= 0:
+        raise ValueError(text)
+    return days
+
+
+def run(options: argparse.Namespace) -> str:
+    """What a store holds, by model and run; what is damaged; what was deleted."""
+    if not options.answers.is_dir():
+        raise UsageError(f"--answers={options.answers}: no such folder; runs store answers in reports/.answers")
+    before = time.time() - 86400 * (options.older or 0)
+    chosen = [
+        each
+        for each in records.contents(options.answers)
+        if options.model in (None, each.writer.model if each.writer else "")
+        and options.run in (None, each.writer.run if each.writer else "")
+        and each.changed <= before
+    ]
+    if options.do == "verify":
+        return _verified(chosen)
+    listed = _listed(chosen)
+    if options.do == "list":
+        return listed
+    if options.model is options.run is options.older is None:
+        raise UsageError("prune what? Name a model with --model, a run with --run, or an age in days with --older")
+    if not options.yes:
+        return f"{listed}\nNothing was deleted; add --yes to delete these."
+    records.remove(chosen)
+    return f"{listed}\nDeleted."
+
+
+def _listed(files: Sequence[records.Contents]) -> str:
+    from medvqa.report.tables import Table
+    from medvqa.report.terminal import draw
+
+    groups: dict[tuple[str, str], list[records.Contents]] = {}
+    for each in files:
+        name = (each.writer.model, each.writer.run) if each.writer else ("?", "?")
+        groups.setdefault(name, []).append(each)
+    rows = [
+        (
+            *name,
+            f"{sum(each.answers for each in group):,}",
+            f"{sum(each.size for each in group) / 1e6:,.1f}",
+            time.strftime("%Y-%m-%d", time.localtime(max(each.changed for each in group))),
+        )
+        for name, group in sorted(groups.items())
+    ]
+    total = f"{sum(each.answers for each in files):,} answers, {sum(each.size for each in files) / 1e6:,.1f} MB"
+    table = Table("answers", ("model", "run", "answers", "MB", "last written"), tuple(rows), right=frozenset({2, 3}))
+    return f"{draw(table)}\n{total}" if rows else "no answers"
+
+
+def _verified(files: Sequence[records.Contents]) -> str:
+    problems = [problem for each in files for problem in each.problems]
+    answers = sum(each.answers for each in files)
+    if not problems:
+        return f"{answers:,} answers in {len(files)} files, all whole"
+    raise DataError("\n".join([*problems, f"{answers:,} answers are whole; those of {len(problems)} lines are lost"]))

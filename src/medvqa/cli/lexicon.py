@@ -1,0 +1,47 @@
+"""`medvqa lexicon`: what the data hold, by tag."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from medvqa.cli.common import Commands, known_from
+from medvqa.items import UsageError
+from medvqa.plugin.options import ENV_DATA
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    lexicon = commands.add_parser(
+        "lexicon", parents=[common], help="print the lexical tree with counts, and what selects each branch"
+    )
+    lexicon.add_argument("--benchmark", action="append", default=[], metavar="NAME", help="as for pytest")
+    lexicon.add_argument("--data", type=Path, default=os.environ.get(ENV_DATA), metavar="DIR", help="as for pytest")
+    lexicon.add_argument("--dimension", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
+    lexicon.add_argument("--html", type=Path, metavar="FILE", help="write an interactive page instead")
+    lexicon.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """A count of items for each tag, or an interactive page."""
+    from medvqa import benchmarks, lexicon
+
+    data = Path(options.data) if options.data is not None else None
+    chosen = benchmarks.choose(options.benchmark, known_from(options.plugin).benchmarks, data)
+    loaded = {benchmark.name: benchmarks.load(benchmark, data or Path()) for benchmark in chosen}
+    if options.html is not None:
+        from medvqa.report import html
+
+        options.html.write_bytes(html.lexicon_page([(benchmark, loaded[benchmark.name]) for benchmark in chosen]))
+        return f"wrote {options.html}"
+    blocks = []
+    for name, items in loaded.items():
+        there = {dimension for item in items for dimension in item.tags}
+        wanted = [dimension for dimension in options.dimension if dimension in there]
+        if wanted or not options.dimension:
+            blocks += [f"{name}: {len(items)} items", lexicon.render(items, dimensions=wanted or None)]
+    if not blocks:
+        known = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
+        raise UsageError(f"no dimension '{options.dimension[0]}'; there are: {', '.join(known)}")
+    return "\n".join(blocks)

@@ -1,0 +1,47 @@
+"""`medvqa merge`: shares of a run as one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from medvqa.cli.common import Commands, known_from
+from medvqa.items import UsageError
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    merge = commands.add_parser(
+        "merge",
+        parents=[common],
+        help="join shares of a run, or partial runs of one configuration, into one run folder",
+    )
+    merge.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
+    merge.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="NAME",
+        help="the new run: a name, which then lies beside the first RUN, or a path such as reports/NAME",
+    )
+    merge.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> tuple[str, bool]:
+    """The summary of the runs as one, and whether anything is missing in it."""
+    from medvqa import records, report
+    from medvqa.records import merging
+    from medvqa.report.terminal import printable, summary
+
+    known = known_from(options.plugin)
+    beside = options.output.parent if options.output.parent != Path() else options.runs[0].parent
+    folder = beside / options.output.name
+    records.check_name(folder.name, "-o")
+    if folder.exists():
+        raise UsageError(f"{folder} exists: name another with -o")
+    merged = merging.merge([merging.load(run) for run in options.runs], folder.name)
+    merging.write(merged, folder)
+    made = report.build(folder, known.benchmarks, known.metrics, merged.missing)
+    notes = [f"! {printable(note)}" for note in merged.notes]
+    return "\n".join([*notes, summary(report.write(made), width=100)]), not merged.complete

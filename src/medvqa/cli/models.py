@@ -1,0 +1,38 @@
+"""`medvqa models`: what `--model` may name."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from medvqa.cli.common import Commands, known_from
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    models = commands.add_parser(
+        "models", parents=[common], help="list what --model may name: the configs of models/ here, and those that ship"
+    )
+    models.add_argument("names", nargs="*", metavar="MODEL", help="as for pytest's --model (default: all configs)")
+    models.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """A table of configs."""
+    from medvqa import configs, suite
+    from medvqa.report.tables import Table
+    from medvqa.report.terminal import draw
+
+    backends = known_from(options.plugin).backends
+    folders = [Path("models"), suite.folder("models")]
+    named = [configs.resolve(name, folders=folders, backends=backends) for name in options.names]
+    # A folder beside its config is looked at where it lies, and shown as it is written.
+    as_written = named or configs.available(folders)
+    rows = []
+    for written, config in zip(as_written, named or configs.available(folders, backends), strict=True):
+        known = config.backend in backends
+        able = sorted(getattr(backends[config.backend], "capabilities", ())) if known else ["unknown: --plugin=FILE"]
+        size = configs.in_units(configs.size(config, backends) if known else None)
+        rows.append((config.name, config.backend, written.argument, ", ".join(able), size, config.description))
+    columns = ("model", "backend", "argument", "capabilities", "size", "description")
+    return draw(Table("", columns, tuple(rows), frozenset({4}))).removesuffix("\n")
