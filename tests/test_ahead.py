@@ -276,7 +276,8 @@ def test_no_number_of_errors_stops_a_run_that_may_have_all(slake: pytest.Pyteste
     assert outcomes(folder(slake)) == {"error": 24}
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+# One worker: with two, the other one may take all tests that would follow the error.
+@pytest.mark.parametrize("spread", [(), ("-n1",)])
 def test_a_model_that_hangs_holds_up_neither_tests_nor_the_end(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     start = time.monotonic()
     arguments = ["--model=hanging:q12", "--deadline=0.5", "--batch-size=2", "--max-errors=4"]
