@@ -100,15 +100,19 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One test case: an item, and the technique by which a model is asked about it."""
+    """One test case: an item, and the technique by which a model is asked about it.
+
+    `sample` counts from 1 where a question is asked several times (`--repeat`); 0: it is asked once.
+    """
 
     item: Item
     technique: Technique = "mc"
+    sample: int = 0
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What identifies it within a run: benchmark, item and technique."""
-        return self.item.benchmark, self.item.id, self.technique
+    def key(self) -> tuple[str, str, str, int]:
+        """What identifies it within a run: benchmark, item, technique and sample."""
+        return self.item.benchmark, self.item.id, self.technique, self.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,9 @@ class Prompt:
     `text` is sent after the images. `benchmark`, `item`, `kind` and `options` say what is asked, for
     techniques that score options and for baselines that answer without reading: with GD the keys of `options`
     are the letters that may come next, with PS its values are the texts that may continue `text` after a space.
-    `template` names the template and its digest, for instance `mediconfusion/mc@1f2e3d4c`.
+    `template` names the template and its digest, for instance `mediconfusion/mc@1f2e3d4c`. `sample` tells equal
+    prompts apart that are asked to be answered anew, from 1; a model that draws its answers draws with it as its seed,
+    or part of it. 0: asked once.
     """
 
     text: str
@@ -140,6 +146,7 @@ class Prompt:
     options: Mapping[str, str] = field(default_factory=dict)
     technique: Technique = "mc"
     template: str = ""
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +206,7 @@ class Judgement:
 class Result:
     """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None where there is none.
 
-    `judgement` is None where the score was found by rule.
+    `judgement` is None where the score was found by rule. `sample` is as in `Query`.
     """
 
     run: str
@@ -209,6 +216,7 @@ class Result:
     score: Score
     technique: Technique = "mc"
     judgement: Judgement | None = None
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,5 +365,7 @@ user must allow by --trust-remote-code, or None. `size` returns the bytes of the
 takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is
 made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown: a
 place that is too small for `size` is left out. True attributes: `argument_is_path`, the argument of a config may be a
-folder beside its file; `recorded`, answers were given before the run, so that `--ablate` can change nothing.
+folder beside its file; `recorded`, answers were given before the run, so that `--ablate` can change nothing. `draws`,
+called like `check`, says whether an equal prompt with another `sample` may be answered otherwise: False refuses
+`--repeat`.
 """

@@ -40,12 +40,17 @@ class Random:
         """Raise UsageError for a wrong argument before anything is collected."""
         cls(argument)
 
+    @staticmethod
+    def draws(argument: str) -> bool:
+        """Each sample is another draw."""
+        return True
+
     def fit(self, items: Iterable[Item]) -> None:
         """Collect the vocabulary of the questions without options from their answer key."""
         self._vocabulary = {stratum: sorted(counts) for stratum, counts in _references(items).items()}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt by a draw that depends on the seed, the benchmark, the item and the technique alone."""
+        """Answer each prompt by a draw that depends on the seed, benchmark, item, technique and sample alone."""
         return [self._weigh(p) if p.technique in OPTION_TECHNIQUES else self._draw(p) for p in prompts]
 
     def _number(self, *parts: str) -> int:
@@ -60,7 +65,8 @@ class Random:
 
     def _draw(self, prompt: Prompt) -> Answer | AnswerError:
         # 256 bits modulo a small number: the departure from uniform is below 2 ** -200.
-        number = self._number(prompt.benchmark, prompt.item)
+        sample = (str(prompt.sample),) if prompt.sample else ()
+        number = self._number(prompt.benchmark, prompt.item, *sample)
         letters = list(prompt.options)
         if letters and prompt.kind == "multiple_response":
             members = 1 + number % (2 ** len(letters) - 1)
@@ -97,6 +103,11 @@ class Majority:
         """Raise UsageError for a wrong argument before anything is collected."""
         cls(argument)
 
+    @staticmethod
+    def draws(argument: str) -> bool:
+        """It does not."""
+        return False
+
     def fit(self, items: Iterable[Item]) -> None:
         """Count the answer key."""
         self._keys = {
@@ -132,6 +143,11 @@ class Echo:
     def check(cls, argument: str) -> None:
         """Raise UsageError for a wrong argument before anything is collected."""
         cls(argument)
+
+    @staticmethod
+    def draws(argument: str) -> bool:
+        """It does not."""
+        return False
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt with the text."""

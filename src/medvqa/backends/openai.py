@@ -294,6 +294,11 @@ class OpenAI:
         if not (key.isascii() and key.isprintable()):
             raise UsageError(f"openai:{argument}: {name} holds characters that no key has")
 
+    @staticmethod
+    def draws(argument: str, options: OpenAIOptions = OpenAIOptions()) -> bool:
+        """Whether a request asks for a temperature above 0, or for none, which leaves it to the server."""
+        return options.parameters().get("temperature") != 0
+
     @classmethod
     def service(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> Service:
         """Where images go, and whether answers say what they cost."""
@@ -392,13 +397,17 @@ class OpenAI:
     ) -> Answer:
         import openai
 
-        options = self._options
+        options, extra = self._options, self._options.extra
+        if prompt.sample:
+            # Wins over a parameter of the same name.
+            first = extra.get("seed", 0)
+            extra = {**extra, "seed": (first if isinstance(first, int) else 0) + prompt.sample}
         create: Any = self._client.chat.completions.with_raw_response.create
         start = time.perf_counter()
         try:
             # The client's own timeout starts anew with each byte that arrives.
             async with asyncio.timeout(options.timeout):
-                response = await create(model=self._model, messages=messages, extra_body=options.extra, **parameters)
+                response = await create(model=self._model, messages=messages, extra_body=extra, **parameters)
             content: bytes = response.content
         except (TimeoutError, openai.APITimeoutError):
             raise _Failure(f"no answer within {options.timeout:g} s", again=True) from None

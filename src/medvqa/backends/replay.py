@@ -30,8 +30,8 @@ import msgspec
 
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
 
-Key = tuple[str, str, str]
-"""Benchmark, technique and id of an item; "" where the file does not tell the benchmark or the technique."""
+Key = tuple[str, str, str, int]
+"""Benchmark, technique and id of an item, and the number of the sample: "" and 0 where the file does not tell."""
 
 Row = tuple[int, Mapping[str, object]]
 """Number of a row as people count them, and its values by lower-case name."""
@@ -75,6 +75,7 @@ class _Result(msgspec.Struct):
     item: _ItemId
     answer: Answer | None
     technique: str = ""
+    sample: int = 0
 
 
 class Replay:
@@ -108,6 +109,11 @@ class Replay:
         """Raise UsageError or DataError for a file that cannot be used before anything is collected."""
         cls(argument)
 
+    @classmethod
+    def draws(cls, argument: str) -> bool:
+        """Whether samples were recorded, those of a run that repeated its questions."""
+        return any(sample for *_, sample in cls(argument)._answers)
+
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex."""
         return self._digest
@@ -133,7 +139,7 @@ class Replay:
         benchmarks.add("")
         return [
             item_id
-            for benchmark, _, item_id in self._answers
+            for benchmark, _, item_id, _ in self._answers
             if benchmark in benchmarks and (benchmark, item_id) not in known
         ]
 
@@ -144,13 +150,13 @@ class Replay:
     def _answer(self, prompt: Prompt) -> Answer | AnswerError:
         for benchmark in (prompt.benchmark, ""):
             for technique in (prompt.technique, ""):
-                key = (benchmark, technique, prompt.item)
+                key = (benchmark, technique, prompt.item, prompt.sample)
                 if key in self._answers:
                     answer = self._answers[key]
                     if answer is None:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
-        first = " ".join(filter(None, next(iter(self._answers))))
+        first = " ".join(str(part) for part in next(iter(self._answers)) if part)
         return AnswerError(
             f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "
             f"{prompt.item}, first of {len(self._answers)} recorded: {first}"
@@ -215,7 +221,7 @@ def _read_mediconfusion(path: Path, document: Mapping[str, msgspec.Raw]) -> dict
             if text is msgspec.UNSET:
                 raise DataError(f"{path}: pair {pair!r} has no full_answer in im{number}; {FORMATS}")
             # The official code takes null as an answer that names no option, and counts it as invalid.
-            answers["", "", f"{pair}/{number}"] = Answer(text or "")
+            answers["", "", f"{pair}/{number}", 0] = Answer(text or "")
     return answers
 
 
@@ -227,7 +233,7 @@ def _read_results(path: Path) -> dict[Key, Answer | None]:
             result = decoder.decode(line)
         except _JSON_ERRORS as error:
             raise DataError(f"{path}: line {number} is no result: {error}") from None
-        answers[result.item.benchmark, result.technique, result.item.id] = result.answer
+        answers[result.item.benchmark, result.technique, result.item.id, result.sample] = result.answer
     return answers
 
 
@@ -354,11 +360,11 @@ def _entry(row: Mapping[str, object]) -> tuple[Key, Answer | None]:
         raise ValueError(f"{id_name} is blank")
     text = None if row[text_name] is None else _text(row, text_name)
     if text_name == "prediction":
-        return ("", "", item_id), None if text is None or text.startswith(_FAILED) else Answer(text)
+        return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text)
     technique = _text(row, "technique")
     if technique and technique not in TECHNIQUES:
         raise ValueError(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}")
-    return (_text(row, "benchmark"), technique, item_id), None if text is None else Answer(text)
+    return (_text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(text)
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:

@@ -124,8 +124,9 @@ def result(
         else:
             scored = score(item, answer)
     except AnswerError as error:
-        return Result(run, item, digest, None, Score(None, "error", why=str(error)), prompt.technique)
-    return Result(run, item, digest, answer, scored, prompt.technique)
+        failed = Score(None, "error", why=str(error))
+        return Result(run, item, digest, None, failed, prompt.technique, sample=prompt.sample)
+    return Result(run, item, digest, answer, scored, prompt.technique, sample=prompt.sample)
 
 
 def rescored(result: Result, *, benchmark: Benchmark, extraction: Extraction) -> Result:

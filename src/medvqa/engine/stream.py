@@ -164,7 +164,7 @@ class _Ticket:
     def __init__(self, query: Query | None, prompt: Prompt | None = None, sample: int = 0) -> None:
         self.query = query
         self.prompt = prompt
-        self.sample = sample
+        self.sample = query.sample if query is not None else sample
         self.digest = ""
         self.key: str | None = None
         self.alone = False
@@ -229,7 +229,7 @@ class Stream:
         self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
         self._spent = 0.0
-        self._unclaimed: dict[tuple[str, str, str], deque[_Ticket]] = {}
+        self._unclaimed: dict[tuple[str, str, str, int], deque[_Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
         self._loose: list[_Ticket] = []

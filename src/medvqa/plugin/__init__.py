@@ -151,7 +151,15 @@ def medvqa_technique(request: pytest.FixtureRequest) -> Technique:
 
 
 @pytest.fixture(scope="session")
-def evaluate(request: pytest.FixtureRequest, model: Model, medvqa_technique: Technique) -> Callable[[Item], Result]:
+def medvqa_sample(request: pytest.FixtureRequest) -> int:
+    """Which sample of an answer is asked for, from 1, with --repeat a parameter of the test; 0 without."""
+    return int(getattr(request, "param", 0))
+
+
+@pytest.fixture(scope="session")
+def evaluate(
+    request: pytest.FixtureRequest, model: Model, medvqa_technique: Technique, medvqa_sample: int
+) -> Callable[[Item], Result]:
     """A function that asks the model about one item, scores and records the answer, and returns the Result."""
     return state_of(request.config).evaluator(model)
 

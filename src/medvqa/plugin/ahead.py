@@ -13,6 +13,8 @@ from medvqa.plugin.process import is_worker
 
 TECHNIQUE = "medvqa_technique"
 """Fixture by which a test asks by a technique; a parameter where there are several."""
+SAMPLE = "medvqa_sample"
+"""Fixture by which a test asks for one of several samples; a parameter with `--repeat`."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
 """Marks of tests that may not get to ask."""
 
@@ -29,7 +31,8 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
     item = item_of(node)
     if item is None:
         return None
-    return Query(item, node.callspec.params.get(TECHNIQUE, default))  # type: ignore[attr-defined]
+    params = node.callspec.params  # type: ignore[attr-defined]
+    return Query(item, params.get(TECHNIQUE, default), params.get(SAMPLE, 0))
 
 
 class Upcoming:

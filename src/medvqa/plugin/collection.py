@@ -9,7 +9,7 @@ import pytest
 
 from medvqa import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
-from medvqa.plugin.ahead import TECHNIQUE, item_of, query_of
+from medvqa.plugin.ahead import SAMPLE, TECHNIQUE, item_of, query_of
 from medvqa.plugin.plan import Plan
 from medvqa.plugin.process import state_of
 
@@ -31,7 +31,7 @@ def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
 
 
 def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> None:
-    """One case for each item, called by the item's id, and for each of several techniques, then by both.
+    """One case for each item, called by the item's id, and for each of several techniques or samples, then by all.
 
     Ids of several benchmarks are told apart by name. A test that does not ask by `evaluate` has no technique.
     """
@@ -42,6 +42,9 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     if len(plan.techniques) > 1 and TECHNIQUE in metafunc.fixturenames:
         # A parameter of the session: pytest then sorts tests by technique, and `evaluate` is made once for each.
         metafunc.parametrize(TECHNIQUE, plan.techniques, ids=list(plan.techniques), indirect=True, scope="session")
+    if plan.samples and SAMPLE in metafunc.fixturenames:
+        called = [f"sample{number}" for number in plan.samples]
+        metafunc.parametrize(SAMPLE, plan.samples, ids=called, indirect=True, scope="session")
 
 
 def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
@@ -72,7 +75,7 @@ def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> Le
         query = query_of(node, plan.techniques[0])
         asks = query is None or TECHNIQUE not in node.fixturenames or plan.asks(query)  # type: ignore[attr-defined]
         stays.append(asks)
-        if query is not None and not asks:
+        if query is not None and not asks and query.sample <= 1:
             counts[query.item.benchmark, query.technique, query.item.kind] += 1
     _deselect(config, nodes, stays)
     left_out: LeftOut = {}

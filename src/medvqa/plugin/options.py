@@ -43,6 +43,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "HOW",
         "help": "take the picture away: text-only (no image), blank (grey) or shuffle (another item's)",
     },
+    "repeat": {
+        "metavar": "K",
+        "type": int,
+        "help": "ask each question K times, for models that draw their answers; an item counts with the mean of them",
+    },
     "run": {
         "metavar": "NAME",
         "help": "name of the run folder under reports/; a run of that name goes on (default: time and model)",
@@ -118,6 +123,7 @@ class Options:
     techniques: tuple[str, ...]
     extraction: str
     ablate: str | None
+    repeat: int | None
     run: str | None
     answers: Path | None
     fresh: bool
@@ -168,6 +174,7 @@ def read(config: pytest.Config) -> Options:
         techniques=tuple(dict.fromkeys(name for typed in raw["technique"] or () for name in typed.split(","))),
         extraction=raw["extraction"] or "sound",
         ablate=raw["ablate"],
+        repeat=raw["repeat"],
         run=raw["run"],
         answers=Path(config.invocation_params.dir, raw["answers"]).absolute() if raw["answers"] else None,
         fresh=bool(raw["fresh"]),

@@ -14,6 +14,7 @@ import pytest
 from medvqa import ablation, benchmarks, configs, engine, records
 from medvqa.items import (
     ABLATIONS,
+    OPTION_TECHNIQUES,
     TECHNIQUES,
     Answer,
     AnswerError,
@@ -55,6 +56,10 @@ class Plan:
                 raise UsageError(f"--{name}={value}: at least 1")
         if options.deadline is not None and not options.deadline > 0:
             raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0")
+        if options.repeat is not None and options.repeat < 2:
+            raise UsageError(
+                f"--repeat={options.repeat}: at least 2 samples of each answer; without it one is asked for"
+            )
         if options.max_errors < 0:
             raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
         if options.data is not None and not options.data.is_dir():
@@ -77,6 +82,9 @@ class Plan:
             engine.scorer(benchmark, self.extraction)
         self.techniques = self._techniques()
         self._check_benchmarks()
+        self.samples = tuple(range(1, options.repeat + 1)) if options.repeat is not None else ()
+        """Numbers of the samples that each question is asked for; () where it is asked once."""
+        self._check_repeat()
         self._items: dict[str, tuple[Item, ...]] = {}
         self._shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = {}
         # Indexing a large file for the first time shows its progress, which pytest would capture.
@@ -128,6 +136,23 @@ class Plan:
                 f"{', '.join(benchmark.techniques)}{why}"
             )
 
+    def _check_repeat(self) -> None:
+        """UsageError where all samples of an answer would be the same."""
+        if not self.samples:
+            return
+        scoring = [name for name in self.techniques if name in OPTION_TECHNIQUES]
+        if scoring:
+            raise UsageError(
+                f"--repeat={self.options.repeat}: technique '{scoring[0]}' draws nothing, so that all samples of an "
+                "answer would be the same; repeat with --technique=mc"
+            )
+        tell = getattr(self.known.backends[self.config.backend], "draws", None)
+        if tell is not None and not tell(*configs.arguments(self.config, self.known.backends)):
+            raise UsageError(
+                f"--repeat={self.options.repeat}: '{self.options.model}' answers the same question always alike. "
+                "Repeat a model whose config samples: temperature above 0 (openai), generation.do_sample (hf)"
+            )
+
     def asks(self, query: Query) -> bool:
         """Whether the technique is defined for the item."""
         benchmark = self.benchmarks[query.item.benchmark]
@@ -136,7 +161,8 @@ class Plan:
     def name_of(self, query: Query) -> str:
         """What names a test case in lists of what is expected and missing."""
         name = f"{query.item.benchmark}/{query.item.id}"
-        return name if len(self.techniques) == 1 else f"{name}-{query.technique}"
+        technique = f"-{query.technique}" if len(self.techniques) > 1 else ""
+        return name + technique + (f"-sample{query.sample}" if query.sample else "")
 
     @property
     def recovers(self) -> frozenset[str]:
@@ -273,6 +299,8 @@ class Plan:
         if self.ablation == "shuffle":
             item = replace(item, images=self._shuffle(item.benchmark).get(item.id, ()))
         prompt = self.benchmarks[item.benchmark].prompt(item, query.technique)
+        if query.sample:
+            prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
             return ablation.withhold(prompt)
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
@@ -314,6 +342,8 @@ class Plan:
                 "options": self.config.options,
             },
             "techniques": self.techniques,
+            # The number of a sample is the seed, or part of the seed, with which it is drawn.
+            "repeat": self.options.repeat,
             "extraction": self.extraction,
             "ablation": self.ablation,
             "benchmarks": {name: self._about(benchmark) for name, benchmark in self.benchmarks.items()},
@@ -336,6 +366,7 @@ class Plan:
             "extraction": official if self.extraction == "official" else "sound",
             "answers": answers,
             **({"ablation": self.ablation} if self.ablation else {}),
+            **({"repeat": str(self.options.repeat)} if self.options.repeat is not None else {}),
         }
         return {
             "items": len(items),

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import pytest
 from pluggy import HookCaller, HookImpl
 
-from medvqa.plugin.ahead import TECHNIQUE
+from medvqa.plugin.ahead import SAMPLE, TECHNIQUE
 
 _OWN = frozenset({"evaluate", "model"})
-_PARAMETERS = frozenset({"item", TECHNIQUE})
+_PARAMETERS = frozenset({"item", TECHNIQUE, SAMPLE})
 _CLOSURE = _OWN | _PARAMETERS | {"request"}
 """Fixtures that a test may use, directly or through these."""
 _TESTS = tuple(f"pytest_runtest_{name}" for name in ("protocol", "setup", "call", "teardown", "makereport"))

@@ -74,7 +74,7 @@ class Recording:
                 line = records.encode(anew)
                 self._recorder.append(line)
             if result.answer is not None:
-                self._known[self._plan.name_of(Query(result.item, result.technique))] = _digest(line)
+                self._known[self._plan.name_of(Query(result.item, result.technique, result.sample))] = _digest(line)
 
     def _write(self) -> None:
         records.write_json(self._recorder.folder / records.RUN, self._about)

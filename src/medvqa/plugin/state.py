@@ -157,7 +157,9 @@ class State:
             reply = self._reply(self._asked(item), model)
         except MedVQAError as error:
             # The prompt could not be made, of data that cannot be read: an error of this item alone.
-            reply = engine.Reply(Prompt("", technique=self._asked(item).technique), "", AnswerError(str(error)))
+            asked = self._asked(item)
+            prompt = Prompt("", technique=asked.technique, sample=asked.sample)
+            reply = engine.Reply(prompt, "", AnswerError(str(error)))
             if isinstance(error, records.Unwritable) and self._session is not None:
                 self._session.shouldstop = str(error)
         result = self.plan.result(item, reply.prompt, reply.answer, self._run, reply.digest)
@@ -171,8 +173,10 @@ class State:
 
     def _asked(self, item: Item) -> Query:
         """The item with the technique of the test that runs."""
-        running = self._node and self._query(self._node)
-        return Query(item, running.technique if running else self.plan.techniques[0])
+        running = self._query(self._node) if self._node is not None else None
+        if running is None:
+            return Query(item, self.plan.techniques[0])
+        return Query(item, running.technique, running.sample)
 
     def _query(self, node: pytest.Item) -> Query | None:
         return query_of(node, self.plan.techniques[0])
@@ -212,7 +216,7 @@ class State:
         # What `Recording.take` takes, as values that xdist can send.
         report.medvqa = {  # type: ignore[attr-defined]
             "lines": [records.encode(result).decode() for result in results],
-            "outcomes": {self.plan.name_of(Query(r.item, r.technique)): r.score.outcome for r in results},
+            "outcomes": {self.plan.name_of(Query(r.item, r.technique, r.sample)): r.score.outcome for r in results},
             "about": self._about,
             "usage": usage(self._usage),
             "reused": self._reused,

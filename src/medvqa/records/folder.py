@@ -58,9 +58,9 @@ def decode(line: bytes) -> Result:
     return _decoder.decode(line)
 
 
-def key(result: Result) -> tuple[str, str, str]:
-    """What identifies a result within a run: benchmark, item and technique."""
-    return result.item.benchmark, result.item.id, result.technique
+def key(result: Result) -> tuple[str, str, str, int]:
+    """What identifies a result within a run: benchmark, item, technique and sample."""
+    return result.item.benchmark, result.item.id, result.technique, result.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def read(folder: Path) -> Stored:
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
-    results: dict[tuple[str, str, str], Result] = {}
+    results: dict[tuple[str, str, str, int], Result] = {}
     unread: list[str] = []
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -172,7 +172,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found = _changed("the model's ", {name: was.get(name) for name in names}, is_now)
     argument, is_called = (PurePath(config.get("argument", "")).name for config in (was, is_now))
     found += _changed("the model's ", {"argument": argument}, {"argument": is_called})
-    found += _changed("", {name: before.get(name) for name in ("techniques", "ablation")}, now)
+    found += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat")}, now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
         was, is_now = (about["benchmarks"][benchmark].get("signature", {}) for about in (before, now))
         compared = {name: was[name] for name in was if name not in ("extraction", "ablation")}

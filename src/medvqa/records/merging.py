@@ -64,20 +64,24 @@ def merge(runs: Sequence[Run], name: str) -> Merged:
     answer counts. UsageError names what differs in the configurations, or an item that was answered differently.
     """
     _check_configurations(runs)
-    results: dict[tuple[str, str, str], tuple[Result, str]] = {}
+    results: dict[tuple[str, str, str, int], tuple[Result, str]] = {}
     for run in runs:
         for result in run.results:
             known = results.get(key(result))
             if known is None or known[0].answer is None:
                 results[key(result)] = result, run.name
             elif result.answer is not None and _said(known[0]) != _said(result):
-                benchmark, item, technique = key(result)
+                benchmark, item, technique, sample = key(result)
+                which = f"{technique}, sample {sample}" if sample else technique
                 raise UsageError(
-                    f"{benchmark}/{item} ({technique}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
+                    f"{benchmark}/{item} ({which}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
                     f"{run.name}: leave one of the two runs out"
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
-    there = {f"{benchmark}/{item}" + (f"-{technique}" if several else "") for benchmark, item, technique in results}
+    there = {
+        f"{benchmark}/{item}" + (f"-{technique}" if several else "") + (f"-sample{sample}" if sample else "")
+        for benchmark, item, technique, sample in results
+    }
     missing = tuple(sorted(frozenset[str]().union(*(run.missing for run in runs)) - there))
     absent = _absent_shares(runs)
     unended = [run.name for run in runs if "finished" not in run.about]
@@ -123,7 +127,7 @@ def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     # A fingerprint says all that could change an answer, and not where a checkpoint lies or how large a batch was.
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
     told |= {f"the config's {name}": config[name] for name in fields if name in config}
-    told |= {name: about[name] for name in ("techniques", "ablation", "extraction") if name in about}
+    told |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
     for benchmark, said in about.get("benchmarks", {}).items():
         told |= {f"{benchmark}'s {part}": value for part, value in said.get("signature", {}).items()}
         told |= {f"{benchmark}'s prompt ({technique})": name for technique, name in said.get("prompts", {}).items()}

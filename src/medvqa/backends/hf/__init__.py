@@ -127,6 +127,11 @@ class HF:
         return "runs Python code that comes with its checkpoint" if options.trust_remote_code else None
 
     @staticmethod
+    def draws(argument: str, options: HFOptions = DEFAULTS) -> bool:
+        """Whether the config samples; what a checkpoint's own generation config says is not followed."""
+        return bool(options.generation.get("do_sample"))
+
+    @staticmethod
     def places(argument: str, options: HFOptions = DEFAULTS) -> tuple[str, ...] | None:
         """The devices that can each hold one copy, as values of CUDA_VISIBLE_DEVICES; None when it runs without GPU.
 
@@ -199,6 +204,7 @@ class HF:
     def _asked(self, part: _Part) -> list[Answer | AnswerError]:
         read = part.inputs["attention_mask"].sum(dim=1).tolist()
         if part.technique in ("mc", "ff"):
+            self._seed(part)
             said = self._asker.generate(part.inputs, self._loaded.model.generation_config)
             return [
                 Answer(one.text, finish="stop" if one.ended else "length", usage={"input": count, "output": one.tokens})
@@ -213,6 +219,15 @@ class HF:
             _scored(prompt, values, {"input": count, "output": sum(map(len, options))})
             for prompt, values, count, options in zip(part.prompts, scores, read, part.options, strict=True)
         ]
+
+    def _seed(self, part: _Part) -> None:
+        """Draw samples from the config's seed, their numbers and the questions that are asked together."""
+        if any(prompt.sample for prompt in part.prompts):
+            import torch
+
+            names = [(prompt.benchmark, prompt.item, prompt.sample) for prompt in part.prompts]
+            seed = hashlib.sha256(json.dumps([self._options.seed, names]).encode()).digest()
+            torch.manual_seed(int.from_bytes(seed[:8], "big", signed=True))
 
     # --- called in the processor's thread -----------------------------------------------------------------
 
