@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -72,9 +73,21 @@ def run(
     rows = [
         (number, result.item, result, *terms)
         for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(results, map(terms_of(score_of(benchmark)), results), strict=True)
+        for result, terms in zip(results, _shared(results, terms_of(score_of(benchmark))), strict=True)
     ]
     return _content([(benchmark, [r.item for r in results]) for benchmark, results in parts], rows, command, pictures)
+
+
+def _shared(
+    results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]
+) -> Iterator[tuple[float, float]]:
+    """The terms of each result; samples of one question share what one of them would count."""
+    found = [terms(result) for result in results]
+    asked = [(result.item.id, result.technique) for result in results]
+    counted = Counter(which for which, (_, denominator) in zip(asked, found, strict=True) if denominator > 0)
+    for which, (numerator, denominator) in zip(asked, found, strict=True):
+        samples = counted[which] or 1
+        yield numerator / samples, denominator / samples
 
 
 def tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> dict[str, Any]:
@@ -108,6 +121,7 @@ def _content(
             "images": [sources.place(source) for source in pictures.sources.get((item.benchmark, item.id), ())],
             "names": [image.name for image in item.images],
             "terms": [_short(numerator), _short(denominator)],
+            "sample": result.sample if result else 0,
             **_answered(result, techniques),
         }
         for name, column in columns.items():
@@ -128,7 +142,7 @@ def _content(
 
 
 COLUMNS = (
-    *("benchmark", "id", "kind", "question", "options", "answers", "pair", "tags", "images", "names", "terms"),
+    *("benchmark", "id", "kind", "question", "options", "answers", "pair", "tags", "images", "names", "terms", "sample"),
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )
 

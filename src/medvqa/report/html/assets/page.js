@@ -38,9 +38,10 @@
       const technique = c.technique[i] === null ? "" : data.techniques[c.technique[i]];
       const row = {
         i, id, b: c.benchmark[i], outcome: c.outcome[i], terms: c.terms[i], tags: c.tags[i], technique,
+        sample: c.sample[i], label: c.sample[i] ? `${id} (sample ${c.sample[i]})` : id,
         question: data.texts[c.question[i]], pair: c.pair[i], response: c.response[i],
       };
-      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : [])].join("/");
+      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
       return row;
     });
     items.forEach((row) => {
@@ -193,7 +194,7 @@
     const about = data.benchmarks[row.b];
     const tags = about.dimensions.slice(0, 3).flatMap(({ name, values }, d) => name === "kind" ? [] : row.tags[d].slice(0, 1).map((v) => title(values[v])));
     return html`<tr onClick=${() => go({ item: row.key, page: state.page })}>
-      <td class="c-id"><a href=${hashOf({ ...state, item: row.key })} data-key=${row.key} onClick=${(event) => event.preventDefault()}>${visible(row.id)}</a></td>
+      <td class="c-id"><a href=${hashOf({ ...state, item: row.key })} data-key=${row.key} onClick=${(event) => event.preventDefault()}>${visible(row.label)}</a></td>
       ${answered && html`<td class="c-outcome"><${Outcome} of=${row.outcome} /></td>`}
       <td title=${flat(row.question)}>${visible(row.question)}</td>
       ${answered && html`<td class="c-answer">${visible(letters(row, "extracted").join(", ") || "–")} <span class="quiet">/ ${visible(letters(row, "answers").join(", ") || "–")}</span></td>`}
@@ -247,7 +248,7 @@
   const Pictures = ({ row }) => column("names", row).map((name, i) => {
     const source = data.sources[column("images", row)[i]] || "";
     return html`<figure key=${i}>${source
-      ? html`<div class="picture"><img src=${source} alt=${"Image " + (i + 1) + " of question " + flat(row.id)} /></div>`
+      ? html`<div class="picture"><img src=${source} alt=${"Image " + (i + 1) + " of question " + flat(row.label)} /></div>`
       : html`<div class="missing">The image is not part of this page.</div>`}
       <figcaption>${visible(name)}</figcaption></figure>`;
   });
@@ -267,8 +268,8 @@
       ...(usage ? [["Used", Object.entries(usage).map(([name, n]) => name === "cost" ? `cost ${digits(n)}` : `${count(n)} tokens ${name}`).join(", ")]] : []),
       ...about.dimensions.flatMap(({ name, values }, d) => row.tags[d].length ? [[spaced(name), row.tags[d].map((v) => title(values[v])).join(", ")]] : []),
     ];
-    return html`<article class="item" aria-label=${"Question " + flat(row.id)}>
-      <div>${side && html`<p class="line"><strong>${visible(row.id)}</strong> <${Outcome} of=${row.outcome} /></p>`}
+    return html`<article class="item" aria-label=${"Question " + flat(row.label)}>
+      <div>${side && html`<p class="line"><strong>${visible(row.label)}</strong> <${Outcome} of=${row.outcome} /></p>`}
         <${Pictures} row=${row} />${column("names", row).length === 0 && html`<div class="missing">This question has no image.</div>`}</div>
       <div>
         <p class="question" dir="auto">${visible(row.question)}</p>
@@ -278,7 +279,7 @@
         ${answered && html`<h3>Response</h3>${row.response === null
           ? html`<p class="quiet">No answer.</p>`
           : row.response === "" ? html`<p class="quiet">An empty text${p ? "; the options were scored by their probabilities" : ""}.</p>`
-          : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response to " + flat(row.id)}>${visible(row.response)}</div>`}`}
+          : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response to " + flat(row.label)}>${visible(row.response)}</div>`}`}
         <h3>${answered ? "How it was read" : "Tags"}</h3>
         <dl class="meta">${facts.map(([name, text]) => html`<dt>${visible(name)}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
       </div>
@@ -291,13 +292,13 @@
     const at = rows.indexOf(row);
     const step = (by) => { const to = rows[at + by]; if (at >= 0 && to) go({ item: to.key, page: state.page }, { replace: true }); };
     const partner = row.pair === null ? [row]
-      : items.filter((each) => each.b === row.b && each.pair === row.pair && each.technique === row.technique);
+      : items.filter((each) => each.b === row.b && each.pair === row.pair && each.technique === row.technique && each.sample === row.sample);
     return html`<dialog id="item" aria-labelledby="item-title" onClose=${close} onKeyDown=${(event) => {
         if (event.target.closest(".response")) return;
         if (event.key === "ArrowLeft") step(-1);
         if (event.key === "ArrowRight") step(1);
       }}>
-      <header><h2 id="item-title">${visible(data.benchmarks[row.b].name)} · ${row.pair === null ? visible(row.id) : html`pair ${visible(row.pair)}`}</h2>
+      <header><h2 id="item-title">${visible(data.benchmarks[row.b].name)} · ${row.pair === null ? visible(row.label) : html`pair ${visible(row.pair)}`}</h2>
         ${partner.length === 1 && html`<${Outcome} of=${row.outcome} />`}
         <button type="button" disabled=${at <= 0} onClick=${() => step(-1)}>Previous</button>
         <button type="button" disabled=${at < 0 || at >= rows.length - 1} onClick=${() => step(1)}>Next</button>
@@ -316,9 +317,9 @@
   const csv = (rows) => {
     const about = data.benchmarks[state.b];
     const names = about.dimensions.map(({ name }) => name);
-    const head = ["benchmark", "id", "technique", "outcome", "extracted", "answers", ...names, "question", "response", "why"];
+    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why"];
     const lines = rows.map((row) => [
-      about.name, row.id, row.technique, row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
+      about.name, row.id, row.technique, row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
       ...about.dimensions.map(({ values }, d) => row.tags[d].map((v) => values[v][0]).join(",")), row.question, row.response, column("why", row),
     ]);
     return [head, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
