@@ -49,7 +49,7 @@ def rows(path: Path, formats: str) -> Iterator[Sequence[object]]:
 
 
 def table(path: Path, formats: str) -> Iterator[Sequence[object]]:
-    """Yield the rows of a TSV or CSV; a header with a tab in it makes it a TSV, one with semicolons alone a CSV of these.
+    """Yield the rows of a TSV or CSV: cells end at tabs where the header has one, else at commas, else at semicolons.
 
     DataError for what is not UTF-8, and for quotes that do not match.
     """
