@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from medvqa.items import DataError
 
 if TYPE_CHECKING:
+    import _csv
+
     from openpyxl.cell import Cell
     from openpyxl.worksheet._write_only import WriteOnlyWorksheet
 
@@ -53,7 +55,6 @@ def table(path: Path, formats: str) -> Iterator[Sequence[object]]:
 
     DataError for what is not UTF-8, and for quotes that do not match.
     """
-    limit = csv.field_size_limit(MAX_BYTES)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()
@@ -62,12 +63,19 @@ def table(path: Path, formats: str) -> Iterator[Sequence[object]]:
             file.seek(0)
             # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
             reader = csv.reader(file, delimiter=delimiter, strict=True)
-            try:
-                yield from reader
-            except csv.Error as error:
-                raise DataError(f"{path}: the cell that ends in line {reader.line_num} is not CSV: {error}") from None
+            while (row := _next(path, reader)) is not None:
+                yield row
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: {error}; {formats}") from None
+
+
+def _next(path: Path, reader: _csv.Reader) -> list[str] | None:
+    # The limit is the process's: it is never left changed while somebody else's code runs.
+    limit = csv.field_size_limit(MAX_BYTES)
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise DataError(f"{path}: the cell that ends in line {reader.line_num} is not CSV: {error}") from None
     finally:
         csv.field_size_limit(limit)
 

@@ -134,7 +134,7 @@ def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str
         from medvqa import lexicon
 
         labels = [(lexicon.display(dimension, each.slice[dimension]),) for each in parts]
-        blocks += [f"{_names(parts[0])} by {dimension}\n", draw(_figures((dimension,), labels, parts))]
+        blocks += [printable(f"{_names(parts[0])} by {dimension}") + "\n", draw(_figures((dimension,), labels, parts))]
         blocks.append(draw(_confusion((dimension,), labels, parts)))
     return "\n".join([*blocks, *(f"! {printable(note)}" for note in notes)]).removesuffix("\n")
 
