@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import krippendorff
@@ -279,6 +280,27 @@ def test_a_figure_that_many_samples_do_not_define_has_no_interval() -> None:
     assert found.exact.low is not None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("together", [1, 4])
+def test_intervals_cover_nearly_as_often_as_they_say(together: int) -> None:
+    """160 answers, of which `together` in a group have the same luck: 95 % is asked, and little less is had."""
+    draw = np.random.default_rng(0)
+    chances = np.array([[0.30, 0.02, 0.01], [0.03, 0.25, 0.03], [0.01, 0.04, 0.31]])
+    truth = dict(zip(MEASURES, figures_of(chances * 1e9, two=True), strict=True))
+    results = tuple(result(f"q{n:03}", cluster=f"c{n // together}") for n in range(160))
+    times, covered = 400, Counter[str]()
+    for seed in range(times):
+        cells = np.repeat(draw.choice(9, 160 // together, p=chances.ravel()), together)
+        first, second = (tuple(SCALE[code] for code in codes) for codes in np.divmod(cells, 3))
+        ratings = Ratings(results, {"judge": first, "anna": second})
+        (found,) = agreement.agreements(ratings, replicates=1000, seed=seed)
+        covered.update(
+            name for name in MEASURES if getattr(found, name).low <= truth[name] <= getattr(found, name).high
+        )
+    print({name: covered[name] / times for name in MEASURES})
+    assert min(covered[name] for name in MEASURES) > 0.88 * times
+
+
 # Runs and people
 
 
@@ -368,6 +390,37 @@ def test_answers_that_the_judge_left_out_are_named(run: Path, capsys: pytest.Cap
     assert "! 2 answers that people scored have no score by the judge, and are left out: failed, ruled" in (
         capsys.readouterr().out
     )
+
+
+def test_many_raters_are_compared_together(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(name, value, f"rater {n}") for name, value in judge_of(run).items() for n in range(6)]
+    scores(Path("all.csv"), rows, ("id", "score", "rater"))
+    assert main(["agreement", str(run), "--human=all.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split("  ")[0] for line in printed.splitlines()[1:9]] == [
+        *("gpt-4 – consensus", *(f"gpt-4 – rater {n}" for n in range(6)), "6 raters"),
+    ]
+
+
+def test_benchmarks_have_groups_of_their_own() -> None:
+    results = [result(str(n), benchmark=name, cluster="1") for name in ("a", "b") for n in range(5)]
+    ones = (1.0,) * 10
+    (found,) = agreement.agreements(Ratings(tuple(results), {"judge": ones, "anna": ones}), replicates=10)
+    assert (found.n, found.groups) == (10, 2)
+
+
+@given(st.lists(st.lists(st.sampled_from(["id", "score", "q01", "0.5", "", "=1", "x" * 99]) | st.text())))
+def test_whatever_people_hand_in_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "hostile"
+    judged = agreement.judged(folder if folder.exists() else write(folder, [result("q01")]))
+    path = folder / "x.csv"
+    with path.open("w", newline="", encoding="utf-8", errors="replace") as file:
+        csv.writer(file).writerows([["id", "score"], *rows])
+    with suppress(DataError):
+        found, _ = agreement.scores_of_people([path], judged)
+        assert {value for each in found.values() for value in each.values()} <= set(SCALE)
 
 
 @pytest.mark.parametrize("written", ["0,5", "0.50", " .5 ", "5e-1"])
@@ -708,6 +761,8 @@ def test_a_sheet_of_other_responses_is_told(run: Path, tmp_path: Path) -> None:
             ["RUN", "--human=x.csv", "-o", "y.csv"],
             "--output names the sheet of --sample=N; --json=FILE has the figures",
         ),
+        (["RUN", "RUN"], "reports/run and reports/run are the same run; name two, or --human=FILE"),
+        (["RUN", "--human=ok.csv", "--json=no/x.json"], "--json=no/x.json: cannot be written: No such file"),
         (["RUN", "--human=x.csv", "--measure=kappa"], "--measure says what --min-agreement=X is about"),
         (["RUN", "--human=x.csv", "--min-agreement=90"], "--min-agreement=90: from above 0 to 1, as 0.9"),
         (["RUN", "--human=x.csv", "--min-agreement=nan"], "--min-agreement=nan: from above 0 to 1"),
@@ -718,6 +773,7 @@ def test_a_sheet_of_other_responses_is_told(run: Path, tmp_path: Path) -> None:
 def test_what_is_wrong_is_one_line(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
+    scores(Path("ok.csv"), [("q01", 1)])
     assert main(["agreement", *(str(run) if each == "RUN" else each for each in arguments)]) == 4
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -29,6 +29,9 @@ DEFAULT_DIMENSION = "ability"
 LEAST_GROUPS = 10
 """Groups under which there is no interval: their resamples tell too little."""
 
+MOST_PAIRED = 5
+"""Raters above which they are compared together and not in pairs as well: thirty would be 435 pairs."""
+
 LEAST_DEFINED = 0.95
 """Share of the samples that must define a figure for it to have an interval."""
 
@@ -90,13 +93,14 @@ def agreements(
     """Everything that is compared; the first is what `medvqa agreement` checks.
 
     The first rater with the consensus, or where there is none with the second, over everything and in each slice. Then
-    the first with each of the others, the others in pairs, and all of these together where they are more than two. Two
-    raters who scored no answer in common are left out.
+    the first with each of the others, the others in pairs (up to `MOST_PAIRED`), and all of these together where they
+    are more than two. Two raters who scored no answer in common are left out.
     """
     first, *others = ratings.scores
     people = [name for name in others if name != CONSENSUS]
     compared: list[tuple[str, ...]] = [(first, name) for name in others]
-    compared += [*combinations(people, 2), *([tuple(people)] if len(people) > 2 else [])]
+    compared += combinations(people, 2) if len(people) <= MOST_PAIRED else []
+    compared += [tuple(people)] if len(people) > 2 else []
     values = sorted({value for result in ratings.results for value in result.item.tags.get(dimension or "", ())})
     slices = [{dimension or "": value} for value in values]
     overall, *sliced = _agreement(ratings, compared[0], [{}, *slices], replicates, seed)

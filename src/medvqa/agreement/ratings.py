@@ -23,8 +23,8 @@ CONSENSUS = "consensus"
 """The column of what several people say together."""
 
 FORMATS = (
-    "scores by people are a table (CSV, TSV, XLSX) with the columns id and score; several raters have a file each "
-    "(repeat --human), or a row each and a column rater"
+    "scores by people are a table (XLSX, or CSV or TSV in UTF-8) with the columns id and score; several raters have a "
+    "file each (repeat --human), or a row each and a column rater"
 )
 
 NAMED = 5
@@ -95,7 +95,9 @@ def _is_scored(result: Result) -> bool:
 
 
 def two_judges(one: Judged, other: Judged) -> Ratings:
-    """The scores of two judges for the same responses; UsageError when there are none."""
+    """The scores of two judges for the same responses; UsageError when there are none, or the two are one run."""
+    if one.folder.resolve() == other.folder.resolve():
+        raise UsageError(f"{one.folder} and {other.folder} are the same run; name two, or --human=FILE")
     shared = [name for name in one.scored if name in other.scored]
     if not shared:
         raise UsageError(f"{one.folder} and {other.folder} have no judged answer in common: same item, same response")

@@ -19,6 +19,9 @@ CHECKED = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
 
 UNDEFINED = "undefined"
 
+MOST_NAMED = 4
+"""Raters whose names stand in one cell."""
+
 
 def add(commands: Commands, _: argparse.ArgumentParser) -> None:
     """Add the command."""
@@ -77,7 +80,10 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         from medvqa import records
 
         content = {"scale": agreement.SCALE, "seed": options.seed, "notes": ratings.notes, "agreements": found}
-        records.write_json(options.json, content)
+        try:
+            records.write_json(options.json, content)
+        except OSError as error:
+            raise UsageError(f"--json={options.json}: cannot be written: {error.strerror}") from error
     text = _text(found, dimension, ratings.notes)
     if options.min_agreement is None:
         return text, False
@@ -140,6 +146,8 @@ def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str
 
 
 def _names(agreement: Agreement) -> str:
+    if len(agreement.raters) > MOST_NAMED:
+        return f"{len(agreement.raters)} raters"
     return " – ".join(agreement.raters)
 
 
