@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import engine, records
-from medvqa.backends import pytest_medvqa_backends, replay
+from medvqa import engine, records, sheets
+from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read_answers
 from medvqa.items import (
@@ -555,7 +555,7 @@ def test_a_sheet_that_claims_too_many_rows(tmp_path: Path) -> None:
 
 def test_a_spreadsheet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sheet(tmp_path / "x.xlsx", HEADER + f"<row>{cells('1', 'A' * 100_000)}</row>")
-    monkeypatch.setattr(replay, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(sheets, "MAX_BYTES", 100_000)
     with pytest.raises(DataError, match=r"x\.xlsx: unpacks to \d{6} bytes, more than 100000$"):
         read_answers(tmp_path / "x.xlsx")
 

@@ -17,7 +17,7 @@ import medvqa
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = {"PIL", "openai", "openpyxl", "pandas", "scipy", "torch", "transformers"}
+HEAVY = {"PIL", "krippendorff", "openai", "openpyxl", "pandas", "scipy", "sklearn", "torch", "transformers"}
 
 
 def pins(name: str) -> dict[str, str]:

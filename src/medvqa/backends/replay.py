@@ -16,31 +16,20 @@ in them is evaluated.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
-import re
 import warnings
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
+from medvqa import sheets
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
+from medvqa.sheets import Row
 
 Key = tuple[str, str, str, int]
 """Benchmark, technique and id of an item, and the number of the sample: "" and 0 where the file does not tell."""
-
-Row = tuple[int, Mapping[str, object]]
-"""Number of a row as people count them, and its values by lower-case name."""
-
-MAX_BYTES = 2**30
-"""Largest file, and largest sum of a spreadsheet's unpacked parts."""
-
-MAX_ROWS = 2**20
-"""Rows of a spreadsheet, as in the format's own limit; a hostile sheet may claim billions."""
 
 FORMATS = (
     "a replay file is MediConfusion's result JSON, a table (TSV, CSV, XLSX) or JSON (lines) with index and "
@@ -93,8 +82,8 @@ class Replay:
         if not os.path.isfile(argument):
             raise UsageError(f"--model=replay:{argument}: no such file")
         path = Path(argument)
-        if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"{path}: larger than {MAX_BYTES} bytes")
+        if path.stat().st_size > sheets.MAX_BYTES:
+            raise DataError(f"{path}: larger than {sheets.MAX_BYTES} bytes")
         self.name = f"replay:{path.name}"
         self._path = path
         try:
@@ -174,11 +163,11 @@ def read_answers(path: Path) -> dict[Key, Answer | None]:
     if not start:
         raise DataError(f"{path} is empty; {FORMATS}")
     if start.startswith(b"PK\x03\x04"):
-        answers = _collect(path, "row", _named(path, _sheet(path)))
+        answers = _collect(path, "row", _rows(path, sheets.workbook(path, FORMATS)))
     elif start.startswith((b"{", b"[")):
         answers = _read_json(path)
     else:
-        answers = _collect(path, "row", _named(path, _table(path)))
+        answers = _collect(path, "row", _rows(path, sheets.table(path, FORMATS)))
     if not answers:
         raise DataError(f"{path} holds no answers; {FORMATS}")
     return answers
@@ -260,75 +249,14 @@ def _lower(record: object) -> Mapping[str, object]:
     return {name.lower(): value for name, value in record.items()} if isinstance(record, dict) else {}
 
 
-def _table(path: Path) -> Iterator[Sequence[object]]:
-    """Yield the rows of a TSV or CSV; a header with a tab in it makes it a TSV."""
-    limit = csv.field_size_limit(MAX_BYTES)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = "\t" if "\t" in file.readline() else ","
-            file.seek(0)
-            # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            try:
-                yield from reader
-            except csv.Error as error:
-                raise DataError(f"{path}: the cell that ends in line {reader.line_num} is not CSV: {error}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error}; {FORMATS}") from None
-    finally:
-        csv.field_size_limit(limit)
+def _rows(path: Path, table: Iterator[Sequence[object]]) -> Iterator[Row]:
+    """Name the cells of a table by its first row, which must have a pair of names that is known."""
 
+    def check(names: Sequence[str]) -> None:
+        if not _pair_of_names(names):
+            raise DataError(f"{path}: the columns are {', '.join(names)[:200]}; {FORMATS}")
 
-def _sheet(path: Path) -> Iterator[Sequence[object]]:
-    """Yield the rows of the first sheet, filled up to the width of the header; a blank cell is ""."""
-    import openpyxl
-
-    try:
-        with zipfile.ZipFile(path) as parts:
-            size = sum(part.file_size for part in parts.infolist())
-        if size > MAX_BYTES:
-            raise DataError(f"{path}: unpacks to {size} bytes, more than {MAX_BYTES}")
-        # Formulas stay text: an answer may start with "=".
-        # The file is passed open, as openpyxl judges a name by its ending.
-        with path.open("rb") as file, closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()
-            width = 0
-            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-                if number > MAX_ROWS:
-                    raise DataError(f"{path}: the sheet has more than {MAX_ROWS} rows")
-                row = [_cell(value) for value in cells]
-                while row and row[-1] == "":
-                    row.pop()
-                width = width or len(row)
-                yield row + [""] * (width - len(row)) if row else row
-    except DataError:
-        raise
-    except Exception as error:
-        # openpyxl raises exceptions of a dozen types at damaged parts.
-        raise DataError(f"{path} is no readable XLSX: {type(error).__name__}: {error}; {FORMATS}") from error
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str):
-        # Writers escape a carriage return (ECMA-376, ST_Xstring), and openpyxl leaves it so.
-        return value.replace("_x000D_", "\r")
-    return "" if value is None else value
-
-
-def _named(path: Path, table: Iterator[Sequence[object]]) -> Iterator[Row]:
-    """Name the cells of a table by its first row, in lower case; blank rows are skipped."""
-    names = [str(name).strip().lower() for name in next(table, [])]
-    if not _pair_of_names(names):
-        raise DataError(f"{path}: the columns are {', '.join(names)[:200]}; {FORMATS}")
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{path}: two columns have one name: {', '.join(twice)}")
-    for number, cells in enumerate(table, 2):
-        if cells:
-            if len(cells) != len(names):
-                raise DataError(f"{path}: row {number} has {len(cells)} cells, the header {len(names)} (truncated?)")
-            yield number, dict(zip(names, cells, strict=True))
+    return sheets.named(path, table, check)
 
 
 def _collect(path: Path, unit: str, rows: Iterable[Row]) -> dict[Key, Answer | None]:
@@ -352,19 +280,14 @@ def _entry(row: Mapping[str, object]) -> tuple[Key, Answer | None]:
         found = ", ".join(row)[:200] or "none"
         raise ValueError(f"neither index and prediction nor id and response among the fields; found: {found}")
     id_name, text_name = names
-    item_id = _text(row, id_name).strip()
-    # A spreadsheet or a data frame with a gap turns 17 into 17.0.
-    if re.fullmatch(r"-?\d+\.0+", item_id):
-        item_id = item_id.partition(".")[0]
-    if not item_id:
-        raise ValueError(f"{id_name} is blank")
-    text = None if row[text_name] is None else _text(row, text_name)
+    item_id = sheets.identifier(row, id_name)
+    text = None if row[text_name] is None else sheets.text(row, text_name)
     if text_name == "prediction":
         return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text)
-    technique = _text(row, "technique")
+    technique = sheets.text(row, "technique")
     if technique and technique not in TECHNIQUES:
         raise ValueError(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}")
-    return (_text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(text)
+    return (sheets.text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(text)
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:
@@ -373,17 +296,3 @@ def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:
         if found.issuperset(pair):
             return pair
     return None
-
-
-def _text(row: Mapping[str, object], name: str) -> str:
-    """Return a value as text, "" when it is absent or null; ValueError for what is neither text nor number."""
-    value = row.get(name)
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, int | float):
-        return str(value)
-    raise ValueError(f"{name} is no text: {str(value)[:80]}")

@@ -20,10 +20,11 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from string import ascii_lowercase
 
-from medvqa import lexicon, metrics, scoring
+from medvqa import lexicon, metrics, scoring, sheets
 from medvqa.benchmarks import tsv
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -128,19 +129,14 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
     characters; of a response above XLSX's 32,767 characters the end is kept, where the final answer stands.
     """
     from openpyxl import Workbook
-    from openpyxl.cell import Cell, WriteOnlyCell
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+    from openpyxl.cell import Cell
 
     letters = sorted({letter for result in results for letter in result.item.options})
     dimensions = [*TAGS, "original_task"]
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")
 
-    def text(value: str) -> Cell:
-        cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", value)[-32_767:])
-        cell.data_type = "s"
-        return cell
-
+    text = partial(sheets.cell, sheet)
     sheet.append(["index", "question", *letters, "category", *TAGS.values(), "original task", "prediction"])
     for result in sorted(results, key=lambda result: _natural(result.item.id)):
         item = result.item

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from medvqa import __version__
-from medvqa.cli import cache, lexicon, merge, models, report
+from medvqa.cli import agreement, cache, lexicon, merge, models, report
 from medvqa.items import MedVQAError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0, or 4 with one line on standard error when something that was asked for is not there.
 
-    1 when what was written lacks results.
+    1 when what was written lacks results, or a check failed.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -44,6 +44,6 @@ def _parser() -> argparse.ArgumentParser:
         help="a Python file with medvqa hooks, for instance your conftest.py (repeatable)",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (report, merge, lexicon, models, cache):
+    for command in (report, merge, agreement, lexicon, models, cache):
         command.add(commands, common)
     return parser

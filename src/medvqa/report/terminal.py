@@ -25,7 +25,7 @@ def draw(table: Table, *, colour: bool = False) -> str:
     """A table as lines that are not wrapped."""
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(table.columns):
-        drawn.add_column(column, justify="right" if i in table.right else "left", no_wrap=True)
+        drawn.add_column(Text(printable(column)), justify="right" if i in table.right else "left", no_wrap=True)
     for row in table.rows:
         drawn.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(file=io.StringIO(), width=1000, force_terminal=colour, no_color=True)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from medvqa.statistics.bootstrap import percentile, resampled
+from medvqa.statistics.bootstrap import REPLICATES, drawn_sums, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.gate import (
     Decision,
@@ -26,6 +26,7 @@ from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 
 __all__ = [
+    "REPLICATES",
     "Comparison",
     "Correction",
     "Decision",
@@ -46,6 +47,7 @@ __all__ = [
     "corrected",
     "decide",
     "difference",
+    "drawn_sums",
     "floor",
     "holm",
     "intervals",

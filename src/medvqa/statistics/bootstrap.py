@@ -6,15 +6,16 @@ Economics and Statistics 90:414).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medvqa.statistics.influence import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
 REPLICATES = 10_000
 CELLS = 4_000_000
@@ -43,9 +44,27 @@ def resampled(tables: Sequence[Table], *, replicates: int = REPLICATES, seed: in
             places.append(next(same, len(terms)))
             terms += [term] if places[-1] == len(terms) else []
     starts = np.cumsum([0, *(term.shape[0] for term in terms)])
-    draw = np.random.default_rng(seed)
     stacked = vstack(terms).tocsr() if terms else csr_array((0, groups), dtype=np.float32)
     found = [np.full((replicates, table.slices), np.nan) for table in tables]
+    done = 0
+    for sums in drawn_sums(stacked, replicates, seed):
+        for i, ratios in enumerate(found):
+            numerator, denominator = (sums[:, starts[place] : starts[place + 1]] for place in places[2 * i : 2 * i + 2])
+            np.divide(numerator, denominator, out=ratios[done : done + len(sums)], where=denominator > 0)
+        done += len(sums)
+    return found
+
+
+def drawn_sums(terms: csr_array, replicates: int = REPLICATES, seed: int = 0) -> Iterator[NDArray[Any]]:
+    """Sums of terms, (rows, groups), in samples of all groups with replacement: blocks of (some replicates, rows).
+
+    For whatever is a function of sums. The blocks have `replicates` samples in all, none where there are no groups;
+    sums are in the precision of the terms. `seed` decides the draws, the same for any terms with as many groups.
+    """
+    import numpy as np
+
+    groups = terms.shape[1]
+    draw = np.random.default_rng(seed)
     size = max(1, min(replicates, CELLS // max(groups, 1)))
     for start in range(0, replicates if groups else 0, size):
         rows = min(size, replicates - start)
@@ -53,11 +72,7 @@ def resampled(tables: Sequence[Table], *, replicates: int = REPLICATES, seed: in
         drawn = draw.integers(0, groups, (rows, groups), dtype=np.int32)
         drawn += np.arange(rows, dtype=np.int32)[:, None] * groups
         times = np.bincount(drawn.ravel(), minlength=rows * groups).reshape(rows, groups)
-        sums = stacked @ np.ascontiguousarray(times.T, dtype=np.float32)
-        for i, ratios in enumerate(found):
-            numerator, denominator = (sums[starts[place] : starts[place + 1]].T for place in places[2 * i : 2 * i + 2])
-            np.divide(numerator, denominator, out=ratios[start : start + rows], where=denominator > 0)
-    return found
+        yield (terms @ np.ascontiguousarray(times.T, dtype=np.float32)).T
 
 
 def percentile(values: NDArray[np.float64], level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,0 +1,215 @@
+"""`medvqa agreement`: whether a judge can be trusted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medvqa.cli.common import Commands
+from medvqa.items import UsageError
+
+if TYPE_CHECKING:
+    from medvqa.agreement import Agreement, Figure, Judged
+    from medvqa.report.tables import Table
+
+CHECKED = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
+"""What --measure may name, and what it is called."""
+
+UNDEFINED = "undefined"
+
+MOST_NAMED = 4
+"""Raters whose names stand in one cell."""
+
+
+def add(commands: Commands, _: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    agreement = commands.add_parser(
+        "agreement", help="compare a judge's scores with those of people, or of another judge over the same answers"
+    )
+    agreement.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a judged run folder, or two")
+    agreement.add_argument(
+        "--human",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="scores by people: a CSV or XLSX with the columns id and score, and rater if they are of several "
+        "(repeatable: a file for each rater)",
+    )
+    agreement.add_argument(
+        "--by", metavar="DIMENSION", help="a lexicon dimension (default: ability where there is one)"
+    )
+    agreement.add_argument(
+        "--min-agreement",
+        type=float,
+        metavar="X",
+        help="exit code 1 unless the lower bound of the 95 %% interval is at least X",
+    )
+    agreement.add_argument(
+        "--measure", choices=list(CHECKED), help="what --min-agreement is about (default: exact agreement)"
+    )
+    agreement.add_argument(
+        "--sample", type=int, metavar="N", help="write a sheet of N answers for people to score, blind to the judge"
+    )
+    agreement.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the sheet, .csv or .xlsx (default: RUN/agreement.csv)"
+    )
+    agreement.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    agreement.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample, and of the bootstrap")
+    agreement.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> tuple[str, bool]:
+    """A sheet for people, or the figures and whether they are too low."""
+    from medvqa import agreement
+
+    _check(options)
+    judged = [agreement.judged(folder) for folder in options.runs]
+    if options.sample is not None:
+        return _sheet(options, judged[0]), False
+    agreement.require()
+    if options.human:
+        ratings = agreement.beside(judged[0], *agreement.scores_of_people(options.human, judged[0]))
+    else:
+        ratings = agreement.two_judges(*judged)
+    dimension = agreement.dimension_of(ratings.results, options.by)
+    found = agreement.agreements(ratings, dimension, seed=options.seed)
+    if options.json is not None:
+        from medvqa import records
+
+        content = {"scale": agreement.SCALE, "seed": options.seed, "notes": ratings.notes, "agreements": found}
+        try:
+            records.write_json(options.json, content)
+        except OSError as error:
+            raise UsageError(f"--json={options.json}: cannot be written: {error.strerror}") from error
+    text = _text(found, dimension, ratings.notes)
+    if options.min_agreement is None:
+        return text, False
+    line, failed = _verdict(found[0], options.measure or "exact", options.min_agreement)
+    return f"{text}\n{line}", failed
+
+
+def _check(options: argparse.Namespace) -> None:
+    if len(options.runs) > 2 or (len(options.runs) == 2 and options.human):
+        raise UsageError("agreement compares one RUN with --human=FILE, or two RUNs with each other")
+    if options.sample is not None:
+        if len(options.runs) > 1 or options.human or options.min_agreement is not None or options.json is not None:
+            raise UsageError(
+                "--sample=N writes a sheet of one RUN; read it back with --human=FILE once it is filled in"
+            )
+        return
+    if len(options.runs) == 1 and not options.human:
+        raise UsageError(
+            "agreement with whom? Name the scores of people with --human=FILE, or a second RUN; "
+            "--sample=200 writes a sheet for people to fill in"
+        )
+    if options.output is not None:
+        raise UsageError("--output names the sheet of --sample=N; --json=FILE has the figures written to a file")
+    if options.measure is not None and options.min_agreement is None:
+        raise UsageError("--measure says what --min-agreement=X is about, and that is missing")
+    if options.min_agreement is not None and not 0 < options.min_agreement <= 1:
+        raise UsageError(f"--min-agreement={options.min_agreement:g}: from above 0 to 1, as 0.9")
+
+
+def _sheet(options: argparse.Namespace, judged: Judged) -> str:
+    from medvqa import agreement
+
+    path = options.output or judged.folder / "agreement.csv"
+    dimension = agreement.dimension_of(list(judged.scored.values()), options.by)
+    drawn = agreement.sample(judged, options.sample, dimension, options.seed)
+    agreement.write_sheet(path, drawn)
+    scale = ", ".join(f"{value:g}" for value in agreement.SCALE)
+    strata = f"{dimension} and the judge's score" if dimension else "the judge's score"
+    return (
+        f"wrote {path}: {len(drawn):,} of {len(judged.scored):,} judged answers, stratified by {strata}\n"
+        f"Each rater fills in the column score ({scale}) in a copy of their own, then:\n"
+        f"medvqa agreement {judged.folder} --human=COPY"
+    )
+
+
+def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
+    from medvqa.report.terminal import draw, printable
+
+    whole = [each for each in found if not each.slice]
+    parts = [each for each in found if each.slice]
+    blocks = [draw(_figures(("raters",), [(_names(each),) for each in whole], whole))]
+    blocks.append(draw(_confusion((), [()], whole[:1])))
+    if dimension and parts:
+        from medvqa import lexicon
+
+        labels = [(lexicon.display(dimension, each.slice[dimension]),) for each in parts]
+        blocks += [printable(f"{_names(parts[0])} by {dimension}") + "\n", draw(_figures((dimension,), labels, parts))]
+        blocks.append(draw(_confusion((dimension,), labels, parts)))
+    return "\n".join([*blocks, *(f"! {printable(note)}" for note in notes)]).removesuffix("\n")
+
+
+def _names(agreement: Agreement) -> str:
+    if len(agreement.raters) > MOST_NAMED:
+        return f"{len(agreement.raters)} raters"
+    return " – ".join(agreement.raters)
+
+
+def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
+    """A row of figures for each agreement."""
+    from medvqa.report.tables import Table
+
+    headings = ("exact %", "difference", "kappa", "alpha")
+    heading = (*columns, "n", "groups", *(text for name in headings for text in (name, "95 % interval")))
+    rows = []
+    for label, each in zip(labels, shown, strict=True):
+        cells = [*_percent(each), *_decimal(each.difference), *_decimal(each.kappa), *_decimal(each.alpha)]
+        if len(each.raters) > 2:
+            # Cohen's kappa is for two.
+            cells[4:6] = ["–", ""]
+        rows.append((*label, f"{each.n:,}", f"{each.groups:,}", *cells))
+    return Table("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
+
+
+def _percent(agreement: Agreement) -> tuple[str, str]:
+    from medvqa.report.tables import percent
+
+    figure = agreement.exact
+    interval = "" if figure.low is None else f"{percent(figure.low)}–{percent(figure.high)}"
+    return UNDEFINED if figure.value is None else percent(figure.value), interval
+
+
+def _decimal(figure: Figure) -> tuple[str, str]:
+    interval = "" if figure.low is None else f"{figure.low:.3f} to {figure.high:.3f}"
+    return UNDEFINED if figure.value is None else f"{figure.value:.3f}", interval
+
+
+def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
+    """Counts of answers by the first rater's score and the second's."""
+    from medvqa import agreement
+    from medvqa.report.tables import Table
+
+    first, second = shown[0].raters
+    scale = [f"{value:g}" for value in agreement.SCALE]
+    heading = (*columns, f"score of {first}", *(f"{value} by {second}" for value in scale))
+    rows = [
+        (*label, value, *(f"{count:,}" for count in counts))
+        for label, each in zip(labels, shown, strict=True)
+        for value, counts in zip(scale, each.confusion, strict=True)
+    ]
+    return Table("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
+
+
+def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, bool]:
+    """The line of the check, and whether it failed: the lower bound counts, and without one it fails."""
+    from medvqa.report.terminal import printable
+
+    figure: Figure = getattr(agreement, measure)
+    name = printable(f"{CHECKED[measure]} of {_names(agreement)}")
+    if figure.value is None:
+        return f"FAIL: {name} is undefined (all scores are one and the same); at least {least:g} is asked", True
+    if figure.low is None:
+        return (
+            f"FAIL: {name} is {figure.value:.3f}, without an interval ({agreement.n:,} answers in "
+            f"{agreement.groups:,} groups are too few or too alike); a lower bound of at least {least:g} is asked",
+            True,
+        )
+    said = f"{name} is {figure.value:.3f}, lower bound {figure.low:.3f}; at least {least:g} is asked of the bound"
+    failed = figure.low < least
+    return f"{'FAIL' if failed else 'PASS'}: {said}", failed
