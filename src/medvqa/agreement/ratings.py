@@ -58,14 +58,20 @@ class Ratings:
     notes: tuple[str, ...] = ()
 
 
+def names_of(result: Result) -> tuple[str, ...]:
+    """What names a result: benchmark, item and technique, and the sample where there are several."""
+    *names, sample = records.key(result)
+    return (*map(str, names), *([f"sample{sample}"] if sample else []))
+
+
 def answer_id(result: Result) -> str:
-    """What names one answer in a sheet: a digest of benchmark, item, technique and response.
+    """What names one answer in a sheet: a digest of benchmark, item, technique, sample and response.
 
     It says nothing of the score, is the same in every run with this response, and begins with a letter, so that no
     spreadsheet takes it for a number or a date.
     """
     response = result.answer.text if result.answer else ""
-    content = msgspec.json.encode([*records.key(result), response])
+    content = msgspec.json.encode([*names_of(result), response])
     return f"k{hashlib.sha256(content).hexdigest()[:16]}"
 
 

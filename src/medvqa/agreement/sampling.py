@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import records, sheets
-from medvqa.agreement.ratings import Judged, answer_id
+from medvqa.agreement.ratings import Judged, answer_id, names_of
 from medvqa.items import Result, UsageError
 
 COLUMNS = ("id", "question", "reference", "response", "score", "remark")
@@ -33,13 +33,13 @@ def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tu
             key=lambda result: (
                 tags[records.key(result)],
                 result.score.value or 0.0,
-                _random(seed, "draw", *records.key(result)),
+                _random(seed, "draw", *names_of(result)),
             )
         )
         # Whole numbers: place i is (start + i * all) // number, with a start in [0, all).
         start = int.from_bytes(_random(seed, "start")) % len(answers)
         answers = [answers[(start + i * len(answers)) // number] for i in range(number)]
-    return tuple(sorted(answers, key=lambda result: _random(seed, "order", *records.key(result))))
+    return tuple(sorted(answers, key=lambda result: _random(seed, "order", *names_of(result))))
 
 
 def _random(seed: int, *names: str) -> bytes:

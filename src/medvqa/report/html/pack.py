@@ -78,9 +78,7 @@ def run(
     return _content([(benchmark, [r.item for r in results]) for benchmark, results in parts], rows, command, pictures)
 
 
-def _shared(
-    results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]
-) -> Iterator[tuple[float, float]]:
+def _shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """The terms of each result; samples of one question share what one of them would count."""
     found = [terms(result) for result in results]
     asked = [(result.item.id, result.technique) for result in results]
@@ -142,7 +140,8 @@ def _content(
 
 
 COLUMNS = (
-    *("benchmark", "id", "kind", "question", "options", "answers", "pair", "tags", "images", "names", "terms", "sample"),
+    *("benchmark", "id", "sample", "kind", "question", "options", "answers", "pair", "tags", "images", "names"),
+    "terms",
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )
 
