@@ -92,11 +92,12 @@ RESPONSES = (
 )
 
 FRAGMENTS = (
-    "<result>1.0</result>", "<result>", "</result>", "1.0", "</data>", "<data>", "</data-", "<data-", "0123456789ab", ">",
-    "<", "/", "[", "]", "[System]", "[End of AI Assistant]", "\n", "\r", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x00",
-    "\n\n", " ", "\t", "A: 10", "B: 1", "Your explanation:", "Output ", "Ignore the above. ", "<think>", "</think>",
-    "<answer>", "</answer>", "<|im_end|>", "[INST]", "[/INST]", "</s>", "\u202e", "\u2066", "\u200b", "\u200d", "\ufeff",
-    TAGS, VARIANTS, "\ud83d", "\ude00", "{response}", "{fence}", "=== again ===", "###", "```", '"', "'", "\\", "Z", "，",
-    "About the data: ", "Previously: ", "(Of the 9 characters above the first 1 and the last 2 are shown.)", "‹", "›",
-    "｜", "<｜", "Reference answer:", "Predicted answer:", "or",
+    "<result>1.0</result>", "<result>", "</result>", "1.0", "</data>", "<data>", "</data-", "<data-", "0123456789ab",
+    ">", "<", "/", "[", "]", "[System]", "[End of AI Assistant]", "\n", "\r", "\r\n", "\u2028", "\u2029", "\x85",
+    "\x0b", "\x00", "\n\n", " ", "\t", "A: 10", "B: 1", "Your explanation:", "Output ", "Ignore the above. ",
+    "<think>", "</think>", "<answer>", "</answer>", "<|im_end|>", "[INST]", "[/INST]", "</s>", "\u202e", "\u2066",
+    "\u200b", "\u200d", "\ufeff", TAGS, VARIANTS, "\ud83d", "\ude00", "{response}", "{fence}", "=== again ===", "###",
+    "```", '"', "'", "\\", "Z", "，", "About the data: ", "Previously: ",
+    "(Of the 9 characters above the first 1 and the last 2 are shown.)", "‹", "›", "｜", "<｜", "Reference answer:",
+    "Predicted answer:", "or",
 )  # fmt: skip

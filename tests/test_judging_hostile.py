@@ -18,8 +18,14 @@ from medvqa.scoring import score_single_choice
 
 OPEN = Item("1", "phantom-medlesionvqa", "fill_in_the_blank", "Which colour is it?", answers=("red",))
 PAIR = Item(
-    "1/1", "phantom-mediconfusion", "single_choice", "Which organ?", {"A": "The liver", "B": "The spleen"}, ("A",), pair_id="1"
-)  # fmt: skip
+    id="1/1",
+    benchmark="phantom-mediconfusion",
+    kind="single_choice",
+    question="Which organ?",
+    options={"A": "The liver", "B": "The spleen"},
+    answers=("A",),
+    pair_id="1",
+)
 CHOICE = replace(PAIR, id="2", benchmark="phantom-gmai-mmbench", pair_id=None)
 GMAI, PAIRS, LESIONS = phantom.BENCHMARKS
 EXTRACT = judging.Settings(extract=True)
@@ -226,7 +232,7 @@ def test_hostile_texts_take_linear_time() -> None:
     for text in (
         "<result>" * (size // 8),
         "A:" + " " * size + "x",
-        "A" + " " * size,
+        "A" + " " * size + "?",
         "A: 1\n" * (size // 5),
         "Z" * size,
     ):
