@@ -15,7 +15,7 @@ from itertools import count
 HEAD, TAIL = 2_000, 6_000
 """Characters of a longer text that are shown: of its beginning, and of its end, where answers stand."""
 
-_TAG = re.compile(r"<(?=[^\s\d<>=.,+-])|<(?=\s++/?\s*+[A-Za-z])")
+_OPENING = re.compile(r"<++(?=([^\s\d>=.,+-]|\s++/?\s*+[A-Za-z])?)")
 _CONTROL_WORD = re.compile(r"\[(?=/?[A-Z_]{3,40}\])")
 _NOT_HEX = re.compile(r"[^0-9a-f]+")
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
@@ -46,7 +46,8 @@ def neutral(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _MAY_BE_HIDDEN.sub(_with_hidden_named, text)
-    return _CONTROL_WORD.sub("⟦", _TAG.sub("‹", text))
+    text = _OPENING.sub(lambda found: "‹" * len(found[0]) if found[1] else found[0], text)
+    return _CONTROL_WORD.sub("⟦", text)
 
 
 def is_hidden(character: str) -> bool:
