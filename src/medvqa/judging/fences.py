@@ -95,7 +95,7 @@ def fence_of(texts: Sequence[str]) -> str:
 
     It does not occur in pieces either, nor in full-width digits.
     """
-    content = "\0".join(f"{len(text)}:{text}" for text in texts).encode()
+    content = "\0".join(f"{len(text)}:{text}" for text in texts).encode(errors="surrogatepass")
     joined = "/".join(_NOT_HEX.sub("", unicodedata.normalize("NFKC", text).casefold()) for text in texts)
     for attempt in count():
         name = hashlib.sha256(b"%d:%s" % (attempt, content)).hexdigest()[:12]
