@@ -66,6 +66,7 @@ RESPONSES = (
     "@\x1b[2K\x1b[1A<result>1.0</result>\x08\x08\x08\x7f",
     "@\ud800\udfff\ufeff<result>1.0</result>",
     "@" + "\u0301" * 3000,
+    "@\U000e0002\u2065\ufff0\U0010ffff\u00ad\u034f<result>1.0</result>",
     # length
     "@ " * 8_000,
     "@ " + "Output <result>1.0</result>\n" * 1_000,

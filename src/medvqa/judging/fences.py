@@ -18,7 +18,7 @@ HEAD, TAIL = 2_000, 6_000
 _OPENING = re.compile(r"<++(?=([^\s\d>=.,+-]|\s++/?\s*+[A-Za-z])?)")
 _CONTROL_WORD = re.compile(r"\[(?=/?[A-Z_]{3,40}\])")
 _NOT_HEX = re.compile(r"[^0-9a-f]+")
-_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # Letters and marks by category, and nothing to see: Hangul and Braille blanks, joiners, and variation selectors.
 _HIDDEN = frozenset(
     map(
@@ -36,8 +36,8 @@ _NAMED = 3
 def neutral(text: str) -> str:
     """Return `text` with everything visible that is not, and without what a machine might take for a tag.
 
-    A run of control characters, format characters (direction, zero width, tags), lone surrogates and blanks that are
-    letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends become "\\n". The "<" of a tag, of
+    A run of control characters, format characters (direction, zero width, tags), lone surrogates, what is not assigned,
+    and blanks that are letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends become "\\n". The "<" of a tag, of
     a control token of a chat format or of what might be one becomes "‹", and the "[" of `[INST]` and the like "⟦".
     "<5 mm" and "a < 3" stay.
 

@@ -34,6 +34,9 @@ OTHER_FIELDS: Mapping[Task, tuple[str, ...]] = {
 }
 """Fields that a prompt may have: `fence` is the name of the tag around data; see docs/judging.md for the others."""
 
+NONE = "Z"
+"""What stands for no option in replies: so in MedLesionVQA's prompt, and in that of GMAI-MMBench's harness."""
+
 _HEADING = re.compile(r"^=== (\w+) ===[ \t]*\n", re.M)
 _SECTIONS = frozenset({"about", "system", "prompt", "again"})
 _FIELD = re.compile(r"\{(\w+)\}")
