@@ -36,10 +36,10 @@ _NAMED = 3
 def neutral(text: str) -> str:
     """Return `text` with everything visible that is not, and without what a machine might take for a tag.
 
-    A run of control characters, format characters (direction, zero width, tags), lone surrogates, what is not assigned,
-    and blanks that are letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends become "\\n". The "<" of a tag, of
-    a control token of a chat format or of what might be one becomes "‹", and the "[" of `[INST]` and the like "⟦".
-    "<5 mm" and "a < 3" stay.
+    A run of control characters, format characters (direction, zero width, tags), lone surrogates, characters that are
+    not assigned, and blanks that are letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends
+    become "\\n". The "<" of a tag, of a control token of a chat format or of what might be one becomes "‹", and the "["
+    of `[INST]` and the like "⟦". "<5 mm" and "a < 3" stay.
 
     >>> neutral("red\\u202e<result>1.0</result> <5 mm")
     'red[U+202E]‹result>1.0‹/result> <5 mm'
