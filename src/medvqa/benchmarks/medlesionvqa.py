@@ -14,7 +14,7 @@ several are right), or null where it is withheld. Keys that are not named here a
 
 Scoring, section 3.4 of the paper: choice questions may have several right options; one wrong option chosen scores 0,
 else the share of the right options that were chosen. Letters are read by our rule where the paper asks a language
-model (Figure 3b), so there is no published rule. Open questions are for a judge (Table 10) and stay unscored here.
+model (Figure 3b), so there is no published rule. Open questions are for a judge (Table 10): by rule they are unscored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,19 @@ from typing import Any
 import msgspec
 
 from medvqa import images, lexicon, metrics, selection
-from medvqa.items import CHOICE_KINDS, Answer, Benchmark, DataError, Image, Item, Kind, Prompt, Score, Technique
+from medvqa.items import (
+    CHOICE_KINDS,
+    OPEN_KINDS,
+    Answer,
+    Benchmark,
+    DataError,
+    Image,
+    Item,
+    Kind,
+    Prompt,
+    Score,
+    Technique,
+)
 from medvqa.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
 
@@ -268,9 +280,17 @@ BENCHMARKS = tuple(
             "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"
         ),
         upload=False,
+        judged=OPEN_KINDS,
         prompt=prompt,
         score=score,
-        metrics=(metrics.mean_score, metrics.macro_score("ability"), metrics.exact_match, *metrics.rates),
+        metrics=(
+            metrics.mean_score,
+            metrics.macro_score("ability"),
+            metrics.choice_score,
+            metrics.open_score,
+            metrics.exact_match,
+            *metrics.rates,
+        ),
         headline=("mean_score", "macro_score"),
         dimensions=(
             "ability",
