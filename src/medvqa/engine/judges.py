@@ -70,7 +70,7 @@ class Judge:
         self._stream = Stream(model, _no_prompt, Submitted(ends), limits, memory, traffic=traffic)
 
     def begin(self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score) -> Pending:
-        """Hand over what is to be asked about an answer, whose score by rule is given."""
+        """Hand over what is to be asked about an answer, whose score by rule is given; that may be nothing."""
         case = judging.case_of(benchmark, item, technique, answer, score, self.settings)
         if case is None:
             return Pending(item, score)
@@ -83,6 +83,8 @@ class Judge:
         """
         if pending.case is None:
             return Judged(pending.score)
+        if not pending.tickets:
+            return Judged(judging.score(pending.case, pending.item, (), self.settings))
         readings: list[judging.Reading] = []
         replies: list[Answer] = []
         asked: list[Answer] = []
