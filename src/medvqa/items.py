@@ -27,6 +27,8 @@ OPTION_TECHNIQUES: frozenset[Technique] = frozenset({"gd", "ps"})
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
 CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
 """Kinds that are answered by option letters; the others are open."""
+OPEN_KINDS: frozenset[Kind] = frozenset(KINDS) - CHOICE_KINDS
+"""Kinds that are answered by a text."""
 INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unparsed"})
 """Answers that name no option: value 0, counted as wrong, shown apart."""
 SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", "refused", "abstained", "unparsed"})
@@ -291,6 +293,8 @@ class Benchmark:
     fills in a withheld answer key from other columns, for `--answers-from-category`. `submission` writes
     the sheet that the owners ask for into the run folder and returns its path. `upload` is False where the
     data were handed out on request, so that sending them to another machine takes `--allow-upload`.
+    `judged` are the open kinds whose answers a judge scores against `Item.answers`, where there is a judge; without
+    one the score of `score` stands, which is `unscored` where only a judge can tell.
     """
 
     name: str
@@ -311,6 +315,7 @@ class Benchmark:
     recover: Callable[[Item], Item] | None = None
     submission: Callable[[Sequence[Result], Path], Path] | None = None
     upload: bool = True
+    judged: frozenset[Kind] = frozenset()
 
 
 @runtime_checkable

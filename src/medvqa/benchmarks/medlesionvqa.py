@@ -31,7 +31,19 @@ from typing import Any
 import msgspec
 
 from medvqa import images, lexicon, metrics, selection
-from medvqa.items import CHOICE_KINDS, Answer, Benchmark, DataError, Image, Item, Kind, Prompt, Score, Technique
+from medvqa.items import (
+    CHOICE_KINDS,
+    OPEN_KINDS,
+    Answer,
+    Benchmark,
+    DataError,
+    Image,
+    Item,
+    Kind,
+    Prompt,
+    Score,
+    Technique,
+)
 from medvqa.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
 
@@ -268,6 +280,7 @@ BENCHMARKS = tuple(
             "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"
         ),
         upload=False,
+        judged=OPEN_KINDS,
         prompt=prompt,
         score=score,
         metrics=(metrics.mean_score, metrics.macro_score("ability"), metrics.exact_match, *metrics.rates),

@@ -3,24 +3,29 @@
 Every scorer takes an item and the answer to it and returns a `Score`; nothing here keeps state.
 """
 
-from medvqa.scoring.choices import Reader, score_multiple_choice, score_partial_credit, score_single_choice
-from medvqa.scoring.extraction import Reading, read_options
+from medvqa.scoring.choices import Reader, clipped, score_multiple_choice, score_partial_credit, score_single_choice
+from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.official import gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
+from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
     "Reader",
     "Reading",
+    "clipped",
     "gmai_rule",
     "likeliest",
     "mediconfusion_rule",
     "normalise",
+    "plain",
     "read_options",
+    "read_term",
     "score_closed_vocabulary",
     "score_likeliest",
     "score_multiple_choice",
     "score_partial_credit",
     "score_single_choice",
     "unscored",
+    "without_reasoning",
 ]

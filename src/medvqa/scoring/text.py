@@ -67,7 +67,7 @@ def visible(response: str) -> str:
     Of more than `HEAD` + `TAIL` characters beyond the reasoning the middle is left out. What was given in a
     form made for machines comes on a line of its own behind `SEAL`.
     """
-    text = _without_reasoning(response)
+    text = without_reasoning(response)
     if len(text) > HEAD + TAIL:
         # A cut within a sentence could turn "not B" into "B": both pieces end where a line or a sentence does.
         head, tail = text[:HEAD], text[-TAIL:]
@@ -80,7 +80,7 @@ def visible(response: str) -> str:
     return text.strip()
 
 
-def _without_reasoning(response: str) -> str:
+def without_reasoning(response: str) -> str:
     """Drop marked reasoning, also where its end is missing (cut off) or its start (it stood in the prompt)."""
     kept: list[str] = []
     start, inside = 0, False

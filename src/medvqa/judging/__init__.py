@@ -1,0 +1,13 @@
+"""A judge reads what rules cannot: it scores open answers, compares free-form ones with options, and finds options.
+
+A judge is a `Model` that is asked by text. This room says what it is asked and what its replies mean; it asks nobody:
+(item, answer, score by rule) -> `Case` with prompts -> replies -> `Reading` or `Complaint` -> `Score`.
+"""
+
+from medvqa.judging.cases import Case, again, case_of
+from medvqa.judging.replies import Complaint, Reading, read
+from medvqa.judging.scores import score
+from medvqa.judging.settings import Settings
+from medvqa.judging.templates import TASKS, Task
+
+__all__ = ["TASKS", "Case", "Complaint", "Reading", "Settings", "Task", "again", "case_of", "read", "score"]

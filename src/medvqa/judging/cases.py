@@ -1,0 +1,131 @@
+"""Which answers a judge looks at, and what it is asked about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Item, Prompt, Score, Technique
+from medvqa.judging import fences, rules
+from medvqa.judging.replies import Complaint
+from medvqa.judging.settings import Settings
+from medvqa.judging.templates import Task, filled
+from medvqa.scoring import read_term, without_reasoning
+
+NONE = "Z"
+"""What stands for no option, in the prompts of both papers."""
+
+_LETTERS = {
+    "single_choice": f"You should output a single capital letter, such as A or {NONE}.",
+    "multiple_response": f"You should output single or multiple capital letters, such as ABCD or {NONE}.",
+}
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One answer that a judge is to look at.
+
+    `template` is the prompt file's name@digest. `prompts` are texts without images; `Prompt.benchmark` and
+    `Prompt.item` are the item's, `Prompt.options` those that the judge compares. () where a rule decides before the
+    judge: nothing is asked, `score` with no readings gives what it decided, and the result has no judgement.
+    `otherwise` is the score where the judge finds nothing in the answer, or what the rule decided. `again` is what is
+    added to a prompt after a complaint. `choose` scores a choice of letters as the benchmark does.
+    """
+
+    task: Task
+    template: str
+    prompts: tuple[Prompt, ...]
+    otherwise: Score
+    again: str = ""
+    choose: Callable[[Item, Answer], Score] | None = field(default=None, repr=False, compare=False)
+
+
+def case_of(
+    benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score, settings: Settings
+) -> Case | None:
+    """What a judge is asked about an answer; None where `score`, which was found by rule, stands.
+
+    Looked at are answers in free form (FF) to questions with options, answers to open questions of the kinds in
+    `Benchmark.judged`, and with `settings.extract` answers to choice questions that the rules left `unparsed`. Nothing
+    is asked about an item without an answer key, an answer that came as likelihoods of options, one that the server
+    reports as a refusal, or one that is empty.
+    """
+    if not item.answers or score.outcome == "error" or technique in OPTION_TECHNIQUES:
+        return None
+    if technique == "ff" and item.options:
+        task: Task = "closeness"
+    elif item.kind in benchmark.judged and item.kind not in CHOICE_KINDS:
+        task = "score"
+    elif settings.extract and item.kind in CHOICE_KINDS and score.outcome == "unparsed" and NONE not in item.options:
+        task = "options"
+    else:
+        return None
+    template = settings.template(task)
+    if (decided := _decided(item, answer, settings)) is not None:
+        return None if task == "options" else Case(task, template.label, (), decided)
+    values = _fenced(task, item, answer)
+    prompt = Prompt(
+        text=filled(template.prompt, values),
+        system=filled(template.system, values),
+        benchmark=item.benchmark,
+        item=item.id,
+        kind=item.kind,
+        options=item.options if task != "score" else {},
+        template=template.label,
+    )
+    otherwise = score if task == "options" else _nothing(answer)
+    return Case(task, template.label, (prompt,), otherwise, filled(template.again, values), benchmark.score)
+
+
+def _decided(item: Item, answer: Answer, settings: Settings) -> Score | None:
+    """What needs no judge."""
+    if answer.finish == "refusal":
+        return Score(0.0, "refused", (), "the server reports a refusal")
+    if fences.is_blank(without_reasoning(answer.text)):
+        why = "the response is empty" if fences.is_blank(answer.text) else "nothing but reasoning"
+        return Score(0.0, "unparsed", (), why)
+    return rules.decide(item, answer.text) if settings.rules_first else None
+
+
+def _nothing(answer: Answer) -> Score:
+    """An answer in which the judge finds nothing: by its phrases refused or abstained, else unparsed."""
+    reading = read_term(answer.text, {})
+    return Score(0.0, reading.status if reading.status != "read" else "unparsed", (), reading.why)
+
+
+def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
+    """The second and last try after a reply that could not be read.
+
+    The reply itself is not shown to the judge again: it may repeat what the answer said, outside of any fence.
+    """
+    asked = case.prompts[index]
+    return replace(asked, text=f"{asked.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
+
+
+def _fenced(task: Task, item: Item, answer: Answer) -> dict[str, str]:
+    """The fields of a task's prompt with what others wrote within it."""
+    question = fences.neutral(item.question)
+    response = fences.neutral(without_reasoning(answer.text).strip())
+    references = [fences.neutral(text) for text in item.answers] if task == "score" else []
+    options = {letter: fences.neutral(text) for letter, text in item.options.items()} if task != "score" else {}
+    fence = fences.fence_of([question, response, *references, *options.values()])
+    values = {
+        "fence": fence,
+        "question": fences.fenced(question, fence),
+        "response": fences.fenced(response, fence),
+        "reference": "\nor\n".join(fences.fenced(text, fence) for text in references),
+    }
+    if task == "closeness":
+        names = [f"[Answer {letter}]" for letter in options]
+        values["options"] = "\n\n".join(
+            f"[Answer {letter}]\n{fences.fenced(text, fence)}" for letter, text in options.items()
+        )
+        values["number"] = _NUMBERS[len(options)] if len(options) < len(_NUMBERS) else str(len(options))
+        values["names"] = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+        values["format"] = "\n".join(f"{letter}: <SCORE>" for letter in options)
+    if task == "options":
+        listed = "\n".join(f"{letter}. {text}" for letter, text in options.items())
+        values["options"] = fences.fenced(listed, fence)
+        values["letters"] = _LETTERS["single_choice" if item.kind == "single_choice" else "multiple_response"]
+    return values

@@ -1,0 +1,116 @@
+"""What a judge's reply says, read strictly: what is not in the form that was asked for is not guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from medvqa.judging.settings import HIGHEST, LOWEST
+from medvqa.scoring import without_reasoning
+
+if TYPE_CHECKING:
+    from medvqa.judging.cases import Case
+
+SCORES = (0.0, 0.5, 1.0)
+"""The scale of MedLesionVQA's rubric."""
+
+_RESULT = re.compile(r"<result>(.*?)</result>", re.S)
+_TAG = re.compile(r"</?result>")
+_NUMBER = re.compile(r"\d{1,4}(?:\.\d{1,4})?")
+_EXPLANATION = re.compile(r"^[ \t]*(?:your )?explanation\b", re.M | re.I)
+_CLOSENESS = re.compile(r"^[ \t]*\[?(?:Answer )?([A-Z])\]?[ \t]*:[ \t]*(.*?)[ \t]*$", re.M)
+_MARKUP = re.compile(r"[*`]+")
+_BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]]+|\band\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one reply says: a `score`, the closeness of the answer to each option, or the `letters` that it chooses.
+
+    `letters` are in the order of the options, () where the judge found that the answer chooses none.
+    """
+
+    score: float | None = None
+    closeness: Mapping[str, float] = field(default_factory=dict)
+    letters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """Why a reply cannot be read: one sentence, for the judge and for people.
+
+    Of the reply it quotes short numbers and letters alone, since a reply may repeat what the judged answer said.
+    """
+
+    why: str
+
+
+def read(case: Case, index: int, reply: str) -> Reading | Complaint:
+    """Read the reply to one prompt of a case.
+
+    Marked reasoning (<think>) is not read. For a score exactly one <result>...</result> must be there, with 0, 0.5 or
+    1: two are a complaint even where they agree, since one of them may be repeated from the judged answer. For
+    closeness each option must have exactly one line with a number from 1 to 10, before any explanation. For options
+    the reply must be letters alone, or Z; one letter where one option is right.
+    """
+    reply = without_reasoning(reply)
+    options = case.prompts[index].options
+    if case.task == "score":
+        return _score(reply)
+    if case.task == "closeness":
+        return _closeness(reply, tuple(options))
+    return _options(reply, tuple(options), single=case.prompts[index].kind == "single_choice")
+
+
+def _score(reply: str) -> Reading | Complaint:
+    found = _RESULT.findall(reply)
+    if not found:
+        return Complaint("It has no <result>...</result>.")
+    if len(found) > 1 or len(_TAG.findall(reply)) > 2:
+        return Complaint("It has more than one <result>.")
+    content = _MARKUP.sub("", found[0]).strip()
+    if not _NUMBER.fullmatch(content):
+        return Complaint("What stands in <result>...</result> is no number.")
+    if float(content) not in SCORES:
+        return Complaint(f"{content} is not one of 0.0, 0.5 and 1.0.")
+    return Reading(score=float(content))
+
+
+def _closeness(reply: str, letters: tuple[str, ...]) -> Reading | Complaint:
+    lines = _MARKUP.sub("", reply)
+    if explanation := _EXPLANATION.search(lines):
+        lines = lines[: explanation.start()]
+    found: dict[str, float] = {}
+    for letter, content in _CLOSENESS.findall(lines):
+        if letter not in letters:
+            continue
+        if letter in found:
+            return Complaint(f"It has more than one score for {letter}.")
+        number = content.removesuffix("/10").rstrip()
+        if not _NUMBER.fullmatch(number):
+            return Complaint(f"What follows {letter} is no number.")
+        if not LOWEST <= float(number) <= HIGHEST:
+            return Complaint(f"{number} for {letter} is not on the scale of 1 to 10.")
+        found[letter] = float(number)
+    if missing := [letter for letter in letters if letter not in found]:
+        return Complaint(f"It has no line with the score for {missing[0]}.")
+    return Reading(closeness={letter: found[letter] for letter in letters})
+
+
+def _options(reply: str, letters: tuple[str, ...], *, single: bool) -> Reading | Complaint:
+    from medvqa.judging.cases import NONE
+
+    said = _BETWEEN_LETTERS.sub("", _MARKUP.sub("", reply))
+    if not re.fullmatch("[A-Z]{1,60}", said):
+        return Complaint(f"It is something else than capital letters of options, or {NONE}.")
+    if said == NONE:
+        return Reading()
+    if unknown := [letter for letter in said if letter not in letters]:
+        return Complaint(f"{unknown[0]} is no option, or does not stand alone.")
+    if len(set(said)) < len(said):
+        return Complaint("A letter occurs twice.")
+    if single and len(said) > 1:
+        return Complaint("It names more than one option, and exactly one is right.")
+    return Reading(letters=tuple(letter for letter in letters if letter in said))

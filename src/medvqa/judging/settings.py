@@ -1,0 +1,67 @@
+"""What a user may change about judging."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from medvqa.items import Benchmark, UsageError
+from medvqa.judging.templates import TASKS, Task, Template, parse, shipped
+
+LOWEST, HIGHEST = 1.0, 10.0
+"""The scale of closeness."""
+
+VERSION = "1"
+"""Version of fences, limits and reading, part of every signature: raised when the same prompt files may be sent or
+read otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How answers are judged; part of the signature of every measure of a judged run.
+
+    `gap` is the lead in closeness (inclusive) by which an option is the answer, 0 to 9. `extract` lets the judge read
+    options where rules found none. `rules_first` lets rules decide what they are certain of. `prompts` holds the
+    user's own prompts: the text of a file by task. Raises UsageError for what cannot be used.
+    """
+
+    gap: float = 3.0
+    extract: bool = False
+    rules_first: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check everything before anything is asked."""
+        if not 0 <= self.gap <= HIGHEST - LOWEST:
+            raise UsageError(f"--ff-gap={self.gap:g}: a lead on the scale from 1 to 10 is 0 to 9 points")
+        if unknown := sorted(set(self.prompts) - set(TASKS)):
+            raise UsageError(f"--judge-prompt: no task '{unknown[0]}'; there are: {', '.join(TASKS)}")
+        for task in TASKS:
+            self.template(task)
+
+    def template(self, task: Task) -> Template:
+        """The template in force for a task."""
+        return parse(task, self.prompts.get(task) or shipped(task))
+
+    def templates(self) -> dict[str, str]:
+        """`judging/TASK@digest` of the text in force, by task."""
+        return {task: self.template(task).label for task in TASKS}
+
+    def signature(self, benchmark: Benchmark | None = None) -> dict[str, str]:
+        """What enters a measure's signature beside the judge's name and fingerprint.
+
+        With a benchmark, only what can change its numbers: a prompt that is never sent keeps no two runs apart.
+        """
+        found = {"judging": VERSION}
+        used: list[Task] = []
+        if benchmark is None or benchmark.judged:
+            used.append("score")
+            found["rules"] = "first" if self.rules_first else "none"
+        if benchmark is None or "ff" in benchmark.techniques:
+            used.append("closeness")
+            found["ff_gap"] = f"{self.gap:g}"
+        if self.extract:
+            used.append("options")
+            found["extract"] = "judge"
+        found["judge_prompts"] = "+".join(sorted(self.template(task).label for task in used))
+        return found

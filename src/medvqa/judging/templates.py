@@ -1,0 +1,85 @@
+"""The prompts of a judge: data files with a digest, of the project or of the user.
+
+A file is UTF-8 text. Lines like `=== system ===` begin a section: `about` (where it is from; not sent), `system`,
+`prompt`, and `again`, which is added where a reply could not be read. What stands before the first such line, or in a
+file without any, is the prompt. Fields are words in braces; all other braces are text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Literal, get_args
+
+from medvqa import prompts
+from medvqa.items import UsageError
+
+Task = Literal["score", "closeness", "options"]
+TASKS: tuple[Task, ...] = get_args(Task)
+
+FIELDS: Mapping[Task, tuple[str, ...]] = {
+    "score": ("question", "reference", "response"),
+    "closeness": ("question", "options", "response"),
+    "options": ("question", "options", "response"),
+}
+"""The fields that the prompt of a task must have; what is put in is fenced."""
+
+OTHER_FIELDS: Mapping[Task, tuple[str, ...]] = {
+    "score": ("fence",),
+    "closeness": ("fence", "number", "names", "format"),
+    "options": ("fence", "letters"),
+}
+"""Fields that a prompt may have: `fence` is the name of the tag around data; see docs/judging.md for the others."""
+
+_HEADING = re.compile(r"^=== (\w+) ===[ \t]*\n", re.M)
+_SECTIONS = frozenset({"about", "system", "prompt", "again"})
+_FIELD = re.compile(r"\{(\w+)\}")
+_AGAIN = "Your previous reply to this could not be used: {complaint} Reply again, in the format that was asked for."
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One task's prompt. `label` is `judging/TASK@digest`; the digest changes with every byte of the file."""
+
+    label: str
+    prompt: str
+    system: str = ""
+    again: str = _AGAIN
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Put values into the fields of a text, in one pass: braces within a value, and unknown fields, are text."""
+    return _FIELD.sub(lambda field: values.get(field[1], field[0]), text)
+
+
+@lru_cache(maxsize=32)
+def parse(task: Task, text: str) -> Template:
+    """The template of a file's text; UsageError for a section or a field that is unknown, missing or there twice."""
+    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    label = prompts.Template(f"judging/{task}", text).label
+    first, *others = _HEADING.split(text)
+    sections = dict(zip(others[::2], (part.strip("\n") for part in others[1::2]), strict=True))
+    if unknown := sorted(sections.keys() - _SECTIONS):
+        raise UsageError(
+            f"judge prompt for '{task}': no section '{unknown[0]}'; there are: {', '.join(sorted(_SECTIONS))}"
+        )
+    if len(others) != 2 * len(sections) or (first.strip() and "prompt" in sections):
+        raise UsageError(f"judge prompt for '{task}': a section occurs twice")
+    prompt = sections.get("prompt", first.strip("\n"))
+    if missing := [name for name in FIELDS[task] if f"{{{name}}}" not in prompt]:
+        raise UsageError(
+            f"judge prompt for '{task}': the field {{{missing[0]}}} is missing; "
+            f"it needs {', '.join(f'{{{name}}}' for name in FIELDS[task])}"
+        )
+    if twice := [name for name in FIELDS[task] if prompt.count(f"{{{name}}}") > 1]:
+        raise UsageError(f"judge prompt for '{task}': the field {{{twice[0]}}} occurs twice")
+    return Template(label, prompt, sections.get("system", ""), sections.get("again", _AGAIN))
+
+
+@lru_cache(maxsize=8)
+def shipped(task: Task) -> str:
+    """The text of the project's own prompt for a task."""
+    return (resources.files(__package__) / "prompts" / f"{task}.txt").read_text(encoding="utf-8")
