@@ -1,7 +1,7 @@
 """Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result.
 
-`asking` is one batch or one item; `stream` keeps a model busy with the items that lie ahead; `judges` lets another model
-judge what it says.
+`asking` is one batch or one item; `stream` keeps a model busy with the items that lie ahead; `judges` lets another
+model judge what it says.
 """
 
 from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, rescored, result, scorer

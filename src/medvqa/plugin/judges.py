@@ -99,7 +99,7 @@ class Judging:
             "name": model.name,
             "fingerprint": fingerprint,
             "identity": self.identity(model.name, fingerprint),
-            **(about() if about is not None else {}),
+            "about": about() if about is not None else {},
         }
 
     def identity(self, name: str, fingerprint: str | None) -> str:
@@ -109,9 +109,7 @@ class Judging:
         digest = hashlib.sha256(known.encode() if isinstance(known, str) else known).hexdigest()
         return f"{name}@{digest[:8]}"
 
-    def store(
-        self, model: Model, shared: Path, folder: Path, session: str, *, fresh: bool
-    ) -> records.Store:
+    def store(self, model: Model, shared: Path, folder: Path, session: str, *, fresh: bool) -> records.Store:
         """The replies of earlier sessions: in the store that runs share, or in the run's own folder (Unwritable).
 
         The own folder tells judges without a fingerprint apart by their configs.
@@ -217,5 +215,3 @@ def _as_judge() -> Iterator[None]:
         yield
     except UsageError as error:
         raise UsageError(str(error).replace("--model=", "--judge=")) from error
-
-

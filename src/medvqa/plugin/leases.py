@@ -63,9 +63,10 @@ def places(models: Sequence[ModelConfig], backends: Mapping[str, BackendFactory]
     fitting = [place for place, memory in found.items() if size is None or memory is None or memory >= size]
     if not fitting:
         largest = max(memory for memory in found.values() if memory is not None)
-        named = "' and '".join(config.name for config, _ in taking)
+        names = "' and '".join(config.name for config, _ in taking)
+        have = "has" if len(taking) == 1 else "have together"
         raise UsageError(
-            f"'{named}' {'has' if len(taking) == 1 else 'have together'} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
+            f"'{names}' {have} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
             f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
         )
     return tuple(place for place in told if place in fitting)

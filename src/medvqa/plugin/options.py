@@ -32,8 +32,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "technique": {
         "metavar": "NAME",
         "action": "append",
-        "help": "how models are asked: mc (multiple choice), gd, ps, ff (with --judge); repeatable, or mc,gd,ps (default: what the "
-        "model's config says, else mc)",
+        "help": "how models are asked: mc (multiple choice), gd, ps, ff (with --judge); repeatable, or mc,gd,ps "
+        "(default: what the model's config says, else mc)",
     },
     "judge": {
         "metavar": "MODEL",
