@@ -14,7 +14,7 @@ several are right), or null where it is withheld. Keys that are not named here a
 
 Scoring, section 3.4 of the paper: choice questions may have several right options; one wrong option chosen scores 0,
 else the share of the right options that were chosen. Letters are read by our rule where the paper asks a language
-model (Figure 3b), so there is no published rule. Open questions are for a judge (Table 10) and stay unscored here.
+model (Figure 3b), so there is no published rule. Open questions are for a judge (Table 10): by rule they are unscored.
 """
 
 from __future__ import annotations
@@ -283,7 +283,14 @@ BENCHMARKS = tuple(
         judged=OPEN_KINDS,
         prompt=prompt,
         score=score,
-        metrics=(metrics.mean_score, metrics.macro_score("ability"), metrics.exact_match, *metrics.rates),
+        metrics=(
+            metrics.mean_score,
+            metrics.macro_score("ability"),
+            metrics.choice_score,
+            metrics.open_score,
+            metrics.exact_match,
+            *metrics.rates,
+        ),
         headline=("mean_score", "macro_score"),
         dimensions=(
             "ability",

@@ -2,7 +2,8 @@
 
 The data ship in fixtures/phantom (see docs/phantom.md), so these benchmarks are always there and `--data` does not
 matter to them. Prompts and metrics are those of the benchmark whose format is used, and so is the scoring, except
-that MedLesionVQA's open questions are scored by a rule: their answers come from a closed vocabulary.
+that MedLesionVQA's open questions are scored by a rule where there is no judge: their answers come from a closed
+vocabulary.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from itertools import count
 HEAD, TAIL = 2_000, 6_000
 """Characters of a longer text that are shown: of its beginning, and of its end, where answers stand."""
 
-_TAG = re.compile(r"<(?=[^\s\d<>=.,+-])|<(?=\s+/?\s*[A-Za-z])")
+_TAG = re.compile(r"<(?=[^\s\d<>=.,+-])|<(?=\s++/?\s*+[A-Za-z])")
 _CONTROL_WORD = re.compile(r"\[(?=/?[A-Z_]{3,40}\])")
 _NOT_HEX = re.compile(r"[^0-9a-f]+")
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})

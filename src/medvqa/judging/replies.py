@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 SCORES = (0.0, 0.5, 1.0)
 """The scale of MedLesionVQA's rubric."""
 
-_RESULT = re.compile(r"<result>(.*?)</result>", re.S)
-_TAG = re.compile(r"</?result>")
-_NUMBER = re.compile(r"\d{1,4}(?:\.\d{1,4})?")
+_RESULT = re.compile(r"(</?result>)")
+_NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})?")
 _EXPLANATION = re.compile(r"^[ \t]*(?:your )?explanation\b", re.M | re.I)
-_CLOSENESS = re.compile(r"^[ \t]*\[?(?:Answer )?([A-Z])\]?[ \t]*:[ \t]*(.*?)[ \t]*$", re.M)
+_CLOSENESS = re.compile(r"^[ \t]*\[?(?:Answer )?([A-Z])\]?[ \t]*:(.*)$", re.M)
 _MARKUP = re.compile(r"[*`]+")
-_BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]]+|\band\b")
+_BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]、，]+|\band\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,13 @@ def read(case: Case, index: int, reply: str) -> Reading | Complaint:
 
 
 def _score(reply: str) -> Reading | Complaint:
-    found = _RESULT.findall(reply)
-    if not found:
-        return Complaint("It has no <result>...</result>.")
-    if len(found) > 1 or len(_TAG.findall(reply)) > 2:
+    parts = _RESULT.split(reply)
+    tags = parts[1::2]
+    if tags.count("<result>") > 1 or tags.count("</result>") > 1:
         return Complaint("It has more than one <result>.")
-    content = _MARKUP.sub("", found[0]).strip()
+    if tags != ["<result>", "</result>"]:
+        return Complaint("It has no <result>...</result>.")
+    content = _MARKUP.sub("", parts[2]).strip()
     if not _NUMBER.fullmatch(content):
         return Complaint("What stands in <result>...</result> is no number.")
     if float(content) not in SCORES:
@@ -88,7 +88,7 @@ def _closeness(reply: str, letters: tuple[str, ...]) -> Reading | Complaint:
             continue
         if letter in found:
             return Complaint(f"It has more than one score for {letter}.")
-        number = content.removesuffix("/10").rstrip()
+        number = content.strip().removesuffix("/10").rstrip()
         if not _NUMBER.fullmatch(number):
             return Complaint(f"What follows {letter} is no number.")
         if not LOWEST <= float(number) <= HIGHEST:

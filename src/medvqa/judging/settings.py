@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from medvqa.items import Benchmark, UsageError
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Technique, UsageError
 from medvqa.judging.templates import TASKS, Task, Template, parse, shipped
 
 LOWEST, HIGHEST = 1.0, 10.0
@@ -41,27 +41,33 @@ class Settings:
 
     def template(self, task: Task) -> Template:
         """The template in force for a task."""
-        return parse(task, self.prompts.get(task) or shipped(task))
+        return parse(task, self.prompts[task] if task in self.prompts else shipped(task))
 
     def templates(self) -> dict[str, str]:
         """`judging/TASK@digest` of the text in force, by task."""
         return {task: self.template(task).label for task in TASKS}
 
-    def signature(self, benchmark: Benchmark | None = None) -> dict[str, str]:
+    def signature(self, benchmark: Benchmark | None = None, technique: Technique | None = None) -> dict[str, str]:
         """What enters a measure's signature beside the judge's name and fingerprint.
 
-        With a benchmark, only what can change its numbers: a prompt that is never sent keeps no two runs apart.
+        For a benchmark, or a technique of it, only what can change its numbers: a prompt that is never sent keeps no
+        two runs apart. {} where no judge is asked, so that the judge's name does not belong there either.
         """
-        found = {"judging": VERSION}
+        found: dict[str, str] = {}
         used: list[Task] = []
+        if technique in OPTION_TECHNIQUES:
+            return found
         if benchmark is None or benchmark.judged:
             used.append("score")
-            found["rules"] = "first" if self.rules_first else "none"
-        if benchmark is None or "ff" in benchmark.techniques:
+            if self.rules_first:
+                found["rules"] = "first"
+        if technique in (None, "ff") and (benchmark is None or "ff" in benchmark.techniques):
             used.append("closeness")
             found["ff_gap"] = f"{self.gap:g}"
-        if self.extract:
+        if self.extract and technique != "ff":
             used.append("options")
             found["extract"] = "judge"
-        found["judge_prompts"] = "+".join(sorted(self.template(task).label for task in used))
+        if used:
+            found["judge_prompts"] = "+".join(sorted(self.template(task).label for task in used))
+            found["judging"] = VERSION
         return found

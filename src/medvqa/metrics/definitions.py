@@ -13,7 +13,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from medvqa.items import INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Kind, Metric, Outcome, Result
+from medvqa.items import (
+    CHOICE_KINDS,
+    INVALID_OUTCOMES,
+    OPEN_KINDS,
+    OUTCOMES,
+    SCORED_OUTCOMES,
+    Kind,
+    Metric,
+    Outcome,
+    Result,
+)
 
 Terms = Callable[[Sequence[Result]], tuple[float, float]]
 """The results of one unit -> (numerator, denominator); the denominator 0 leaves the unit out."""
@@ -111,6 +121,13 @@ def mean_score(results: Sequence[Result]) -> tuple[float, float]:
     """Mean of the scores from 0 to 1 of scored answers (micro average)."""
     value = results[0].score.value
     return LEFT_OUT if value is None else (value, 1.0)
+
+
+choice_score = replace(mean_score, name="choice_score", kinds=CHOICE_KINDS)
+"""`mean_score` of the questions that are answered by option letters: no judge has a part in it."""
+
+open_score = replace(mean_score, name="open_score", kinds=OPEN_KINDS)
+"""`mean_score` of the questions that are answered by a text."""
 
 
 def macro_accuracy(dimension: str) -> Metric:

@@ -100,7 +100,7 @@ def of_units(
     """Make up answers to the units; `blind` says which are, or belong to, pairs that only the image tells apart.
 
     `score` is needed for multiple response, whose credit each benchmark defines, and for open questions; a right
-    letter is right for all. None leaves these two without references.
+    letter is right for all. None leaves these two without references; and an open question that a judge scored has none.
     """
     import numpy as np
 
@@ -108,15 +108,18 @@ def of_units(
     trials: list[dict[str, Trials]] = []
     classes = np.empty(len(units), dtype=np.intp)
     for i, unit in enumerate(units):
-        key = (blind[i], *[_class(result.item) for result in unit])
+        # What a judge would have given a made-up answer is not known.
+        judged = any(result.judgement is not None and result.judgement.task == "score" for result in unit)
+        key = (blind[i], judged, *[_class(result.item) for result in unit])
         if key not in seen:
             seen[key] = len(trials)
             items = [result.item for result in unit]
+            by_rule = None if judged else score
             trials.append(
                 {
-                    RANDOM: _random(items, score),
-                    MAJORITY: _trials([(1.0, tuple(majority.get(item.kind, "") for item in items))], items, score),
-                    IMAGE_BLIND: _image_blind(items, score) if blind[i] else [],
+                    RANDOM: _random(items, by_rule),
+                    MAJORITY: _trials([(1.0, tuple(majority.get(item.kind, "") for item in items))], items, by_rule),
+                    IMAGE_BLIND: _image_blind(items, by_rule) if blind[i] else [],
                 }
             )
         classes[i] = seen[key]

@@ -52,7 +52,8 @@ def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str,
 
 
 def unscored(item: Item, answer: Answer) -> Score:
-    """Leave an open answer to a judge: outcome `unscored`, no value."""
+    """Leave an open answer, or one in free form (FF), to a judge: outcome `unscored`, no value."""
+    reference = "the options" if item.options else clipped(" or ".join(item.answers))
     return Score(
-        None, "unscored", (), f"a judge has to compare it with {clipped(' or '.join(item.answers) or 'no answer key')}"
+        None, "unscored", (), f"a judge has to compare it with {reference}" if item.answers else "no answer key"
     )
