@@ -66,6 +66,8 @@ class Judge:
         """`limits`, `memory` and `traffic` are as for a `Stream`; once `ends`, only what is waited for is asked."""
         self.settings = settings
         self._name = model.name
+        self.ahead = limits.window * limits.batch_size * limits.concurrency
+        """How many answers keep it busy."""
         # It is given texts, and never queries.
         self._stream = Stream(model, _no_prompt, Submitted(ends), limits, memory, traffic=traffic)
 

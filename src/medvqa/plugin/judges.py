@@ -67,6 +67,16 @@ class Judging:
             told: Service | None = tell(*configs.arguments(self.config, self.backends)) if tell is not None else None
         return told
 
+    def notice(self, names: Sequence[str]) -> str | None:
+        """What leaves this machine for the judge when answers of these benchmarks are judged, None for nothing."""
+        service = self.service
+        if not names or service is None or not service.remote:
+            return None
+        return (
+            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to {service.origin}, "
+            "where the judge is; no images"
+        )
+
     def make(self) -> Model:
         """The judge."""
         with _as_judge():

@@ -244,15 +244,9 @@ class Plan:
 
     def judge_notice(self) -> str | None:
         """What leaves this machine for the judge, None when nothing does."""
-        if self.judge is None or self.judge.service is None or not self.judge.service.remote:
+        if self.judge is None:
             return None
-        names = [name for name in self.benchmarks if self._judged(name)]
-        if not names:
-            return None
-        return (
-            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to "
-            f"{self.judge.service.origin}, where the judge is; no images"
-        )
+        return self.judge.notice([name for name in self.benchmarks if self._judged(name)])
 
     def upload_notice(self) -> str | None:
         """What leaves this machine, None when nothing does. Items that are deselected later are counted."""

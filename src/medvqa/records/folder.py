@@ -167,6 +167,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     now = msgspec.json.decode(_encoder.encode(now))
     was, is_now = (about.get("config", {}) for about in (before, now))
+    if before.get("rescoring"):
+        return [f"it was being scored again, and that was stopped: type medvqa rescore {before.get('name')} once more"]
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
         names.append("options")
@@ -175,7 +177,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found += _changed("the model's ", {"argument": argument}, {"argument": is_called})
     found += _changed("", {name: before.get(name) for name in ("techniques", "ablation")}, now)
     found += _other_judge(before, now)
-    judging = _signed(before) | _signed(now)
+    judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
         was, is_now = (about["benchmarks"][benchmark].get("signature", {}) for about in (before, now))
         compared = {name: was[name] for name in was if name not in ("extraction", "ablation") and name not in judging}
@@ -185,8 +187,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _signed(about: Mapping[str, Any]) -> set[str]:
-    """Parts of signatures that are the judge's."""
+def signed(about: Mapping[str, Any]) -> set[str]:
+    """Names of the parts of a benchmark's signature that are its judge's."""
     return {"judge", *((about.get("judge") or {}).get("signature") or {})}
 
 
