@@ -100,7 +100,7 @@ def of_units(
     """Make up answers to the units; `blind` says which are, or belong to, pairs that only the image tells apart.
 
     `score` is needed for multiple response, whose credit each benchmark defines, and for open questions; a right
-    letter is right for all. None leaves these two without references; and an open question that a judge scored has none.
+    letter is right for all. None leaves these two without references, and a judge the open questions that it scored.
     """
     import numpy as np
 
