@@ -93,7 +93,9 @@ class Judge:
         why = ""
         for ticket in pending.tickets:
             following: Ticket | None = ticket
+            tries = 0
             while following is not None:
+                tries += 1
                 reply = self._stream.wait(following)
                 if isinstance(reply.answer, AnswerError):
                     why = why or f"judge '{self._name}' did not answer: {reply.answer}"
@@ -105,7 +107,7 @@ class Judge:
                 following = step.following
                 if isinstance(step.read, judging.Complaint):
                     if following is None:
-                        why = why or self._unreadable(step.read, reply.answer)
+                        why = why or self._unreadable(step.read, reply.answer, tries)
                 else:
                     readings.append(step.read)
         judgement = self._judgement(pending.case, replies)
@@ -115,9 +117,9 @@ class Judge:
             score = judging.score(pending.case, pending.item, readings, self.settings)
         return Judged(score, judgement, tuple(asked), len(replies) - len(asked))
 
-    def _unreadable(self, complaint: judging.Complaint, answer: Answer) -> str:
+    def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
         cut = "; its reply was cut off: let it write more tokens" if answer.finish == "length" else ""
-        return f"judge '{self._name}' gave no reply that can be read, asked twice: {complaint.why}{cut}"
+        return f"judge '{self._name}' gave no reply that can be read, in {tries} tries: {complaint.why}{cut}"
 
     def _judgement(self, case: judging.Case, replies: Sequence[Answer]) -> Judgement:
         used: Counter[str] = Counter()

@@ -77,7 +77,7 @@ class Recording:
                 anew = engine.rescored(result, benchmark=known[result.item.benchmark], extraction=self._plan.extraction)
                 line = records.encode(anew)
                 self._recorder.append(line)
-            if result.answer is not None:
+            if result.score.outcome != "error":
                 self._known[self._plan.name_of(Query(result.item, result.technique))] = _digest(line)
 
     def _write(self) -> None:
@@ -103,7 +103,7 @@ class Recording:
         for name, line in zip(names, (line.encode() for line in lines), strict=True):
             known = self._known.pop(name, None) if self._known else None
             if known is None or (known != _digest(line) and outcomes[name] != "error"):
-                # An error takes no answer away that is there.
+                # An error takes no score away that is there.
                 self._recorder.append(line)
         self._session["reused"] += reused
         self._session["asked"] += len(lines) - reused

@@ -217,8 +217,7 @@ def _judging(judge: Mapping[str, Any] | None, known: bool) -> object:
     if judge is None:
         return None
     config = judge["config"]
-    options = None if known else config["options"]
-    return config["backend"], PurePath(config["argument"]).name, options, judge["signature"]
+    return config["backend"], None if known else (config["argument"], config["options"]), judge["signature"]
 
 
 def _called(judge: Mapping[str, Any] | None) -> str:
