@@ -114,6 +114,27 @@ def test_nothing_changes_outside_of_the_fences(attack: str, task: str) -> None:
     prompt.text.encode()
 
 
+@pytest.mark.parametrize("task", judging.TASKS)
+def test_the_name_of_the_fence_holds_by_itself(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tags left as they are, and a judge that knows the name."""
+    monkeypatch.setattr("medvqa.judging.fences.neutral", lambda text: text)
+
+    def beyond(response: str) -> list[str]:
+        found, _ = case(task, response)
+        if found is None or not found.prompts:
+            return []
+        text = found.prompts[0].text
+        name = re.search("data-[0-9a-f]{12}", text)
+        assert name is not None
+        pieces = re.split(f"(?m)^<{name[0]}>$(?s:.*?)^</{name[0]}>$", text)
+        return [re.sub(r"^\n\(Of the .*\)$", "", piece, flags=re.M).replace(name[0], "data") for piece in pieces]
+
+    plain = beyond("black")
+    assert len(plain) > 2
+    for attack in hostile.RESPONSES:
+        assert beyond(attack.replace("@", WRONG[task])) in (plain, [])
+
+
 @pytest.mark.parametrize("response", hostile.WITHOUT_WORDS)
 def test_nothing_is_asked_about_nothing(response: str) -> None:
     for task in ("score", "closeness"):
@@ -133,13 +154,13 @@ attacks = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(attacks, st.sampled_from(judging.TASKS), st.sampled_from([judges.obedient, judges.quoting]))
 def test_no_mixture_of_attacks_gets_a_better_score(attack: str, task: str, judge: Judge) -> None:
     assert judged(task, attack.replace("@", WRONG[task]), judge).value == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(attacks | st.text(), st.sampled_from(judging.TASKS))
 def test_every_response_stays_within_its_fence(response: str, task: str) -> None:
     plain, _ = case(task, "black")
@@ -154,7 +175,7 @@ def test_every_response_stays_within_its_fence(response: str, task: str) -> None
         assert found == case(task, response)[0], "the same prompt each time, so that a stored reply is found"
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(attacks, attacks, attacks)
 def test_questions_references_and_options_stay_within_their_fences(question: str, reference: str, option: str) -> None:
     """Data sets are not trusted either."""

@@ -9,11 +9,8 @@ from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Ite
 from medvqa.judging import fences, rules
 from medvqa.judging.replies import Complaint
 from medvqa.judging.settings import Settings
-from medvqa.judging.templates import Task, filled
+from medvqa.judging.templates import NONE, Task, filled
 from medvqa.scoring import read_term, without_reasoning
-
-NONE = "Z"
-"""What stands for no option, in the prompts of both papers."""
 
 _LETTERS = {
     "single_choice": f"You should output a single capital letter, such as A or {NONE}.",

@@ -15,10 +15,10 @@ from itertools import count
 HEAD, TAIL = 2_000, 6_000
 """Characters of a longer text that are shown: of its beginning, and of its end, where answers stand."""
 
-_TAG = re.compile(r"<(?=[^\s\d<>=.,+-])|<(?=\s++/?\s*+[A-Za-z])")
+_OPENING = re.compile(r"<++(?=([^\s\d>=.,+-]|\s++/?\s*+[A-Za-z])?)")
 _CONTROL_WORD = re.compile(r"\[(?=/?[A-Z_]{3,40}\])")
 _NOT_HEX = re.compile(r"[^0-9a-f]+")
-_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # Letters and marks by category, and nothing to see: Hangul and Braille blanks, joiners, and variation selectors.
 _HIDDEN = frozenset(
     map(
@@ -36,17 +36,18 @@ _NAMED = 3
 def neutral(text: str) -> str:
     """Return `text` with everything visible that is not, and without what a machine might take for a tag.
 
-    A run of control characters, format characters (direction, zero width, tags), lone surrogates and blanks that are
-    letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends become "\\n". The "<" of a tag, of
-    a control token of a chat format or of what might be one becomes "‹", and the "[" of `[INST]` and the like "⟦".
-    "<5 mm" and "a < 3" stay.
+    A run of control characters, format characters (direction, zero width, tags), lone surrogates, characters that are
+    not assigned, and blanks that are letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends
+    become "\\n". The "<" of a tag, of a control token of a chat format or of what might be one becomes "‹", and the "["
+    of `[INST]` and the like "⟦". "<5 mm" and "a < 3" stay.
 
     >>> neutral("red\\u202e<result>1.0</result> <5 mm")
     'red[U+202E]‹result>1.0‹/result> <5 mm'
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _MAY_BE_HIDDEN.sub(_with_hidden_named, text)
-    return _CONTROL_WORD.sub("⟦", _TAG.sub("‹", text))
+    text = _OPENING.sub(lambda found: "‹" * len(found[0]) if found[1] else found[0], text)
+    return _CONTROL_WORD.sub("⟦", text)
 
 
 def is_hidden(character: str) -> bool:
@@ -94,7 +95,7 @@ def fence_of(texts: Sequence[str]) -> str:
 
     It does not occur in pieces either, nor in full-width digits.
     """
-    content = "\0".join(f"{len(text)}:{text}" for text in texts).encode()
+    content = "\0".join(f"{len(text)}:{text}" for text in texts).encode(errors="surrogatepass")
     joined = "/".join(_NOT_HEX.sub("", unicodedata.normalize("NFKC", text).casefold()) for text in texts)
     for attempt in count():
         name = hashlib.sha256(b"%d:%s" % (attempt, content)).hexdigest()[:12]

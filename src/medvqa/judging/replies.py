@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from medvqa.judging.settings import HIGHEST, LOWEST
+from medvqa.judging.templates import NONE
 from medvqa.scoring import without_reasoning
 
 if TYPE_CHECKING:
@@ -100,8 +101,6 @@ def _closeness(reply: str, letters: tuple[str, ...]) -> Reading | Complaint:
 
 
 def _options(reply: str, letters: tuple[str, ...], *, single: bool) -> Reading | Complaint:
-    from medvqa.judging.cases import NONE
-
     said = _BETWEEN_LETTERS.sub("", _MARKUP.sub("", reply))
     if not re.fullmatch("[A-Z]{1,60}", said):
         return Complaint(f"It is something else than capital letters of options, or {NONE}.")

@@ -13,7 +13,7 @@ _NO = ("no", "false", "incorrect", "not true", "not correct", "否", "不是", "
 _SIDES = {normalise(word): side for side, words in enumerate((_NO, _YES)) for word in words}
 """A judgment in other words. "Right" and "wrong" are none: right is a side of the body, too."""
 
-_SIGNS = frozenset(".,;:!'\"()[]*_`-<>=+%±≤≥")
+_SIGNS = frozenset(".,;:!'\"()[]*_`-<>=+%±≤≥。、")
 """Signs that normalisation drops without loss, or keeps as words. With any other, "red?" or "~5 cm", it may lose what
 matters."""
 _NUMBER = re.compile(r"\d+(?:[^\w\s]+\d+)*")

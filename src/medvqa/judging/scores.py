@@ -48,7 +48,7 @@ def _closest(case: Case, item: Item, reading: Reading, gap: float) -> Score:
     told = ", ".join(f"{letter} {value:g}" for letter, value in reading.closeness.items())
     (first, highest), *others = sorted(reading.closeness.items(), key=lambda pair: -pair[1])
     second = others[0][1] if others else 0.0
-    if highest > second and highest - second >= gap:
+    if highest > second and round(highest - second, 6) >= gap:  # 7.3 leads 4.3 by 3, in decimal
         return _chosen(case, item, (first,), f"closeness {told}")
     declined = f"; by rule: {case.otherwise.why}" if case.otherwise.outcome != "unparsed" else ""
     return replace(case.otherwise, why=f"no option leads by {gap:g}: closeness {told}{declined}")

@@ -34,6 +34,9 @@ OTHER_FIELDS: Mapping[Task, tuple[str, ...]] = {
 }
 """Fields that a prompt may have: `fence` is the name of the tag around data; see docs/judging.md for the others."""
 
+NONE = "Z"
+"""What stands for no option in replies: so in MedLesionVQA's prompt, and in that of GMAI-MMBench's harness."""
+
 _HEADING = re.compile(r"^=== (\w+) ===[ \t]*\n", re.M)
 _SECTIONS = frozenset({"about", "system", "prompt", "again"})
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -57,7 +60,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=32)
 def parse(task: Task, text: str) -> Template:
-    """The template of a file's text; UsageError for a section or a field that is unknown, missing or there twice."""
+    """The template of a file's text; UsageError for unknown sections, and what is missing or there twice."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     label = prompts.Template(f"judging/{task}", text).label
     first, *others = _HEADING.split(text)
@@ -66,8 +69,10 @@ def parse(task: Task, text: str) -> Template:
         raise UsageError(
             f"judge prompt for '{task}': no section '{unknown[0]}'; there are: {', '.join(sorted(_SECTIONS))}"
         )
-    if len(others) != 2 * len(sections) or (first.strip() and "prompt" in sections):
+    if len(others) != 2 * len(sections):
         raise UsageError(f"judge prompt for '{task}': a section occurs twice")
+    if first.strip() and "prompt" in sections:
+        raise UsageError(f"judge prompt for '{task}': text stands before the section 'prompt'")
     prompt = sections.get("prompt", first.strip("\n"))
     if missing := [name for name in FIELDS[task] if f"{{{name}}}" not in prompt]:
         raise UsageError(
