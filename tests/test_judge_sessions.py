@@ -281,6 +281,9 @@ def test_recorded_replies_judge_as_the_judge_did(repository: Repository) -> None
     assert code == 0, output
     check_open(repository.scores("second"))
     assert repository.results("second")["45"]["judgement"]["judge"] == "replay:replies.jsonl"
+    code, output = repository.run("--judge=replay:reports/first/results.jsonl", "--run=again")
+    assert code == 0, output
+    check_open(repository.scores("again"))
     # A file has a fingerprint: its replies are found by other runs, too.
     code, output = repository.run("--judge=replay:replies.jsonl", "--run=third")
     assert f"Judge's replies: {ASKED} stored ones reused, 0 asked for." in output
@@ -589,9 +592,6 @@ def test_a_run_that_is_killed_and_goes_on_asks_the_judge_nothing_twice(
         os.killpg(session.pid, signal.SIGKILL)
         session.communicate()
         before = len(server.requests)
-        # Workers end once their controller is gone; they hold no request any more.
-        while server.in_flight:
-            time.sleep(0.01)
         code, output = repository.run(judge, "--run=killed", *spread)
         assert code == 0, output
     twice = prompts(server) - undisturbed
