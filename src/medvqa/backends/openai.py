@@ -35,6 +35,8 @@ BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_TOKENS = 32
 """New tokens in the published setting of MediConfusion's multiple choice; its temperature is 0."""
 REASONING_TOKENS = 4096
+JUDGE_TOKENS = 1024
+"""New tokens of a judge whose config says nothing."""
 BACKOFF = 0.5
 """Seconds before the second request for a prompt where the server names no time; doubled for each further one."""
 MAX_RESPONSE = 16 * 2**20
@@ -298,6 +300,11 @@ class OpenAI:
     def draws(argument: str, options: OpenAIOptions = OpenAIOptions()) -> bool:
         """Whether a request asks for a temperature above 0, or for none, which leaves it to the server."""
         return options.parameters().get("temperature") != 0
+
+    @staticmethod
+    def as_judge(options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
+        return options if options.get("reasoning") else {"max_tokens": JUDGE_TOKENS, **options}
 
     @classmethod
     def service(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> Service:

@@ -8,7 +8,7 @@
   (https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
   a table (TSV, CSV, XLSX), a JSON array or JSON lines.
 - Rows with an id and a response, in the same containers; they may tell the benchmark and the technique.
-- results.jsonl of a run folder.
+- results.jsonl of a run folder. As a judge it replays the replies of that run's judge, and no answer of its model.
 
 Column and field names are matched case-insensitively. Files are hostile input: sizes are limited and nothing
 in them is evaluated.
@@ -26,6 +26,7 @@ import msgspec
 
 from medvqa import sheets
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
+from medvqa.judging import TASKS
 from medvqa.sheets import Row
 
 Key = tuple[str, str, str, int]
@@ -60,11 +61,21 @@ class _ItemId(msgspec.Struct):
     benchmark: str = ""
 
 
+class _Judgement(msgspec.Struct):
+    template: str
+    replies: list[str]
+
+
 class _Result(msgspec.Struct):
     item: _ItemId
     answer: Answer | None
     technique: str = ""
     sample: int = 0
+    judgement: _Judgement | None = None
+
+
+_JUDGING = frozenset(f"judging/{task}" for task in TASKS)
+"""Templates of the prompts of judges, without their digests."""
 
 
 class Replay:
@@ -92,6 +103,7 @@ class Replay:
         except OSError as error:
             raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
         self._answers = read_answers(path)
+        self._replies = read_replies(path)
 
     @classmethod
     def check(cls, argument: str) -> None:
@@ -137,6 +149,11 @@ class Replay:
         return [self._answer(prompt) for prompt in prompts]
 
     def _answer(self, prompt: Prompt) -> Answer | AnswerError:
+        if self._replies is not None and prompt.template.partition("@")[0] in _JUDGING:
+            reply = self._replies.get((prompt.benchmark, prompt.template, prompt.item))
+            if reply is not None:
+                return Answer(reply)
+            return AnswerError(f"{self._path} has no reply of a judge to {prompt.template} about {prompt.item}")
         for benchmark in (prompt.benchmark, ""):
             for technique in (prompt.technique, ""):
                 key = (benchmark, technique, prompt.item, prompt.sample)
@@ -171,6 +188,29 @@ def read_answers(path: Path) -> dict[Key, Answer | None]:
     if not answers:
         raise DataError(f"{path} holds no answers; {FORMATS}")
     return answers
+
+
+def read_replies(path: Path) -> dict[tuple[str, str, str], str | None] | None:
+    """The last replies of a judge in results.jsonl by benchmark, template and item; None where a file is none.
+
+    A reply is None where the answers by two techniques, or two samples, had different ones.
+    """
+    with path.open("rb") as file:
+        first = file.readline(sheets.MAX_BYTES).removeprefix(_BOM)
+    try:
+        names = msgspec.json.decode(first, type=dict[str, msgspec.Raw]).keys()
+    except _JSON_ERRORS:
+        return None
+    if not {"item", "answer"} <= names or _pair_of_names(name.lower() for name in names):
+        return None
+    decoder = msgspec.json.Decoder(_Result)
+    replies: dict[tuple[str, str, str], dict[tuple[str, int], str]] = {}
+    for _, line in _lines(path):
+        result = decoder.decode(line)
+        if result.judgement is not None and result.judgement.replies:
+            key = (result.item.benchmark, result.judgement.template, result.item.id)
+            replies.setdefault(key, {})[result.technique, result.sample] = result.judgement.replies[-1]
+    return {key: said.popitem()[1] if len(set(said.values())) == 1 else None for key, said in replies.items()}
 
 
 def _read_json(path: Path) -> dict[Key, Answer | None]:

@@ -1,24 +1,44 @@
 """Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result.
 
-`asking` is one batch or one item; `stream` keeps a model busy with the items that lie ahead.
+`asking` is one batch or one item; `stream` keeps a model busy with the items that lie ahead; `judges` lets another
+model judge what it says.
 """
 
-from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, rescored, result, scorer
-from medvqa.engine.stream import Limits, Memory, Recollection, Reply, Stream, Streamed, Upcoming
+from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, rescored, result, scorer
+from medvqa.engine.judges import Judge, Judged, Pending
+from medvqa.engine.stream import (
+    Limits,
+    Memory,
+    Recollection,
+    Reply,
+    Stream,
+    Streamed,
+    Submitted,
+    Ticket,
+    Traffic,
+    Upcoming,
+)
 
 __all__ = [
     "NEEDS",
     "Failure",
+    "Judge",
+    "Judged",
     "Limits",
     "Memory",
+    "Pending",
     "Recollection",
     "Reply",
     "Stream",
     "Streamed",
+    "Submitted",
+    "Ticket",
+    "Traffic",
     "Unavailable",
     "Upcoming",
     "ask",
     "attempt",
+    "by_rule",
     "rescored",
     "result",
     "scorer",

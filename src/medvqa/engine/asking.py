@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from medvqa import prompts, scoring
 from medvqa.items import (
+    CHOICE_KINDS,
     OPTION_TECHNIQUES,
     Answer,
     AnswerError,
@@ -100,6 +101,18 @@ def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answ
     return benchmark.official
 
 
+def by_rule(
+    item: Item, technique: Technique, answer: Answer, *, benchmark: Benchmark, extraction: Extraction = "sound"
+) -> Score:
+    """The score of an answer in words without a judge.
+
+    One that was given freely to a question with options says none of them by name: it is left to a judge.
+    """
+    if technique == "ff" and item.kind in CHOICE_KINDS:
+        return Score(None, "unscored", (), "a judge has to compare it with each option")
+    return scorer(benchmark, extraction)(item, answer)
+
+
 def result(
     item: Item,
     prompt: Prompt,
@@ -109,20 +122,21 @@ def result(
     run: str,
     extraction: Extraction = "sound",
     digest: str = "",
+    score: Score | None = None,
 ) -> Result:
     """Score one answer; one that could not be had, or whose log-probabilities are none, is the outcome `error`.
 
-    `digest` is the prompt's, "" where it was not computed yet.
+    `digest` is the prompt's, "" where it was not computed yet; `score` is that of the answer where it is known.
     """
     digest = digest or prompts.digest(prompt)
-    score = scorer(benchmark, extraction)
+    rule = scorer(benchmark, extraction)
     try:
         if isinstance(answer, AnswerError):
             raise answer
         if prompt.technique in OPTION_TECHNIQUES:
-            scored = scoring.score_likeliest(item, answer, prompt.options, prompt.technique, score)
+            scored = scoring.score_likeliest(item, answer, prompt.options, prompt.technique, rule)
         else:
-            scored = score(item, answer)
+            scored = score or by_rule(item, prompt.technique, answer, benchmark=benchmark, extraction=extraction)
     except AnswerError as error:
         failed = Score(None, "error", why=str(error))
         return Result(run, item, digest, None, failed, prompt.technique, sample=prompt.sample)
@@ -130,7 +144,11 @@ def result(
 
 
 def rescored(result: Result, *, benchmark: Benchmark, extraction: Extraction) -> Result:
-    """The result by another rule of reading answers; an error stays one, and so does an option that was likeliest."""
-    if result.answer is None or result.technique in OPTION_TECHNIQUES:
+    """The result by another rule of reading answers.
+
+    An error stays one, and so does an option that was likeliest, and what a judge said.
+    """
+    if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
         return result
-    return replace(result, score=scorer(benchmark, extraction)(result.item, result.answer))
+    score = by_rule(result.item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
+    return replace(result, score=score)

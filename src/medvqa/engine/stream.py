@@ -3,6 +3,9 @@
 The tests' thread takes the items that lie ahead and hands them over as tickets; a thread of the stream (a
 lane) builds their prompts, arranges them into batches and asks the model. A model is asked by one lane,
 since it may keep state between calls, or by as many as its attribute `concurrency` allows.
+
+What is done with an answer before a test gets it (`then`) may hand prompts to another stream, that of a judge, which is
+so asked while the model goes on. `Traffic` is what the streams of a process share.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ PATIENCE, PATIENCE_EACH = 600.0, 60.0
 """Seconds that a batch may take where the user does not say: so many, and so many more for each prompt."""
 FAREWELL = 5.0
 """Seconds that a batch in flight gets to finish in when the session ends."""
+
+
+_NUMBERS = count(1)
+"""Of the calls of all streams of the process."""
 
 
 class Upcoming(Protocol):
@@ -78,6 +85,25 @@ class Memory(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What lies ahead of a stream that is only given prompts: nothing; `ends` says whether the session is about to."""
+
+    ends: Callable[[], bool] = lambda: False
+
+    def take(self, count: int) -> Sequence[Query]:
+        """Nothing."""
+        return ()
+
+    def exhausted(self) -> bool:
+        """Never: somebody may hand more over."""
+        return False
+
+    def stopped(self) -> bool:
+        """Whether the session is about to end."""
+        return self.ends()
+
+
 class Forgetful:
     """A memory that keeps nothing."""
 
@@ -98,12 +124,16 @@ class Forgetful:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A question's prompt with its digest, and its answer, which `reused` says was asked for in an earlier session."""
+    """A question's prompt with its digest, and its answer, which `reused` says was asked for in an earlier session.
+
+    `then` is what was made of the answer before a test got it, None where nothing was.
+    """
 
     prompt: Prompt
     digest: str
     answer: Answer | AnswerError
     reused: bool = False
+    then: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +183,30 @@ class Limits:
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
-class _Ticket:
+class Ticket:
     """One question on its way: it has a prompt once it was built, and ends with an answer or what was raised.
 
-    `key` is None until it was looked up in the memory.
+    `key` is None until it was looked up in the memory. `follow` makes `then` of an answer.
     """
 
-    __slots__ = ("alone", "answer", "digest", "key", "prompt", "query", "raised", "reused", "sample")
+    __slots__ = (
+        *("alone", "answer", "digest", "follow", "key", "prompt", "query", "raised", "reused", "sample"),
+        "then",
+    )
 
-    def __init__(self, query: Query | None, prompt: Prompt | None = None, sample: int = 0) -> None:
+    def __init__(
+        self,
+        query: Query | None,
+        prompt: Prompt | None = None,
+        sample: int = 0,
+        follow: Callable[[Answer, bool], Any] | None = None,
+    ) -> None:
+        """A question of a test, or a prompt; nothing is known of it yet."""
         self.query = query
         self.prompt = prompt
         self.sample = query.sample if query is not None else sample
+        self.follow = follow
+        self.then: Any = None
         self.digest = ""
         self.key: str | None = None
         self.alone = False
@@ -174,21 +216,37 @@ class _Ticket:
 
     @property
     def done(self) -> bool:
+        """Whether it has ended."""
         return self.answer is not None or self.raised is not None
 
+    def followed(self, answer: Answer, reused: bool) -> None:
+        """Make of an answer what is to be made of it; what that raises is raised in the test that asks."""
+        if self.follow is None or self.done:
+            return
+        try:
+            self.then = self.follow(answer, reused)
+        except BaseException as error:  # noqa: BLE001 - see the docstring
+            self.raised = error
+
     def reply(self) -> Reply:
+        """What came of it, once it has ended; what was raised is raised again."""
         if self.raised is not None:
             raise self.raised
         prompt, answer = cast("Prompt", self.prompt), cast("Answer | AnswerError", self.answer)
-        return Reply(prompt, self.digest, answer, self.reused)
+        return Reply(prompt, self.digest, answer, self.reused, self.then)
 
 
 @dataclass(slots=True)
 class _Batch:
     """Tickets that are asked together; `size` is the batch size that was in force when they first were."""
 
-    tickets: list[_Ticket]
+    tickets: list[Ticket]
     size: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must be asked when no other is."""
+        return any(ticket.alone for ticket in self.tickets)
 
 
 class _Call:
@@ -196,11 +254,29 @@ class _Call:
 
     __slots__ = ("allowed", "end", "number", "tickets")
 
-    def __init__(self, number: int, tickets: list[_Ticket], allowed: float) -> None:
+    def __init__(self, number: int, tickets: list[Ticket], allowed: float) -> None:
         self.number = number
         self.tickets = tickets
         self.allowed = allowed
         self.end = time.monotonic() + allowed
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing may be asked beside it."""
+        return any(ticket.alone for ticket in self.tickets)
+
+
+class Traffic:
+    """What the streams of a process share: a lock, what their answers have cost, and who must be asked alone.
+
+    A question during which a process died is asked alone, which means: with no call of any stream in flight.
+    """
+
+    def __init__(self) -> None:
+        """No streams yet."""
+        self.lock = threading.Lock()
+        self.streams: list[Stream] = []
+        self.spent = 0.0
 
 
 class Stream:
@@ -213,31 +289,39 @@ class Stream:
         upcoming: Upcoming,
         limits: Limits,
         memory: Memory | None = None,
+        *,
+        follow: Callable[[Query, Answer], Any] | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
-        """Nothing is asked, and no thread started, before the first `answer`."""
+        """Nothing is asked, and no thread started, before the first `answer` or `submit`.
+
+        `follow` gets each answer to a query, stored or asked for, in the thread of a lane before a test does; what it
+        returns comes with the `Reply`. It may submit to another stream. Streams of one process share its `traffic`.
+        """
         self._model = model
         self._prepare: Callable[[Sequence[Prompt]], None] | None = getattr(model, "prepare", None)
         self._memory = memory if memory is not None else Forgetful()
         self._prompt = prompt
         self._upcoming = upcoming
         self._limits = limits
+        self._follow = follow
+        self._traffic = traffic if traffic is not None else Traffic()
+        self._traffic.streams.append(self)
         self._window = limits.window * limits.batch_size * limits.concurrency
         self._threads: list[threading.Thread] = []
         # The lock guards all that follows; lanes wait for work, tests for news.
-        self._lock = threading.Lock()
+        self._lock = self._traffic.lock
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
-        self._spent = 0.0
-        self._unclaimed: dict[tuple[str, str, str, int], deque[_Ticket]] = {}
+        self._unclaimed: dict[tuple[str, str, str, int], deque[Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
-        self._loose: list[_Ticket] = []
+        self._loose: list[Ticket] = []
         self._planning = False
         self._plan: deque[_Batch] = deque()
         self._calls: dict[int, _Call] = {}
-        self._numbers = count(1)
-        self._awaited: set[_Ticket] = set()
+        self._awaited: set[Ticket] = set()
         self._fault: BaseException | None = None
         self._closed = False
 
@@ -252,7 +336,7 @@ class Stream:
             self._refill()
             ticket = self._claim(query)
             if ticket is None:
-                ticket = _Ticket(query)
+                ticket = self._ticket(query)
                 self._plan.appendleft(_Batch([ticket], self._size))
             self._wait([ticket])
         # Where the model hangs, no lane has come to it.
@@ -265,12 +349,36 @@ class Stream:
         tickets = []
         for prompt in prompts:
             same = (prompts_room.digest(prompt), prompt.benchmark, prompt.item)
-            tickets.append(_Ticket(None, prompt, seen[same]))
+            tickets.append(Ticket(None, prompt, seen[same]))
             seen[same] += 1
         with self._lock:
             self._plan.appendleft(_Batch(tickets, self._size))
             self._wait(tickets)
         return [ticket.reply().answer for ticket in tickets]
+
+    def submit(self, prompt: Prompt, follow: Callable[[Answer, bool], Any], sample: int = 0) -> Ticket:
+        """Hand a prompt over to be asked in a batch with others, without waiting. Any thread may.
+
+        `follow` gets its answer, and whether it is of an earlier session, as the constructor's does. `sample` tells
+        answers to one prompt apart.
+        """
+        ticket = Ticket(None, prompt, sample, follow)
+        with self._lock:
+            self._loose.append(ticket)
+            self._start()
+            self._work.notify()
+        return ticket
+
+    def wait(self, ticket: Ticket) -> Reply:
+        """What came of a prompt that was submitted, waiting for it. Raises as `answer` does."""
+        with self._lock:
+            self._wait([ticket])
+        self._built([ticket])
+        return ticket.reply()
+
+    def _ticket(self, query: Query) -> Ticket:
+        follow = self._follow
+        return Ticket(query, follow=None if follow is None else lambda answer, _: follow(query, answer))
 
     def forget(self, query: Query) -> None:
         """A test has ended: an answer that it did not ask for is not kept."""
@@ -292,7 +400,7 @@ class Stream:
             return
         taken = self._upcoming.take(self._window)
         for query in taken:
-            ticket = _Ticket(query)
+            ticket = self._ticket(query)
             self._unclaimed.setdefault(query.key, deque()).append(ticket)
             self._loose.append(ticket)
         self._claimable += len(taken)
@@ -300,7 +408,7 @@ class Stream:
         if taken or self._exhausted:
             self._work.notify()
 
-    def _claim(self, query: Query) -> _Ticket | None:
+    def _claim(self, query: Query) -> Ticket | None:
         tickets = self._unclaimed.get(query.key)
         if tickets is None:
             return None
@@ -310,7 +418,7 @@ class Stream:
             del self._unclaimed[query.key]
         return ticket
 
-    def _wait(self, waiting: Sequence[_Ticket]) -> None:
+    def _wait(self, waiting: Sequence[Ticket]) -> None:
         self._start()
         self._awaited.update(waiting)
         try:
@@ -333,7 +441,7 @@ class Stream:
             self._threads.append(threading.Thread(target=self._drive, args=(lane,), name=f"medvqa-{lane}", daemon=True))
             self._threads[-1].start()
 
-    def _expire(self, waiting: Sequence[_Ticket]) -> float:
+    def _expire(self, waiting: Sequence[Ticket]) -> float:
         """End what is over its deadline; the seconds after which it is time to look again.
 
         A batch that is over ends in errors, but nothing can take its lane back from the model. Once every lane
@@ -359,11 +467,12 @@ class Stream:
         try:
             with self._lock:
                 while (batch := self._next()) is not None:
-                    call = _Call(next(self._numbers), batch.tickets, self._limits.seconds(len(batch.tickets)))
+                    call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(len(batch.tickets)))
                     self._calls[lane] = call
                     self._announce()
                     said = self._ask(call)
                     del self._calls[lane]
+                    self._let_others(call)
                     self._settle(batch, said)
                     self._news.notify_all()
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that wait
@@ -381,7 +490,7 @@ class Stream:
     def _next(self) -> _Batch | None:
         """The next batch, waiting for one; None when the stream was closed."""
         while not self._closed:
-            stopped = self._upcoming.stopped() or self._spent >= self._limits.budget
+            stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
             if stopped:
                 self._shelve()
             if self._plan and self._may_ask(self._plan[0]):
@@ -389,7 +498,7 @@ class Stream:
                 tickets = [ticket for ticket in batch.tickets if not ticket.done]
                 if len(tickets) > self._size:
                     self._plan.appendleft(_Batch(tickets[self._size :], batch.size))
-                if self._plan:
+                if self._plan or self._loose:
                     self._work.notify()
                 if any(ticket.key is None for ticket in tickets[: self._size]):
                     unknown = self._recalled(tickets[: self._size])
@@ -404,8 +513,14 @@ class Stream:
 
     def _may_ask(self, batch: _Batch) -> bool:
         """Whether a batch may be asked beside those in flight."""
-        flying = [ticket.alone for call in self._calls.values() for ticket in call.tickets]
-        return not any(flying) and not (flying and any(ticket.alone for ticket in batch.tickets))
+        flying = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
+        return not any(flying) and not (flying and batch.alone)
+
+    def _let_others(self, call: _Call) -> None:
+        """A call has ended: wake the other streams where they may have waited for it."""
+        for stream in self._traffic.streams:
+            if stream is not self and stream._plan and (call.alone or stream._plan[0].alone):
+                stream._work.notify_all()
 
     def _shelve(self) -> None:
         """The session is about to end: take from the plan all that no test waits for."""
@@ -437,12 +552,15 @@ class Stream:
             unknown, self._loose = unknown[:count], unknown[count:] + self._loose
         self._plan.extend(self._batches(unknown, self._size))
 
-    def _recalled(self, tickets: Sequence[_Ticket]) -> list[_Ticket]:
+    def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Those that must be asked, with their prompts; the lock is open while these are built and looked up."""
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
             known = self._memory.recall([ticket.key or "" for ticket in new])
+            for ticket, recollection in zip(new, known, strict=True):
+                if isinstance(recollection.answer, Answer):
+                    ticket.followed(recollection.answer, recollection.reused)
         finally:
             self._lock.acquire()
         for ticket, recollection in zip(new, known, strict=True):
@@ -453,13 +571,13 @@ class Stream:
         self._news.notify_all()
         return [ticket for ticket in tickets if not ticket.done]
 
-    def _batches(self, tickets: Sequence[_Ticket], size: int) -> list[_Batch]:
+    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_Batch]:
         """Tickets that stand alone, then the others in batches of similar ones."""
         alone = [[ticket] for ticket in tickets if ticket.alone]
         others = [ticket for ticket in tickets if not ticket.alone]
         return [_Batch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
-    def _built(self, tickets: Sequence[_Ticket]) -> list[_Ticket]:
+    def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Tickets with their prompts and keys, less those whose prompt could not be built."""
         for ticket in tickets:
             try:
@@ -483,6 +601,9 @@ class Stream:
             answers = said if isinstance(said, list) else []
             kept = [(key, answer) for key, answer in zip(keys, answers, strict=False) if isinstance(answer, Answer)]
             self._memory.end(call.number, [key for key, _ in kept], [answer for _, answer in kept])
+            for ticket, answer in zip(call.tickets, answers, strict=False):
+                if isinstance(answer, Answer):
+                    ticket.followed(answer, False)
             return said
         finally:
             self._lock.acquire()
@@ -498,7 +619,7 @@ class Stream:
         if isinstance(said, list):
             for ticket, answer in zip(batch.tickets, said, strict=True):
                 if isinstance(answer, Answer) and answer.usage is not None:
-                    self._spent += answer.usage.get("cost", 0.0)
+                    self._traffic.spent += answer.usage.get("cost", 0.0)
                 if not ticket.done:
                     ticket.answer = answer
         elif isinstance(said, BaseException):
@@ -517,13 +638,13 @@ class Stream:
             _end(batch.tickets, said.why)
 
 
-def arrange(tickets: Sequence[_Ticket], size: int) -> list[list[_Ticket]]:
+def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
     """Batches of at most `size`, of similar length (padding costs time), those that share an image side by side.
 
     Batches are in the order of their first test, tickets that have equally much to read in the order given.
     """
     place = {ticket: number for number, ticket in enumerate(tickets)}
-    groups: dict[object, list[_Ticket]] = {}
+    groups: dict[object, list[Ticket]] = {}
     for ticket in tickets:
         images = ticket.prompt.images if ticket.prompt is not None else ()
         groups.setdefault(images[0] if images else ticket, []).append(ticket)
@@ -532,13 +653,13 @@ def arrange(tickets: Sequence[_Ticket], size: int) -> list[list[_Ticket]]:
     return sorted(batches, key=lambda batch: min(place[ticket] for ticket in batch))
 
 
-def _load(group: Sequence[_Ticket]) -> tuple[int, int]:
+def _load(group: Sequence[Ticket]) -> tuple[int, int]:
     """What a model has to read for the largest prompt of a group: images, and characters."""
     prompts = [ticket.prompt for ticket in group if ticket.prompt is not None]
     return max((len(prompt.images), len(prompt.text)) for prompt in prompts)
 
 
-def _end(tickets: Iterable[_Ticket], why: str) -> None:
+def _end(tickets: Iterable[Ticket], why: str) -> None:
     """End in errors what has not ended yet."""
     for ticket in tickets:
         if not ticket.done:

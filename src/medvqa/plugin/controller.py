@@ -86,6 +86,12 @@ class Controller:
                 raise UsageError(
                     f"run '{self.run}' cannot go on: {'; '.join(differences)}. Name another with --run=NAME"
                 )
+            if before.get("extraction") != state.plan.extraction and records.judged_by_rule(before, state.plan.about()):
+                raise UsageError(
+                    f"run '{self.run}' cannot go on with --extraction={state.plan.extraction}: by it other answers "
+                    f"would be left to the judge. Type medvqa rescore {self._folder} --judge=... --extract-with=judge "
+                    f"--extraction={state.plan.extraction}, or name another run with --run=NAME"
+                )
             others = sorted(before.get("benchmarks", {}).keys() - state.plan.benchmarks.keys())
             if others and before.get("extraction") != state.plan.extraction:
                 raise UsageError(
@@ -120,6 +126,7 @@ class Controller:
             except OSError as error:
                 self._give_up(error)
             self._say(process.state_of(self._config).plan.upload_notice())
+            self._say(process.state_of(self._config).plan.judge_notice())
 
     def _say(self, line: str | None) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -204,10 +211,12 @@ class Controller:
             self._progress.show(recording.counts, self._session.testscollected)
 
     def _stop_at_cost(self, recording: Recording) -> None:
-        cost, limit = recording.usage["cost"], process.state_of(self._config).options.max_cost
+        cost = recording.usage["cost"] + recording.judge_usage["cost"]
+        limit = process.state_of(self._config).options.max_cost
         if limit is None or cost < limit or self._session is None or self._session.shouldstop:
             return
-        self._session.shouldstop = f"the answers have cost {cost:.4g}: --max-cost={limit:g} is reached"
+        what = "the answers and their judging have" if recording.judge_usage["cost"] else "the answers have"
+        self._session.shouldstop = f"{what} cost {cost:.4g}: --max-cost={limit:g} is reached"
         if self._config.pluginmanager.has_plugin("dsession"):
             recording.stop(self._session.shouldstop)
 

@@ -45,26 +45,36 @@ class Leases:
             self._free.insert(0, self._held.pop(worker))
 
 
-def places(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> tuple[str, ...] | None:
-    """The devices that can each hold one copy of the model, None when it takes none; UsageError where it fits none."""
-    factory, given = backends[config.backend], configs.arguments(config, backends)
-    tell: Callable[..., Sequence[str] | None] = getattr(factory, "places", lambda *_: None)
-    told = tell(*given)
-    if told is None:
+def places(models: Sequence[ModelConfig], backends: Mapping[str, BackendFactory]) -> tuple[str, ...] | None:
+    """The devices that can each hold one copy of all the models, None when these take none.
+
+    The first of the models that takes GPUs says which devices make a place. UsageError where they fit none.
+    """
+    taking = [(config, told) for config in models if (told := _told(config, backends)) is not None]
+    if not taking:
         return None
+    config, told = taking[0]
     if not told:
         raise UsageError(f"'{config.name}' takes more GPUs than are here: choose a model that runs on the CPU")
-    measure: Callable[[str], int | None] = getattr(factory, "memory", lambda _: None)
-    size = configs.size(config, backends)
+    measure: Callable[[str], int | None] = getattr(backends[config.backend], "memory", lambda _: None)
+    sizes = [size for config, _ in taking if (size := configs.size(config, backends)) is not None]
+    size = sum(sizes) if sizes else None
     found = {place: measure(place) for place in told}
     fitting = [place for place, memory in found.items() if size is None or memory is None or memory >= size]
     if not fitting:
         largest = max(memory for memory in found.values() if memory is not None)
+        names = "' and '".join(config.name for config, _ in taking)
+        have = "has" if len(taking) == 1 else "have together"
         raise UsageError(
-            f"'{config.name}' has {configs.in_units(size)} of weights, and the largest place on the GPUs here "
+            f"'{names}' {have} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
             f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
         )
     return tuple(place for place in told if place in fitting)
+
+
+def _told(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Sequence[str] | None:
+    tell: Callable[..., Sequence[str] | None] = getattr(backends[config.backend], "places", lambda *_: None)
+    return tell(*configs.arguments(config, backends))
 
 
 def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
@@ -93,10 +103,12 @@ def auto(config: pytest.Config) -> int | None:
         return None
     try:
         backends = gather(config.pluginmanager).backends
-        model = resolve(config, asked.model, backends)
-        check: Callable[..., None] = getattr(backends[model.backend], "check", lambda *_: None)
-        check(*configs.arguments(model, backends))  # without what the backend needs, it need not know any places
-        found = places(model, backends)
+        named = [asked.model] if asked.judge is None else [asked.model, asked.judge]
+        models = [resolve(config, spec, backends) for spec in named]
+        for model in models:
+            check: Callable[..., None] = getattr(backends[model.backend], "check", lambda *_: None)
+            check(*configs.arguments(model, backends))  # without what the backend needs, it need not know any places
+        found = places(models, backends)
     except UsageError:
         return None  # told by `Controller.check`
     return None if found is None else len(found)

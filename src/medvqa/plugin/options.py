@@ -32,8 +32,31 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "technique": {
         "metavar": "NAME",
         "action": "append",
-        "help": "how models are asked: mc (multiple choice), gd, ps; repeatable, or mc,gd,ps (default: what the "
-        "model's config says, else mc)",
+        "help": "how models are asked: mc (multiple choice), gd, ps, ff (with --judge); repeatable, or mc,gd,ps "
+        "(default: what the model's config says, else mc)",
+    },
+    "judge": {
+        "metavar": "MODEL",
+        "help": "what judges open answers: a config of models/, or BACKEND:ARGUMENT (default: they stay unscored)",
+    },
+    "ff-gap": {
+        "metavar": "POINTS",
+        "type": float,
+        "help": "with --technique=ff, the lead in closeness by which an option is the answer (default: 3)",
+    },
+    "extract-with": {
+        "metavar": "WHAT",
+        "help": "judge: let the judge read the option in answers in which rules find none",
+    },
+    "rules-first": {
+        "action": "store_true",
+        "default": None,
+        "help": "let rules decide open answers that are the reference itself, before the judge is asked",
+    },
+    "judge-prompt": {
+        "metavar": "TASK:FILE",
+        "action": "append",
+        "help": "a judge's prompt of one's own: score, closeness or options, and its file (repeatable)",
     },
     "extraction": {
         "metavar": "RULE",
@@ -83,7 +106,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "max-cost": {
         "metavar": "SUM",
         "type": float,
-        "help": "stop when the answers have cost this much, by the prices of the model's config",
+        "help": "stop when answers and judging have cost this much, by the prices of their configs",
     },
     "batch-size": {
         "metavar": "N",
@@ -121,6 +144,11 @@ class Options:
     benchmarks: tuple[str, ...]
     data: Path | None
     techniques: tuple[str, ...]
+    judge: str | None
+    ff_gap: float | None
+    extract_with: str | None
+    rules_first: bool
+    judge_prompts: tuple[str, ...]
     extraction: str
     ablate: str | None
     repeat: int | None
@@ -172,6 +200,11 @@ def read(config: pytest.Config) -> Options:
         benchmarks=tuple(raw["benchmark"] or ()),
         data=Path(config.invocation_params.dir, data).resolve() if data else None,
         techniques=tuple(dict.fromkeys(name for typed in raw["technique"] or () for name in typed.split(","))),
+        judge=raw["judge"],
+        ff_gap=raw["ff-gap"],
+        extract_with=raw["extract-with"],
+        rules_first=bool(raw["rules-first"]),
+        judge_prompts=tuple(raw["judge-prompt"] or ()),
         extraction=raw["extraction"] or "sound",
         ablate=raw["ablate"],
         repeat=raw["repeat"],

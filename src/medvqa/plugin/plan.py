@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from medvqa import ablation, benchmarks, configs, engine, records
+from medvqa import ablation, benchmarks, configs, engine, judging, records, suite
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -26,11 +26,12 @@ from medvqa.items import (
     Prompt,
     Query,
     Result,
+    Score,
     Service,
     Technique,
     UsageError,
 )
-from medvqa.plugin import leases
+from medvqa.plugin import judges, leases
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
 from medvqa.selection import Shard
@@ -66,6 +67,14 @@ class Plan:
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
         self.config = leases.resolve(config, options.model, self.known.backends)
+        self.judge = judges.resolve(
+            judges.Typed(
+                options.judge, options.ff_gap, options.extract_with, options.rules_first, options.judge_prompts
+            ),
+            folders=[config.rootpath / "models", suite.folder("models")],
+            backends=self.known.backends,
+            beside=config.invocation_params.dir,
+        )
         self._workers = leases.workers_asked(config)
         self._collects_only = bool(config.option.collectonly)
         self.ablation = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
@@ -104,10 +113,13 @@ class Plan:
         Where nothing at all was typed, and no benchmark has any of the default model's, MC is what remains.
         """
         asked = self.options.techniques or self.config.techniques or ("mc",)
-        if "ff" in asked:
-            raise UsageError("technique 'ff' needs --judge, which this version does not have: try mc, gd or ps")
+        if "ff" in asked and self.judge is None:
+            raise UsageError(
+                "technique 'ff' needs a judge, which compares free answers with the options: add --judge=MODEL, a "
+                "config of models/ or BACKEND:ARGUMENT"
+            )
         offered = {technique for benchmark in self.known.benchmarks.values() for technique in benchmark.techniques}
-        names = sorted(offered - {"ff"}, key=TECHNIQUES.index)
+        names = sorted(offered, key=TECHNIQUES.index)
         where = "" if self.options.techniques else f" (from the config of '{self.options.model}')"
         techniques: tuple[Technique, ...] = tuple(
             _one_of("technique", name, names, where) for name in dict.fromkeys(asked)
@@ -185,6 +197,8 @@ class Plan:
         """What can be told of the model without making it."""
         self._check_consent()
         self._check_backend()
+        if self.judge is not None:
+            self.judge.check(trust_remote_code=self.options.trust_remote_code)
         if self.places is not None and self._workers > len(self.places):
             raise leases.too_many(self._workers, self.places, self.options.model)
         self._check_cost()
@@ -197,8 +211,9 @@ class Plan:
 
     @cached_property
     def places(self) -> tuple[str, ...] | None:
-        """Devices that can each hold one copy of the model; None where it takes none (UsageError)."""
-        return leases.places(self.config, self.known.backends)
+        """Devices that can each hold one copy of the model and the judge; None where they take none (UsageError)."""
+        judge = () if self.judge is None else (self.judge.config,)
+        return leases.places((self.config, *judge), self.known.backends)
 
     @cached_property
     def service(self) -> Service | None:
@@ -217,22 +232,47 @@ class Plan:
         limit = self.options.max_cost
         if limit is not None and not limit > 0:
             raise UsageError(f"--max-cost={limit:g}: a sum of money is more than 0")
-        if limit is not None and not (self.service is not None and self.service.priced):
+        if limit is None:
+            return
+        asked = {self.options.model: self.service}
+        if self.judge is not None:
+            asked[self.judge.spec] = self.judge.service
+        priced = [spec for spec, service in asked.items() if service is not None and service.priced]
+        # What runs here costs no money beside what is paid for elsewhere.
+        unknown = [spec for spec, service in asked.items() if spec not in priced and (service or not priced)]
+        if unknown:
             raise UsageError(
-                f"--max-cost={limit:g}: '{self.options.model}' does not tell what its answers cost; give price_input "
+                f"--max-cost={limit:g}: '{unknown[0]}' does not tell what its answers cost; give price_input "
                 "and price_output in the [options] of a config of the backend openai"
             )
 
     def _check_upload(self) -> None:
-        if self.service is None or not self.service.remote or self.options.allow_upload:
+        if self.options.allow_upload:
             return
         kept = [name for name, benchmark in self.benchmarks.items() if not benchmark.upload]
-        if kept:
+        self._refuse_upload(kept, self.options.model, self.service, "images")
+        if self.judge is not None:
+            kept = [name for name in kept if self._judged(name)]
+            self._refuse_upload(kept, self.judge.spec, self.judge.service, "questions, references and answers")
+
+    def _refuse_upload(self, names: Sequence[str], spec: str, service: Service | None, what: str) -> None:
+        if names and service is not None and service.remote:
             raise UsageError(
-                f"{', '.join(kept)}: released on request, and '{self.options.model}' sends images to "
-                f"{self.service.origin}. Add --allow-upload if your agreement with the owners permits it, "
+                f"{', '.join(names)}: released on request, and '{spec}' sends {what} to "
+                f"{service.origin}. Add --allow-upload if your agreement with the owners permits it, "
                 "or choose others with --benchmark"
             )
+
+    def _judged(self, name: str) -> dict[str, str]:
+        """What a judge is asked, or would be, about answers to a benchmark: by task the prompt's template."""
+        settings = judging.Settings() if self.judge is None else self.judge.settings
+        return judges.judged(self.benchmarks[name], self.items(name), self.techniques, settings)
+
+    def judge_notice(self) -> str | None:
+        """What leaves this machine for the judge, None when nothing does."""
+        if self.judge is None:
+            return None
+        return self.judge.notice([name for name in self.benchmarks if self._judged(name)])
 
     def upload_notice(self) -> str | None:
         """What leaves this machine, None when nothing does. Items that are deselected later are counted."""
@@ -293,6 +333,11 @@ class Plan:
             **window,
         )
 
+    def judge_limits(self, model: Model) -> engine.Limits:
+        """How the judge is asked: in batches, or by as many calls at a time, as itself or its config says."""
+        budget = inf if self.options.max_cost is None else self.options.max_cost
+        return engine.Limits.of(model, deadline=self.options.deadline, budget=budget)
+
     def prompt(self, query: Query) -> Prompt:
         """What a model is asked."""
         item = query.item
@@ -311,11 +356,30 @@ class Plan:
             self._shuffled[name] = ablation.shuffled(self.items(name))
         return self._shuffled[name]
 
-    def result(self, item: Item, prompt: Prompt, answer: Answer | AnswerError, run: str, digest: str = "") -> Result:
-        """Score one answer; `digest` is the prompt's, where it is known."""
-        benchmark = self.benchmarks[item.benchmark]
+    def by_rule(self, query: Query, answer: Answer) -> Score:
+        """The score of an answer in words without a judge."""
+        benchmark = self.benchmarks[query.item.benchmark]
+        return engine.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
+
+    def result(
+        self,
+        item: Item,
+        prompt: Prompt,
+        answer: Answer | AnswerError,
+        run: str,
+        digest: str = "",
+        score: Score | None = None,
+    ) -> Result:
+        """Score one answer; `digest` is the prompt's and `score` that by rule, where they are known."""
         return engine.result(
-            item, prompt, answer, benchmark=benchmark, run=run, extraction=self.extraction, digest=digest
+            item,
+            prompt,
+            answer,
+            benchmark=self.benchmarks[item.benchmark],
+            run=run,
+            extraction=self.extraction,
+            digest=digest,
+            score=score,
         )
 
     def about(self) -> dict[str, Any]:
@@ -325,6 +389,7 @@ class Plan:
                 "model": self.options.model,
                 "benchmark": self.options.benchmarks,
                 "technique": self.options.techniques,
+                "judge": self.options.judge,
                 "ablate": self.options.ablate,
                 "limit": self.options.limit,
                 "shard": self.options.shard,
@@ -344,6 +409,7 @@ class Plan:
             "techniques": self.techniques,
             # The number of a sample is the seed, or part of the seed, with which it is drawn.
             "repeat": self.options.repeat,
+            "judge": None if self.judge is None else self.judge.about(),
             "extraction": self.extraction,
             "ablation": self.ablation,
             "benchmarks": {name: self._about(benchmark) for name, benchmark in self.benchmarks.items()},
@@ -360,6 +426,7 @@ class Plan:
                 templates[technique] = {benchmark.prompt(item, technique).template for item in firsts}
         answers = "category" if benchmark.name in self.recovers else "given"
         digest = records.data_digest(items)
+        judged = self._judged(benchmark.name)
         official = f"official ({benchmark.official_note})" if benchmark.official_note else "official"
         signature = {
             "data": digest[:12],
@@ -367,11 +434,13 @@ class Plan:
             "answers": answers,
             **({"ablation": self.ablation} if self.ablation else {}),
             **({"repeat": str(self.options.repeat)} if self.options.repeat is not None else {}),
+            **(self.judge.settings.signature(benchmark) if self.judge is not None and judged else {}),
         }
         return {
             "items": len(items),
             "data_sha256": digest,
             "answers": answers,
+            "judged": judged,
             "signature": signature,
             "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
         }

@@ -41,6 +41,8 @@ class Recording:
         self._outcomes: dict[str, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
         self.usage: Counter[str] = Counter()
+        self.judge_usage: Counter[str] = Counter()
+        self._judge_used = before.get("judge_usage", {})
         self._served_by: set[str] = set()
         self._used = before.get("usage", {})
         self._left_out: LeftOut = before.get("left_out", {})
@@ -59,6 +61,8 @@ class Recording:
             "started": before.get("started", now),
             "model": before.get("model", {}),
             **about,
+            # A part of a run in which there is nothing to judge needs no judge.
+            "judge": about["judge"] or before.get("judge"),
             "benchmarks": {**before.get("benchmarks", {}), **about["benchmarks"]},
             "sessions": [*before.get("sessions", []), self._session],
         }
@@ -73,7 +77,7 @@ class Recording:
                 anew = engine.rescored(result, benchmark=known[result.item.benchmark], extraction=self._plan.extraction)
                 line = records.encode(anew)
                 self._recorder.append(line)
-            if result.answer is not None:
+            if result.score.outcome != "error":
                 self._known[self._plan.name_of(Query(result.item, result.technique, result.sample))] = _digest(line)
 
     def _write(self) -> None:
@@ -87,20 +91,26 @@ class Recording:
         usage: Mapping[str, float],
         reused: int,
         served_by: Collection[str],
+        judged: Mapping[str, Any],
     ) -> None:
         """Append results as encoded by the process that evaluated; OSError when the disk does not take them.
 
-        Of their answers so many are `reused`, asked for in an earlier session; `usage` is that of the others.
+        Of their answers so many are `reused`, asked for in an earlier session; `usage` is that of the others. `judged`
+        tells the same of a judge's replies.
         """
         # A test that asks about one item twice gives more lines than names.
         names = list(outcomes) if len(outcomes) == len(lines) else [""] * len(lines)
         for name, line in zip(names, (line.encode() for line in lines), strict=True):
             known = self._known.pop(name, None) if self._known else None
             if known is None or (known != _digest(line) and outcomes[name] != "error"):
-                # An error takes no answer away that is there.
+                # An error takes no score away that is there.
                 self._recorder.append(line)
         self._session["reused"] += reused
         self._session["asked"] += len(lines) - reused
+        if judged["asked"] or judged["reused"]:
+            for name in ("asked", "reused"):
+                self._session[f"judge_{name}"] = self._session.get(f"judge_{name}", 0) + judged[name]
+            self.judge_usage.update(judged["usage"])
         for name, outcome in outcomes.items():
             if name in self._outcomes:
                 self.counts[self._outcomes[name]] -= 1
@@ -110,8 +120,15 @@ class Recording:
         self._served_by.update(served_by)
         if about and not self._told:
             self._told = True
-            self._about.update(about)
+            self._about.update({**about, **({"judge": self._judge(about["judge"])} if "judge" in about else {})})
             self._write()
+
+    def _judge(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of the judge, once it was made: its identity is part of the signature of what it judges."""
+        for about in self._about["benchmarks"].values():
+            if about.get("judged"):
+                about["signature"]["judge"] = told["identity"]
+        return {**(self._about["judge"] or {}), **told}
 
     def stop(self, why: str) -> None:
         """Let workers end after the item that they are asking."""
@@ -136,6 +153,10 @@ class Recording:
             self._session["usage"] = dict(self.usage)
         if used := Counter(self._used) + self.usage:
             self._about["usage"] = dict(used)
+        if self.judge_usage:
+            self._session["judge_usage"] = dict(self.judge_usage)
+        if used := Counter(self._judge_used) + self.judge_usage:
+            self._about["judge_usage"] = dict(used)
         if left := {**self._left_out, **left_out}:
             self._about["left_out"] = left
         if self._served_by:

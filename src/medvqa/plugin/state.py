@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from medvqa import engine, records
-from medvqa.items import Answer, AnswerError, Item, MedVQAError, Model, Outcome, Prompt, Query, Result, UsageError
+from medvqa.items import (
+    OPTION_TECHNIQUES,
+    Answer,
+    AnswerError,
+    Item,
+    MedVQAError,
+    Model,
+    Outcome,
+    Prompt,
+    Query,
+    Result,
+    Score,
+    UsageError,
+)
 from medvqa.plugin.ahead import Upcoming, query_of
 from medvqa.plugin.collection import LeftOut
+from medvqa.plugin.judges import fingerprint_of
 from medvqa.plugin.memory import Memory
 from medvqa.plugin.options import Options
 from medvqa.plugin.plan import Plan
@@ -49,6 +64,11 @@ class State:
         self._about: dict[str, Any] = {}
         self._model: Model | None = None
         self._stream: engine.Stream | None = None
+        self._judge: engine.Judge | None = None
+        self._close_judge: Callable[[], None] | None = None
+        self._traffic = engine.Traffic()
+        self._replies: list[Answer] = []
+        self._replies_reused = 0
         self.left_out: LeftOut = {}
         self._memory: Memory | None = None
         self._upcoming: Upcoming | None = None
@@ -66,18 +86,21 @@ class State:
     def make_model(self, session: pytest.Session) -> Model:
         """The model of this process; one that cannot be made ends the session after the first item."""
         self._session = session
+        making = f"model '{self.options.model}'"
         try:
             # Before the model is made, which may kill: a worker with a journal was one of this run's.
             journal = records.Journal(self._folder, self._names[1])
             model = self.plan.make_model()
             limits = self.plan.limits(model)
-            fingerprint = self._fingerprint(model)
+            fingerprint = self._fingerprint(model, "model")
             self._memory = self._remembering(model, fingerprint, journal)
+            making = f"judge '{self.options.judge}'"
+            about_judge = self._make_judge(session, journal)
         except MedVQAError as error:
             session.shouldstop = str(error)
             return engine.Unavailable(self.options.model, str(error))
         except Exception as error:
-            session.shouldstop = f"model '{self.options.model}' could not be made: {type(error).__name__}: {error}"
+            session.shouldstop = f"{making} could not be made: {type(error).__name__}: {error}"
             raise
         about = getattr(model, "about", None)
         self._about = {
@@ -88,20 +111,46 @@ class State:
             },
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
             "unread_answers": self._memory.unread,
+            **({"judge": about_judge} if about_judge is not None else {}),
         }
-        self._stream = engine.Stream(model, self.plan.prompt, self._ahead(session), limits, self._memory)
+        follow = self._begin_judging if self._judge is not None else None
+        self._stream = engine.Stream(
+            model, self.plan.prompt, self._ahead(session), limits, self._memory, follow=follow, traffic=self._traffic
+        )
         self._model = engine.Streamed(model, self._stream)
         return self._model
 
-    def _fingerprint(self, model: Model) -> str | None:
-        """What identifies the model, None where it does not tell; UsageError where the run began with another."""
-        tell: Callable[[], str | None] | None = getattr(model, "fingerprint", None)
-        told = tell() if tell is not None else None
+    def _make_judge(self, session: pytest.Session, journal: records.Journal) -> dict[str, Any] | None:
+        """Make the judge of this process, beside its model; what run.json says of it, None where there is none."""
+        judging = self.plan.judge
+        if judging is None:
+            return None
+        model = judging.make()
+        self._fingerprint(model, "judge")
+        fresh = self.options.fresh
+        store = judging.store(model, self._store_folder, self._folder, self._names[0], fresh=fresh)
+        memory = Memory(store, journal, records.Suspects(self._folder, self._names[0]))
+        limits = self.plan.judge_limits(model)
+        ends = self._ahead(session).stopped
+        self._judge = engine.Judge(model, judging.settings, limits, memory, ends=ends, traffic=self._traffic)
+        self._close_judge = lambda: self._end(model, memory)
+        return {**judging.told(model), "batch_size": limits.batch_size, "concurrency": limits.concurrency}
+
+    def _begin_judging(self, query: Query, answer: Answer) -> engine.Pending | None:
+        """Hand an answer to the judge before any test gets it."""
+        if self._judge is None or query.technique in OPTION_TECHNIQUES:
+            return None
+        benchmark = self.plan.benchmarks[query.item.benchmark]
+        return self._judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
+
+    def _fingerprint(self, model: Model, role: str) -> str | None:
+        """What identifies a model, None where it does not tell; UsageError where the run began with another."""
+        told = fingerprint_of(model)
         if (self._folder / records.RUN).is_file():
-            before = records.read_run(self._folder).get("model") or {"fingerprint": told}
-            if before["fingerprint"] != told:
+            before = records.read_run(self._folder).get(role) or {}
+            if before.get("fingerprint", told) != told:
                 raise UsageError(
-                    f"run '{self._run}' cannot go on: the model's fingerprint was {before['fingerprint']!r} and is "
+                    f"run '{self._run}' cannot go on: the {role}'s fingerprint was {before['fingerprint']!r} and is "
                     f"{told!r}. Name another with --run=NAME"
                 )
         return told
@@ -122,13 +171,20 @@ class State:
         """End what `make_model` started."""
         if self._stream is not None:
             self._stream.close()
-        if self._memory is not None:
+        if self._judge is not None:
+            self._judge.close()
+        if self._close_judge is not None:
+            self._close_judge()
+        self._end(self._model, self._memory)
+
+    def _end(self, model: Model | None, memory: Memory | None) -> None:
+        if memory is not None:
             try:
-                self._memory.close()
+                memory.close()
             except records.Unwritable as error:
                 if self._session is not None:
                     self._session.shouldstop = str(error)
-        close: Callable[[], None] | None = getattr(self._model, "close", None)
+        close: Callable[[], None] | None = getattr(model, "close", None)
         if close is not None:
             close()
 
@@ -162,7 +218,11 @@ class State:
             reply = engine.Reply(prompt, "", AnswerError(str(error)))
             if isinstance(error, records.Unwritable) and self._session is not None:
                 self._session.shouldstop = str(error)
-        result = self.plan.result(item, reply.prompt, reply.answer, self._run, reply.digest)
+        pending: engine.Pending | None = reply.then
+        score = pending.score if pending is not None else None
+        result = self.plan.result(item, reply.prompt, reply.answer, self._run, reply.digest, score)
+        if isinstance(reply.answer, Answer) and result.answer is not None:
+            result = self._judged(result, pending or self._begin_judging(self._asked(item), reply.answer))
         self._pending.append(result)
         self._reused += reply.reused
         if isinstance(reply.answer, Answer) and not reply.reused:
@@ -170,6 +230,20 @@ class State:
         if self.options.max_cost is not None and self._session is not None and self._stop.exists():
             self._session.shouldstop = self._stop.read_text("utf-8")
         return result
+
+    def _judged(self, result: Result, pending: engine.Pending | None) -> Result:
+        """The result as the judge has it; the score by rule stands where there is nothing for a judge."""
+        if self._judge is None or pending is None:
+            return result
+        try:
+            judged = self._judge.finish(pending)
+        except MedVQAError as error:
+            if isinstance(error, records.Unwritable) and self._session is not None:
+                self._session.shouldstop = str(error)
+            return replace(result, score=Score(None, "error", why=str(error)))
+        self._replies.extend(judged.asked)
+        self._replies_reused += judged.reused
+        return replace(result, score=judged.score, judgement=judged.judgement)
 
     def _asked(self, item: Item) -> Query:
         """The item with the technique of the test that runs."""
@@ -220,10 +294,16 @@ class State:
             "about": self._about,
             "usage": usage(self._usage),
             "reused": self._reused,
+            "judged": {
+                "asked": len(self._replies),
+                "reused": self._replies_reused,
+                "usage": usage(self._replies),
+            },
             "served_by": sorted(served - {""}),
             "collected": self.collected,
         }
         self._about, self._usage, self._reused, self.collected = {}, [], 0, None
+        self._replies, self._replies_reused = [], 0
         self._count_errors(node.session, results)
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         if self._listened:

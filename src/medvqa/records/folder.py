@@ -160,12 +160,15 @@ def read_run(folder: Path) -> dict[str, Any]:
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Why a run cannot go on as what is asked for now, from two contents of run.json; empty when it can.
 
-    What may differ: benchmarks that one of them lacks, the rule by which answers are read, and how the model is asked.
+    What may differ: benchmarks that one of them lacks, the rule by which answers are read, and how the model is asked;
+    and the judge where it has judged nothing, and nothing is there that it would judge.
     Options of a model's config count where it has no fingerprint to tell whether they matter; of an argument that is
     a path, its last part: a checkpoint may have been moved.
     """
     now = msgspec.json.decode(_encoder.encode(now))
     was, is_now = (about.get("config", {}) for about in (before, now))
+    if before.get("rescoring"):
+        return [f"it was being scored again, and that was stopped: type medvqa rescore {before.get('name')} once more"]
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
         names.append("options")
@@ -173,13 +176,57 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     argument, is_called = (PurePath(config.get("argument", "")).name for config in (was, is_now))
     found += _changed("the model's ", {"argument": argument}, {"argument": is_called})
     found += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat")}, now)
+    found += _other_judge(before, now)
+    judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
         was, is_now = (about["benchmarks"][benchmark].get("signature", {}) for about in (before, now))
-        compared = {name: was[name] for name in was if name not in ("extraction", "ablation")}
+        compared = {name: was[name] for name in was if name not in ("extraction", "ablation") and name not in judging}
         found += _changed(f"{benchmark}: ", compared, is_now)
         asked, asks = (about["benchmarks"][benchmark].get("prompts", {}) for about in (before, now))
         found += _changed(f"{benchmark}: the prompt of ", asked, asks)
     return found
+
+
+def signed(about: Mapping[str, Any]) -> set[str]:
+    """Names of the parts of a benchmark's signature that are its judge's."""
+    return {"judge", *((about.get("judge") or {}).get("signature") or {})}
+
+
+def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Why results of one run would be judged by two, or some of them by none."""
+    was, is_now = before.get("judge"), now.get("judge")
+    known = was is not None and was.get("fingerprint") is not None
+    had, has = _judging(was, known), _judging(is_now, known)
+    if had == has:
+        return []
+    told, tells = before.get("benchmarks", {}), now["benchmarks"]
+    both = [name for name in told.keys() & tells.keys() if told[name].get("judged") or tells[name].get("judged")]
+    apart = all(any(each.get("judged") for each in abouts.values()) for abouts in (told, tells))
+    if not (both or (apart and was is not None and is_now is not None)):
+        return []
+    which = "" if is_now is None else f" --judge={is_now['config']['name']}"
+    return [
+        f"the judge was {_called(was)} and is {_called(is_now)}, or judges otherwise (medvqa rescore "
+        f"reports/{before.get('name', 'RUN')}{which or ' --judge=MODEL'} judges all of it by one, and asks the model "
+        "nothing)"
+    ]
+
+
+def _judging(judge: Mapping[str, Any] | None, known: bool) -> object:
+    """What must be the same for one judge; its fingerprint, where it is `known`, is compared once it was made."""
+    if judge is None:
+        return None
+    config = judge["config"]
+    return config["backend"], None if known else (config["argument"], config["options"]), judge["signature"]
+
+
+def _called(judge: Mapping[str, Any] | None) -> str:
+    return "none" if judge is None else repr(judge["config"]["name"])
+
+
+def judged_by_rule(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the rule by which answers are read decides which of them a judge reads."""
+    return any((about.get("judge") or {}).get("settings", {}).get("extract", False) for about in (before, now))
 
 
 def _changed(where: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -72,9 +72,10 @@ class Journal:
             raise Unwritable(f"{self._path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """Close the file; it stays, with calls that have not ended, which can be noted no more."""
+        """Close the file, once; it stays, with calls that have not ended, which can be noted no more."""
         with self._lock:
-            os.close(self._file)
+            if self._file >= 0:
+                os.close(self._file)
             self._file = -1
 
 

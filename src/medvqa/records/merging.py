@@ -60,17 +60,17 @@ class _Missing(msgspec.Struct):
 def merge(runs: Sequence[Run], name: str) -> Merged:
     """Join runs of one configuration; what is in several of them must be the same there.
 
-    A benchmark may be in some of the runs alone. Of an item with an answer in one run and an error in another, the
-    answer counts. UsageError names what differs in the configurations, or an item that was answered differently.
+    A benchmark may be in some of the runs alone. Of an item that ended in an error in one run and not in another, the
+    other counts. UsageError names what differs in the configurations, or an item that was answered differently.
     """
     _check_configurations(runs)
     results: dict[tuple[str, str, str, int], tuple[Result, str]] = {}
     for run in runs:
         for result in run.results:
             known = results.get(key(result))
-            if known is None or known[0].answer is None:
+            if known is None or known[0].score.outcome == "error":
                 results[key(result)] = result, run.name
-            elif result.answer is not None and _said(known[0]) != _said(result):
+            elif result.score.outcome != "error" and _said(known[0]) != _said(result):
                 benchmark, item, technique, sample = key(result)
                 which = f"{technique}, sample {sample}" if sample else technique
                 raise UsageError(
@@ -89,7 +89,9 @@ def merge(runs: Sequence[Run], name: str) -> Merged:
     notes += [f"share {shard} is not among the runs" for shard in absent]
     notes += [f"{run} did not end: what it lacks is not known" for run in unended]
     notes += _versions(runs)
-    complete = not (missing or absent or unended or any(result.answer is None for result, _ in results.values()))
+    complete = not (
+        missing or absent or unended or any(result.score.outcome == "error" for result, _ in results.values())
+    )
     ordered = tuple(results[each][0] for each in sorted(results))
     return Merged(_about(runs, name), ordered, missing, tuple(notes), complete)
 
@@ -128,6 +130,8 @@ def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
     told |= {f"the config's {name}": config[name] for name in fields if name in config}
     told |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
+    if judge := about.get("judge"):
+        told |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}
     for benchmark, said in about.get("benchmarks", {}).items():
         told |= {f"{benchmark}'s {part}": value for part, value in said.get("signature", {}).items()}
         told |= {f"{benchmark}'s prompt ({technique})": name for technique, name in said.get("prompts", {}).items()}
@@ -169,6 +173,7 @@ def _about(runs: Sequence[Run], name: str) -> dict[str, Any]:
     abouts = [run.about for run in runs]
     about = {**abouts[0], "name": name}
     about["model"] = next((each["model"] for each in abouts if each.get("model")), {})
+    about["judge"] = next((each["judge"] for each in abouts if each.get("judge")), None)
     about["options"] = {**abouts[0].get("options", {}), "shard": None}
     about["benchmarks"] = dict(sorted((k, v) for each in abouts for k, v in each.get("benchmarks", {}).items()))
     about.pop("sessions", None)  # of one run alone
@@ -178,15 +183,16 @@ def _about(runs: Sequence[Run], name: str) -> dict[str, Any]:
     for told in ("unread_answers", "served_by"):
         if union := {line for each in abouts for line in each.get(told, ())}:
             about[told] = sorted(union)
-    usage: Counter[str] = Counter()
-    for each in abouts:
-        usage.update(each.get("usage") or {})
-    if usage:
-        about["usage"] = dict(usage)
+    for told in ("usage", "judge_usage"):
+        usage: Counter[str] = Counter()
+        for each in abouts:
+            usage.update(each.get(told) or {})
+        if usage:
+            about[told] = dict(usage)
     for edge, choose in (("started", min), ("finished", max)):
         if times := [each[edge] for each in abouts if edge in each]:
             about[edge] = choose(times)
-    kept = ("started", "finished", "versions", "usage")
+    kept = ("started", "finished", "versions", "usage", "judge_usage")
     about["merged"] = [
         {"name": run.name, "shard": run.about.get("options", {}).get("shard")}
         | {name: run.about[name] for name in kept if name in run.about}

@@ -145,20 +145,39 @@ def _part(
 def notes_of(report: Report) -> list[str]:
     """What a reader must know beside the numbers, one sentence each; nothing when all is well."""
     notes = left_out(report.run.get("left_out", {}))
+    if report.run.get("rescoring"):
+        notes.append("this run was being scored again, and that was stopped: do it once more (medvqa rescore).")
     for part in report.parts:
         if not part.results:
             continue
         name, outcomes = part.name, part.outcomes
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
-        if outcomes["unscored"]:
-            count = f"{outcomes['unscored']} of {len(part.results)} answers are stored and unscored"
-            notes.append(f"{name}: {count}: no answer key, or an open answer that nobody has judged.")
+        if judged := [result for result in part.results if result.judgement is not None]:
+            judges = _some(sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}))
+            notes.append(f"{name}: {len(judged)} of {len(part.results)} answers were left to the judge {judges}.")
+        if unscored := [result for result in part.results if result.score.outcome == "unscored"]:
+            count = f"{len(unscored)} of {len(part.results)} answers are stored and unscored"
+            waiting = sum(bool(result.item.answers) for result in unscored)
+            if waiting and not report.run.get("judge") and about.get("judged"):
+                others = ", the others have no answer key." if waiting < len(unscored) else "."
+                notes.append(
+                    f"{name}: {count}: {waiting} wait for a judge (medvqa rescore {report.folder} --judge=MODEL asks "
+                    f"the model nothing){others}"
+                )
+            else:
+                notes.append(f"{name}: {count}: no answer key, or an open answer that nobody has judged.")
         if outcomes["error"]:
             first = next(result for result in part.results if result.score.outcome == "error")
             notes.append(
                 f"{name}: {_items(outcomes['error'])} ended in error, without a score; "
                 f"the first: {first.item.id}: {first.score.why}"
             )
+            kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
+            if kept and (judge := report.run.get("judge")):
+                notes.append(
+                    f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
+                    f"--judge={judge['config']['name']} lets them be judged and asks the model nothing."
+                )
         if part.broken_pairs:
             number = len(part.broken_pairs)
             have = "1 pair has" if number == 1 else f"{number} pairs have"
@@ -191,19 +210,30 @@ def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]
 
 
 def usage_of(report: Report) -> str | None:
-    """What the answers of the run used, as one line; None where they do not tell."""
-    usage = report.run.get("usage") or {}
+    """What the answers of the run used, and apart from them its judge, as one line; None where they do not tell."""
+    used = (("Used", report.run.get("usage")), ("Judging used", report.run.get("judge_usage")))
+    return " ".join(f"{what}: {told}." for what, usage in used if (told := _used(usage or {}))) or None
+
+
+def _used(usage: Mapping[str, float]) -> str:
     tokens = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
     cost = [f"cost {usage['cost']:,.4g} by the prices of the config"] if "cost" in usage else []
-    return f"Used: {', '.join(tokens + cost)}." if tokens or cost else None
+    return ", ".join(tokens + cost)
 
 
 def answers_of(report: Report) -> str | None:
-    """How many answers the last session reused and asked for, as one line; None where it asked for all."""
+    """How many answers and replies of a judge the last session reused and asked for, as one line.
+
+    None where it asked for all.
+    """
     last = (report.run.get("sessions") or [{}])[-1]
-    if not last.get("reused"):
-        return None
-    return f"Answers: {last['reused']:,} stored ones reused, {last['asked']:,} asked for."
+    told = (("Answers", ""), ("Judge's replies", "judge_"))
+    lines = [
+        f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last[f'{prefix}asked']:,} asked for."
+        for what, prefix in told
+        if last.get(f"{prefix}reused")
+    ]
+    return " ".join(lines) or None
 
 
 def _items(count: int) -> str:

@@ -50,6 +50,8 @@ PIXELS = frozenset(
     }
 )
 """Settings of an image processor that say how much of an image a model sees; those that it has are recorded."""
+JUDGE_TOKENS = 1024
+"""New tokens of a judge whose config says nothing."""
 DECODERS = 4
 """Threads that decode images."""
 
@@ -130,6 +132,11 @@ class HF:
     def draws(argument: str, options: HFOptions = DEFAULTS) -> bool:
         """Whether the config samples; what a checkpoint's own generation config says is not followed."""
         return bool(options.generation.get("do_sample"))
+
+    @staticmethod
+    def as_judge(options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
+        return {"max_new_tokens": JUDGE_TOKENS, **options}
 
     @staticmethod
     def places(argument: str, options: HFOptions = DEFAULTS) -> tuple[str, ...] | None:

@@ -1,0 +1,162 @@
+"""A judge: a model that is asked about answers, in a stream of its own beside that of the model that gave them.
+
+`begin` hands over what a judge is to be asked about one answer and does not wait; `finish` waits for what came of it.
+Replies are read in the judge's lanes as they come, so that a second try is on its way before any test waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from medvqa import judging
+from medvqa.engine.stream import Limits, Memory, Stream, Submitted, Ticket, Traffic
+from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Model, Prompt, Query, Score, Technique
+
+TRIES = 3
+"""Sessions, or runs that find each other's replies, in which a judge is asked again what it never answered readably."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An answer with its score by rule, and what a judge is being asked about it: nothing where the rule stands."""
+
+    item: Item
+    score: Score
+    case: judging.Case | None = None
+    tickets: tuple[Ticket, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of judging one answer; `judgement` is None where the rule stands.
+
+    `asked` are the replies that were asked for in this session; `reused` counts those of earlier ones.
+    """
+
+    score: Score
+    judgement: Judgement | None = None
+    asked: tuple[Answer, ...] = ()
+    reused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What was read of one reply; `following` is what was asked next where it could not be read."""
+
+    read: judging.Reading | judging.Complaint
+    following: Ticket | None = None
+
+
+class Judge:
+    """Judges answers by a model. `begin` may be called by any thread, `finish` by the one that waits."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: judging.Settings,
+        limits: Limits,
+        memory: Memory | None = None,
+        *,
+        ends: Callable[[], bool] = lambda: False,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """`limits`, `memory` and `traffic` are as for a `Stream`; once `ends`, only what is waited for is asked."""
+        self.settings = settings
+        self._name = model.name
+        self.ahead = limits.window * limits.batch_size * limits.concurrency
+        """How many answers keep it busy."""
+        # It is given texts, and never queries.
+        self._stream = Stream(model, _no_prompt, Submitted(ends), limits, memory, traffic=traffic)
+
+    def begin(self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score) -> Pending:
+        """Hand over what is to be asked about an answer, whose score by rule is given; that may be nothing."""
+        case = judging.case_of(benchmark, item, technique, answer, score, self.settings)
+        if case is None:
+            return Pending(item, score)
+        return Pending(item, score, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
+
+    def finish(self, pending: Pending) -> Judged:
+        """The score by the judge; the outcome `error` where it did not answer, or nothing that can be read.
+
+        Raises what the memory raised, which cannot keep any more replies.
+        """
+        if pending.case is None:
+            return Judged(pending.score)
+        if not pending.tickets:
+            return Judged(judging.score(pending.case, pending.item, (), self.settings))
+        readings: list[judging.Reading] = []
+        replies: list[Answer] = []
+        asked: list[Answer] = []
+        why = ""
+        for ticket in pending.tickets:
+            following: Ticket | None = ticket
+            tries = 0
+            while following is not None:
+                tries += 1
+                reply = self._stream.wait(following)
+                if isinstance(reply.answer, AnswerError):
+                    why = why or f"judge '{self._name}' did not answer: {reply.answer}"
+                    break
+                replies.append(reply.answer)
+                if not reply.reused:
+                    asked.append(reply.answer)
+                step: _Step = reply.then
+                following = step.following
+                if isinstance(step.read, judging.Complaint):
+                    if following is None:
+                        why = why or self._unreadable(step.read, reply.answer, tries)
+                else:
+                    readings.append(step.read)
+        judgement = self._judgement(pending.case, replies)
+        if why:
+            score = Score(None, "error", why=why)
+        else:
+            score = judging.score(pending.case, pending.item, readings, self.settings)
+        return Judged(score, judgement, tuple(asked), len(replies) - len(asked))
+
+    def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
+        cut = "; its reply was cut off: let it write more tokens" if answer.finish == "length" else ""
+        return f"judge '{self._name}' gave no reply that can be read, in {tries} tries: {complaint.why}{cut}"
+
+    def _judgement(self, case: judging.Case, replies: Sequence[Answer]) -> Judgement:
+        used: Counter[str] = Counter()
+        for reply in replies:
+            used.update(reply.usage or {})
+        told = any(reply.usage is not None for reply in replies)
+        seconds = [reply.seconds for reply in replies if reply.seconds is not None]
+        return Judgement(
+            self._name,
+            case.template,
+            case.task,
+            tuple(reply.text for reply in replies),
+            sum(seconds) if seconds else None,
+            dict(used) if told else None,
+        )
+
+    def _send(self, case: judging.Case, index: int, sample: int = 0) -> Ticket:
+        return self._stream.submit(case.prompts[index], partial(self._first, case, index, sample), sample)
+
+    def _first(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
+        read = judging.read(case, index, reply.text)
+        if not isinstance(read, judging.Complaint):
+            return _Step(read)
+        second = judging.again(case, index, reply.text, read)
+        return _Step(read, self._stream.submit(second, partial(self._second, case, index, sample), sample))
+
+    def _second(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
+        read = judging.read(case, index, reply.text)
+        # What could not be read is stored, as it was paid for. Whoever goes on asks once more, but not for ever.
+        if isinstance(read, judging.Complaint) and reused and sample + 1 < TRIES:
+            return _Step(read, self._send(case, index, sample + 1))
+        return _Step(read)
+
+    def close(self) -> None:
+        """Start nothing more, and give what is in flight a moment to finish."""
+        self._stream.close()
+
+
+def _no_prompt(query: Query) -> Prompt:
+    raise AssertionError(f"a judge was asked {query}")
