@@ -201,10 +201,10 @@ def ranked(ranking: Ranking) -> Table:
         )
         for row in ranking.rows
     ]
+    less = ", less is better" if ranking.better == "lower" else ""
     title = (
-        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}"
-        f"{', less is better' if ranking.better == 'lower' else ''} ({_items(ranking.items)} that all runs have; may be: "
-        "the places that differences leave open, 5 % by Holm over all pairs of runs)"
+        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({_items(ranking.items)} that all runs "
+        "have; may be: the places that differences leave open, 5 % by Holm over all pairs of runs)"
     )
     return Table(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
 
