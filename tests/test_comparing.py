@@ -523,7 +523,7 @@ def test_scores_of_another_version_are_noted() -> None:
 
 def test_another_number_of_samples_is_noted_and_compared() -> None:
     results = [said(question(0), "A")]
-    new, old = side("new", results, repeat=5), side("old", results)
+    new, old = side("new", results, **about(repeat=5, signature={"repeat": "5"})), side("old", results, **about())
     assert comparing.refusals(new, old) == []
     assert comparing.notes(new, old) == ["samples of each question: 5 in new and 1 in old; their means are compared"]
 

@@ -20,6 +20,9 @@ WHAT: Mapping[str, str] = {
 }
 """Parts of a signature, in words; others go by their own names."""
 
+NOTED = frozenset({"repeat"})
+"""Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -90,7 +93,7 @@ def refusals(new: Side, baseline: Side) -> list[str]:
 def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
     """The parts of the signatures that are not the same, the best known first."""
     one, other = new.signature(benchmark), baseline.signature(benchmark)
-    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys())]
+    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
     return [
         _line(benchmark, WHAT.get(name, name), (new, one.get(name)), (baseline, other.get(name)))
         for name in names
