@@ -23,11 +23,15 @@ from medvqa.metrics.definitions import (
     set_accuracy,
     unparsed_rate,
 )
+from medvqa.metrics.frames import EVERYTHING, Frame
 from medvqa.metrics.maxima import MAXIMA, maxima
-from medvqa.metrics.measuring import broken_pairs, latest, measures
+from medvqa.metrics.measuring import Tabled, broken_pairs, latest, measures, parts, signed, tables
 
 __all__ = [
+    "EVERYTHING",
     "MAXIMA",
+    "Frame",
+    "Tabled",
     "abstained_rate",
     "accuracy",
     "broken_pairs",
@@ -45,10 +49,13 @@ __all__ = [
     "measures",
     "metric",
     "open_score",
+    "parts",
     "precision_mcls",
     "rates",
     "recall_mcls",
     "refused_rate",
     "set_accuracy",
+    "signed",
+    "tables",
     "unparsed_rate",
 ]

@@ -29,16 +29,21 @@ def percent(value: float | None) -> str:
 
 def value(measure: Measure) -> str:
     """A measure in percent, or its counts where it has few units."""
-    if measure.value is not None and measure.count is not None and measure.n < FEW:
+    if measure.value is not None and measure.count is not None and few(measure):
         return f"{_number(measure.count)}/{_number(measure.n)}"
     return percent(measure.value)
 
 
 def interval(measure: Measure) -> str:
     """The 95 % interval in percent; empty where there is none or where counts are shown instead."""
-    if measure.low is None or measure.high is None or measure.n < FEW:
+    if measure.low is None or measure.high is None or few(measure):
         return ""
     return f"{percent(measure.low)}–{percent(measure.high)}"
+
+
+def few(measure: Measure) -> bool:
+    """Whether there are too few units for a percentage; a macro average does not count its slices as such."""
+    return measure.count is not None and measure.n < FEW
 
 
 def _number(number: float) -> str:
@@ -103,13 +108,33 @@ def by_dimension(part: Part, dimension: str) -> Table:
         if measure.name in shown:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
     names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
-    columns = [dimension, *(column for name in names for column in (f"{name} %", "95 % interval", "n"))]
-    rows = [(label, *(text for name in names for text in _cell(row.get(name)))) for label, row in sorted(cells.items())]
+    # Chance differs between slices where questions have different numbers of options.
+    chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
+    columns = [
+        dimension,
+        *(
+            column
+            for name in names
+            for column in (f"{name} %", "95 % interval", "n", *(["random"] if chance[name] else []))
+        ),
+    ]
+    rows = [
+        (label, *(text for name in names for text in _cell(row.get(name), chance=chance[name])))
+        for label, row in sorted(cells.items())
+    ]
     return Table(f"{part.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
 
 
-def _cell(measure: Measure | None) -> tuple[str, str, str]:
-    return ("", "", "") if measure is None else (value(measure), interval(measure), _number(measure.n))
+def _cell(measure: Measure | None, *, chance: bool) -> tuple[str, ...]:
+    if measure is None:
+        return ("",) * (4 if chance else 3)
+    level = measure.references.get("random")
+    return (
+        value(measure),
+        interval(measure),
+        _number(measure.n),
+        *([percent(level) if level is not None else ""] if chance else []),
+    )
 
 
 def _all_but_first(columns: Sequence[str]) -> frozenset[int]:

@@ -1,0 +1,23 @@
+"""Two or more runs on the same questions: matched, compared, ranked. Gives no verdict."""
+
+from __future__ import annotations
+
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, Part, compare
+from medvqa.comparing.ranking import Ranked, Ranking, rank
+from medvqa.comparing.sides import Side, load, notes, refusals
+
+__all__ = [
+    "LEVEL",
+    "Compared",
+    "Flip",
+    "Paired",
+    "Part",
+    "Ranked",
+    "Ranking",
+    "Side",
+    "compare",
+    "load",
+    "notes",
+    "rank",
+    "refusals",
+]
