@@ -179,6 +179,12 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Drop from a worker's report what has been sent: its terminal reporter keeps all reports, and shows none."""
+    report.__dict__.pop("medvqa", None)
+
+
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport, config: pytest.Config
 ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:

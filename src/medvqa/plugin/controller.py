@@ -21,6 +21,7 @@ from medvqa.plugin import options as _options
 from medvqa.plugin import process
 
 if TYPE_CHECKING:
+    from medvqa.plugin.collected import Collected
     from medvqa.plugin.collection import LeftOut
     from medvqa.plugin.crashes import Crashes
     from medvqa.plugin.leases import Leases
@@ -39,6 +40,7 @@ class Controller:
         self._session: pytest.Session | None = None
         self._failures = 0
         self._expected: set[str] = set()
+        self._collected: Collected | None = None
         self._left_out: LeftOut = {}
         self._recording: Recording | None = None
         self._progress: Progress | None = None
@@ -100,9 +102,14 @@ class Controller:
             if not leases.workers_asked(self._config):
                 process.occupy(self._config, state.plan.places[0])
 
-    def expect(self, names: list[str], left_out: LeftOut) -> None:
+    def expect(self, collected: Collected, left_out: LeftOut) -> None:
         """Note what was selected and must end with a result, and what could not be; the same in every process."""
-        self._expected.update(names)
+        if collected == self._collected:
+            return
+        from medvqa.plugin.collected import names
+
+        self._collected = collected
+        self._expected.update(names(collected, process.state_of(self._config).plan))
         self._left_out = left_out
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:

@@ -12,6 +12,7 @@ import pytest
 from medvqa import engine, records
 from medvqa.items import Answer, AnswerError, Item, MedVQAError, Model, Outcome, Prompt, Query, Result, UsageError
 from medvqa.plugin.ahead import Upcoming, query_of
+from medvqa.plugin.collected import Collected, pack
 from medvqa.plugin.collection import LeftOut
 from medvqa.plugin.memory import Memory
 from medvqa.plugin.options import Options
@@ -56,12 +57,12 @@ class State:
         self._usage: list[Answer] = []
         self._errors = 0
         self._listened = True
-        self.collected: tuple[list[str], LeftOut] | None = None
+        self.collected: tuple[Collected, LeftOut] | None = None
         """What a worker must tell the controller with its first report: it may not live to tell it at its end."""
 
-    def expected(self, nodes: Sequence[pytest.Item]) -> list[str]:
-        """Names of what must end with a result among collected tests."""
-        return [self.plan.name_of(query) for node in nodes if (query := self._query(node)) is not None]
+    def expected(self, nodes: Sequence[pytest.Item]) -> Collected:
+        """What must end with a result among collected tests."""
+        return pack((query for node in nodes if (query := self._query(node)) is not None), self.plan)
 
     def make_model(self, session: pytest.Session) -> Model:
         """The model of this process; one that cannot be made ends the session after the first item."""
