@@ -176,6 +176,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and has_state(item.config):
         state_of(item.config).label(item, report)
+    if report.skipped and has_state(item.config) and hasattr(item, "callspec") and "item" in item.callspec.params:
+        report.medvqa_skipped = True  # type: ignore[attr-defined]
     return report
 
 

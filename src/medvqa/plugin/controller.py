@@ -39,6 +39,7 @@ class Controller:
         self._config = config
         self._session: pytest.Session | None = None
         self._failures = 0
+        self._skipped = 0
         self._expected: set[str] = set()
         self._collected: Collected | None = None
         self._left_out: LeftOut = {}
@@ -190,6 +191,7 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the results that came with a report, before anybody else can fail on it."""
+        self._skipped += hasattr(report, "medvqa_skipped")
         told: dict[str, Any] | None = getattr(report, "medvqa", None)
         if told is None:
             return
@@ -252,6 +254,10 @@ class Controller:
                 from medvqa.records import close_journals
 
                 close_journals(self._folder, complete=False)
+            if self._expected and self._skipped:
+                self._problem = f"nothing was asked: {len(self._expected)} questions were selected, and skipped"
+                if session.exitstatus == pytest.ExitCode.OK and _options.read(self._config).typed:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
             return
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             others = session.testsfailed > self._failures or self._problem is not None
@@ -273,7 +279,8 @@ class Controller:
         if self._problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {self._problem}")
-            terminalreporter.write_line(f"run folder: {self._folder}")
+            if self._folder.is_dir():
+                terminalreporter.write_line(f"run folder: {self._folder}")
         if self._incomplete:
             terminalreporter.write_line(f"to go on: {self._command()}")
 

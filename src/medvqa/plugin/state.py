@@ -23,8 +23,6 @@ FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unpar
 """Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
 
 
-OWN_ANSWERS = "answers"
-"""Folder in the run folder of the answers of a model that shares none."""
 STOP = "stop"
 """File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
 
@@ -111,7 +109,7 @@ class State:
         """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
         session = self._names[0]
         writer = records.Writer(self.plan.config.backend, model.name, fingerprint, self._run, session)
-        folder = self._store_folder if fingerprint is not None else self._folder / OWN_ANSWERS
+        folder = self._store_folder if fingerprint is not None else self._folder / records.OWN_ANSWERS
         store = records.Store(folder, writer, fresh=self.options.fresh)
         return Memory(store, journal, records.Suspects(self._folder, session))
 
