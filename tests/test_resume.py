@@ -364,6 +364,7 @@ def test_the_store_may_lie_elsewhere(repository: Repository, tmp_path: Path) -> 
     assert not (repository.path / "reports" / ".answers").exists()
 
 
+@pytest.mark.slow
 def test_what_a_killed_session_asked_counts_to_what_the_run_used(repository: Repository) -> None:
     for spread, held in (("-n0", "q00016"), ("-n2", "q00032")):
         repository.environment = {"USAGE": "1", "HOLDS": held}
@@ -394,7 +395,7 @@ def test_a_model_that_never_answered_leaves_no_empty_folders(repository: Reposit
 SKIPPED = TEST.replace("    evaluate(item)", "    pytest.skip('not today')\n    evaluate(item)")
 
 
-@pytest.mark.parametrize("spread", ["-n0", "-n2"])
+@pytest.mark.parametrize("spread", ["-n0", pytest.param("-n2", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("test", [SKIPPED, TEST.replace("def test", "@pytest.mark.skip\ndef test")], ids=["in", "mark"])
 def test_a_run_whose_questions_are_all_skipped_says_so(repository: Repository, test: str, spread: str) -> None:
     (repository.path / "test_slow.py").write_text(test)
@@ -632,3 +633,23 @@ def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
 
     check()
     assert sum(kills) >= 50
+
+
+DURABILITY = Path(__file__).parents[1] / "bench" / "durability.py"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_whose_group_is_killed_twice_goes_on_with_other_workers_and_loses_nothing() -> None:
+    """The script's full size is 26,000 questions; at any size it fails when more than was in flight is asked twice."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEDVQA_"))}
+    done = subprocess.run(
+        [sys.executable, DURABILITY, "--items=2000", "--milliseconds=3", "--seed=4"],
+        env=environment | {"PYTEST_ADDOPTS": "-p no:randomly -p no:html -p no:benchmark"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("killed after ") == 2
+    assert "measures equal those of an undisturbed run: True" in done.stdout
