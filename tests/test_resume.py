@@ -55,6 +55,8 @@ class Slow:
         time.sleep(self.seconds * len(prompts))
         if set(ids) & set(os.environ.get("POISON", "").split()):
             os.kill(os.getpid(), signal.SIGKILL)
+        while os.path.exists(os.environ.get("GATE", "")):
+            time.sleep(0.02)
         if set(ids) & set(os.environ.get("HOLDS", "").split()):
             time.sleep(300)
         if set(ids) & set(os.environ.get("LOSES", "").split()):
@@ -562,6 +564,42 @@ def test_ctrl_c_writes_the_reports_and_says_how_to_go_on(repository: Repository)
     assert repository.measures("first")
     assert repository.run("--model=slow:10", "--run=first")[0] == 0
     assert set(repository.asked.values()) == {1}, "what was in flight had a moment to finish"
+
+
+@pytest.mark.slow
+def test_all_workers_may_die_at_once(repository: Repository) -> None:
+    gate = repository.path / "closed"
+    gate.touch()
+    repository.environment = {"GATE": str(gate)}
+    session = repository.start("--model=slow:0", "--run=first", "-n2")
+    while len({pid for pid, _ in repository.calls}) < 2 and session.poll() is None:
+        time.sleep(0.02)
+    for pid in {pid for pid, _ in repository.calls}:
+        os.kill(pid, signal.SIGKILL)
+    gate.unlink()
+    output, _ = session.communicate(timeout=200)
+    assert session.returncode == 0, output
+    assert output.count("replacing crashed worker") == 2
+    assert len(repository.results("first")) == 40
+    check_asks(repository)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hook", ["pytest_collection_modifyitems", "pytest_collection_finish"])
+def test_workers_may_die_while_they_collect(repository: Repository, hook: str) -> None:
+    with (repository.path / "conftest.py").open("a") as conftest:
+        conftest.write(
+            "\n\nimport pytest\n\n@pytest.hookimpl(trylast=True)\n"
+            f"def {hook}(config=None, session=None):\n"
+            "    told = getattr(config or session.config, 'workerinput', {})\n"
+            "    if told.get('workerid') in ('gw0', 'gw1'):\n"
+            "        os._exit(1)\n"
+        )
+    code, output = repository.run("--model=slow:0", "--run=first", "-n2")
+    assert code == 0, output
+    assert output.count("replacing crashed worker") == 2
+    assert len(repository.results("first")) == 40
+    assert set(repository.asked.values()) == {1}
 
 
 @pytest.fixture(scope="module")

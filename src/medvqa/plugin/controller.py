@@ -40,6 +40,7 @@ class Controller:
         self._session: pytest.Session | None = None
         self._failures = 0
         self._skipped = 0
+        self._running: set[str] = set()
         self._expected: set[str] = set()
         self._collected: Collected | None = None
         self._left_out: LeftOut = {}
@@ -175,7 +176,17 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """Let a test run again that xdist blames for the death of its worker."""
-        self._crashed.requeue(crashitem, report.node.gateway.id, report, sched)
+        # In a session that has nothing to do with vqa items xdist's word stands.
+        began = crashitem in self._running or not process.has_state(self._config)
+        self._crashed.requeue(crashitem, report.node.gateway.id, report, sched, began=began)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        self._running.add(nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test has ended; one whose worker died never does."""
+        self._running.discard(nodeid)
 
     @property
     def _crashed(self) -> Crashes:
