@@ -47,6 +47,10 @@ def tell():
             "collecting": collecting, "peak": peak}
     pathlib.Path(os.environ["TOLD"], str(os.getpid())).write_text(json.dumps(told))
 
+# xdist ends a worker that takes ten seconds to go, which one of 130,000 items may on a busy machine.
+def pytest_unconfigure():
+    tell()
+
 atexit.register(tell)
 """
 CONFTEST = (
