@@ -644,7 +644,7 @@ def kill(repository: Repository, session: subprocess.Popen[str], whom: str, when
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(2400)
 def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
     tmp_path_factory: pytest.TempPathFactory, undisturbed: list[dict[str, Any]]
 ) -> None:

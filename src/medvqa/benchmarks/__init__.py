@@ -13,6 +13,7 @@ from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, UsageError
 
 DEFAULT_GROUP = "phantom"
 """Evaluated when nothing was asked for and no data set is found."""
+_Tags = Mapping[str, tuple[str, ...]]
 
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
@@ -95,15 +96,12 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     return tuple(items[key] for key in sorted(items))
 
 
-Tags = Mapping[str, tuple[str, ...]]
-
-
-def _sharing() -> Callable[[Tags], Tags]:
+def _sharing() -> Callable[[_Tags], _Tags]:
     """A function that gives equal tags as one object: of 130,000 items they would take a third of the memory."""
-    known: dict[tuple[tuple[str, tuple[str, ...]], ...], Tags] = {}
+    known: dict[tuple[tuple[str, tuple[str, ...]], ...], _Tags] = {}
     parts: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
 
-    def share(tags: Tags) -> Tags:
+    def share(tags: _Tags) -> _Tags:
         pairs = tuple(parts.setdefault(pair, pair) for pair in tags.items())
         if pairs not in known:
             known[pairs] = dict(pairs)
