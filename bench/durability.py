@@ -121,8 +121,10 @@ def main() -> None:
         command = [f"--model=slow:{options.milliseconds}", "--run=killed"]
         for part in sorted(chance.uniform(0.05, 0.9) for _ in range(2)):
             session = start(folder, options.items, *command, f"-n{options.workers}")
-            while asked(folder).total() < part * options.items:
-                time.sleep(0.2)
+            while asked(folder).total() < part * options.items and session.poll() is None:
+                time.sleep(0.05)
+            if session.poll() is not None:
+                raise SystemExit(f"ended before it was killed:\n{(folder / 'output').read_text()[-3000:]}")
             os.killpg(session.pid, signal.SIGKILL)
             session.wait()
             print(f"killed after {asked(folder).total():,} questions were asked", flush=True)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TELL = """
-import atexit, json, os, pathlib, resource, time
+import atexit, json, os, pathlib, re, resource, time
 import pytest
 
 collecting = 0.0
@@ -41,9 +41,15 @@ def pytest_collection(session):
 
 def tell():
     usage = resource.getrusage(resource.RUSAGE_SELF)
+    # Not ru_maxrss, which begins with the size of the process that started this one.
+    peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) / 1024
     told = {"worker": os.environ.get("PYTEST_XDIST_WORKER"), "cpu": usage.ru_utime + usage.ru_stime,
-            "collecting": collecting, "peak": usage.ru_maxrss / 1024}
+            "collecting": collecting, "peak": peak}
     pathlib.Path(os.environ["TOLD"], str(os.getpid())).write_text(json.dumps(told))
+
+# xdist ends a worker that takes ten seconds to go, which one of 130,000 items may on a busy machine.
+def pytest_unconfigure():
+    tell()
 
 atexit.register(tell)
 """

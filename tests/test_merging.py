@@ -256,8 +256,7 @@ def test_the_measures_are_those_of_the_run_in_one_piece(
     whole = (reports / "whole" / "run.json").read_text()
     assert json.loads((reports / "all" / "run.json").read_text())["benchmarks"] == json.loads(whole)["benchmarks"]
     made, whole = ({path.name for path in (reports / name).iterdir()} for name in ("all", "whole"))
-    # Answers of a model without a fingerprint stay in the runs that asked for them.
-    assert made == whole - {"answers"}
+    assert made == whole
     assert capsys.readouterr().out.endswith(f"run folder: {reports / 'all'}\n")
     # And of two of them, what is missing is told.
     assert main(["merge", *parts[1:], "-o", str(phantom.path / "elsewhere" / "two")]) == 1
@@ -278,6 +277,10 @@ def test_a_run_that_was_stopped_is_joined_with_what_it_lacked(
     assert phantom.runpytest_inprocess(*common, "--run=whole").ret == 0
     assert main(["merge", str(reports / "stopped"), str(reports / "whole"), "-o", "all"]) == 0
     assert measures(reports / "all") == measures(reports / "whole")
+    # A model without a fingerprint: the answers lie in the folders of the runs.
+    assert phantom.runpytest_inprocess(*common, "--run=all").ret == 0
+    last = json.loads((reports / "all" / "run.json").read_text())["sessions"][-1]
+    assert (last["asked"], last["reused"] > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,21 @@ def test_fresh_knows_what_its_own_session_stored(tmp_path: Path) -> None:
     assert answers_of(records.Store(tmp_path, WRITER), [1, 2]) == [Answer("B"), Answer("A")]
 
 
+def test_what_a_session_asked_is_found_by_its_name(tmp_path: Path) -> None:
+    for number in range(3):
+        store = records.Store(tmp_path, replace(WRITER, session=f"session {number}"))
+        store.remember([name(n) for n in range(number + 1)], [Answer(f"{number}", usage={"cost": 0.5})] * (number + 1))
+        store.close()
+    found = sorted(
+        (w.session, [a.text for a in said]) for w, said in records.answers_asked(tmp_path, {"session 0", "session 2"})
+    )
+    assert found == [("session 0", ["0"]), ("session 2", ["2", "2", "2"])]
+    torn = files(tmp_path)[2]
+    torn.write_bytes(torn.read_bytes()[:-9])
+    assert [len(said) for _, said in records.answers_asked(tmp_path, {"session 2"})] == [2]
+    assert list(records.answers_asked(tmp_path / "none", {"session 2"})) == []
+
+
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"
@@ -268,6 +283,41 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         records.Store(Path("/proc/store"), WRITER)
     records.check_folder(tmp_path / "not" / "yet" / "there")
     assert not (tmp_path / "not").exists()
+
+
+READ_ONLY = """
+import os, pathlib, sys
+from medvqa import records
+
+folder = pathlib.Path(sys.argv[1])
+if os.geteuid() == 0:  # who may write everywhere
+    os.setuid(65534)
+for act in (lambda: records.Store(folder, records.Writer("slow", "slow:1", "weights 1", "run", "s")),
+            lambda: records.check_folder(folder),
+            lambda: records.Journal(folder, "gw0")):
+    try:
+        act()
+    except records.Unwritable as error:
+        print(error)
+"""
+
+
+def test_a_folder_that_may_only_be_read_is_told() -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "kept"
+        (folder / WRITER.folder).mkdir(parents=True)
+        for path in (Path(name), folder, folder / WRITER.folder):
+            path.chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(folder)], capture_output=True, text=True, check=True
+        )
+        Path(name).chmod(0o755)
+        folder.chmod(0o755)
+    assert done.stdout.splitlines() == [
+        f"answers cannot be stored in {folder / WRITER.folder}: Permission denied",
+        f"answers cannot be stored in {folder}: {folder} cannot be written",
+        f"run folder {folder} cannot be written: Permission denied",
+    ]
 
 
 def test_a_folder_that_goes_away_is_told(tmp_path: Path) -> None:
@@ -398,6 +448,23 @@ def test_a_torn_line_of_a_journal_was_not_asked_yet(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"call":2,"ke')
     assert records.bury(tmp_path, "now", "gw0") == ("a",)
+
+
+def test_a_line_of_which_a_full_disk_took_a_part_costs_no_more_than_itself(tmp_path: Path) -> None:
+    journal = records.Journal(tmp_path, "gw0")
+    journal.begin(1, ["a"])
+    (path,) = (tmp_path / "asking").iterdir()
+    with path.open("ab") as file:
+        file.write(b'{"call":2,"ke')
+    journal.begin(3, ["b"])
+    journal.begin(4, ["c"])
+    assert records.bury(tmp_path, "now", "gw0") == ("a", "c")
+    with (tmp_path / "asking" / "deaths").open("ab") as file:
+        file.write(b'{"session":"no')
+    die(tmp_path, "now", "d")
+    die(tmp_path, "now", "e")
+    known = suspects(tmp_path, "now")
+    assert [known.suspects(each) for each in "abcde"] == [True, False, True, False, True]
 
 
 def test_a_journal_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """The stream: every prompt answered exactly once, whatever the batches, and nothing that a model does stops a test."""
 
 import _thread
+import gc
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -278,6 +280,27 @@ def test_an_answer_that_no_test_asked_for_is_forgotten() -> None:
         assert said(stream, [ITEMS[2]]) == ["q2"]
     assert model.asked["q2"] == 2
     assert model.asked["q49"] == 1, "what was forgotten does not stand in the way of what lies ahead"
+
+
+def test_what_a_test_has_got_is_kept_no_longer() -> None:
+    class Text(str):
+        """What a weak reference can be made to."""
+
+    said: list[weakref.ref[Text]] = []
+
+    class Told(Recorded):
+        def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+            texts = [Text(prompt.text) for prompt in prompts]
+            said.extend(map(weakref.ref, texts))
+            return [Answer(text) for text in texts]
+
+    with streaming(Told(), batch_size=4, window=2) as stream:
+        for each in ITEMS:
+            stream.answer(each)
+            stream.forget(each)
+        gc.collect()
+        # A lane may hold its last batch.
+        assert [text() for text in said[:-8]] == [None] * (len(ITEMS) - 8)
 
 
 def test_the_model_that_tests_get_asks_through_the_stream() -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, UsageError
 
 DEFAULT_GROUP = "phantom"
 """Evaluated when nothing was asked for and no data set is found."""
+_Tags = Mapping[str, tuple[str, ...]]
 
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
@@ -76,9 +77,11 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
 def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     """All items of a benchmark, sorted by id; DataError when two share an id or a key names no option.
 
-    Items bear the benchmark's name, also where it was made from another one by `dataclasses.replace`.
+    Items bear the benchmark's name, also where it was made from another one by `dataclasses.replace`. Those with equal
+    tags share one mapping.
     """
     items: dict[str, Item] = {}
+    share = _sharing()
     for item in benchmark.items(data):
         if item.benchmark != benchmark.name:
             item = replace(item, benchmark=benchmark.name)
@@ -87,7 +90,21 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
         if item.kind in CHOICE_KINDS and (unknown := [a for a in item.answers if a not in item.options]):
             options = ", ".join(item.options)
             raise DataError(f"{benchmark.name}, item {item.id}: answer '{unknown[0]}' is none of its options {options}")
-        items[item.id] = item
+        items[item.id] = replace(item, tags=share(item.tags))
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def _sharing() -> Callable[[_Tags], _Tags]:
+    """A function that gives equal tags as one object: of 130,000 items they would take a third of the memory."""
+    known: dict[tuple[tuple[str, tuple[str, ...]], ...], _Tags] = {}
+    parts: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
+
+    def share(tags: _Tags) -> _Tags:
+        pairs = tuple(parts.setdefault(pair, pair) for pair in tags.items())
+        if pairs not in known:
+            known[pairs] = dict(pairs)
+        return known[pairs]
+
+    return share

@@ -422,7 +422,7 @@ class Stream:
         self._start()
         self._awaited.update(waiting)
         try:
-            while waiting := [ticket for ticket in waiting if not ticket.done]:
+            while left := [ticket for ticket in waiting if not ticket.done]:
                 if isinstance(self._fault, MedVQAError):
                     raise self._fault
                 if self._fault is not None:
@@ -430,7 +430,7 @@ class Stream:
                 if self._closed:
                     raise RuntimeError(f"model '{self._model.name}' was closed: its session has ended")
                 self._work.notify()
-                self._news.wait(self._expire(waiting))
+                self._news.wait(self._expire(left))
         finally:
             self._awaited.difference_update(waiting)
 

@@ -184,7 +184,15 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and has_state(item.config):
         state_of(item.config).label(item, report)
+    if report.skipped and has_state(item.config) and hasattr(item, "callspec") and "item" in item.callspec.params:
+        report.medvqa_skipped = True  # type: ignore[attr-defined]
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Drop from a worker's report what has been sent: its terminal reporter keeps all reports, and shows none."""
+    report.__dict__.pop("medvqa", None)
 
 
 def pytest_report_teststatus(

@@ -49,15 +49,17 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
 
 def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
     """Mark each item with its tags, for -m; add them to its keywords when -k was typed."""
+    lexicon_mark = pytest.mark.lexicon
     marks: dict[object, pytest.MarkDecorator] = {}
     for node in nodes:
         item = item_of(node)
         if item is None:
             continue
         tags = {**item.tags, "benchmark": (item.benchmark,), "kind": (item.kind,)}
-        known = tuple(tags.items())
+        # Equal tags are one mapping (`benchmarks.load`), and a key made of them would take more than what it finds.
+        known = id(item.tags), item.benchmark, item.kind
         if known not in marks:
-            marks[known] = pytest.mark.lexicon(**lexicon.mark_values(tags))
+            marks[known] = lexicon_mark(**lexicon.mark_values(tags))
         node.add_marker(marks[known])
         if keywords:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)

@@ -21,6 +21,7 @@ from medvqa.plugin import options as _options
 from medvqa.plugin import process
 
 if TYPE_CHECKING:
+    from medvqa.plugin.collected import Collected
     from medvqa.plugin.collection import LeftOut
     from medvqa.plugin.crashes import Crashes
     from medvqa.plugin.leases import Leases
@@ -38,7 +39,10 @@ class Controller:
         self._config = config
         self._session: pytest.Session | None = None
         self._failures = 0
+        self._skipped = 0
+        self._running: set[str] = set()
         self._expected: set[str] = set()
+        self._collected: Collected | None = None
         self._left_out: LeftOut = {}
         self._recording: Recording | None = None
         self._progress: Progress | None = None
@@ -106,9 +110,14 @@ class Controller:
             if not leases.workers_asked(self._config):
                 process.occupy(self._config, state.plan.places[0])
 
-    def expect(self, names: list[str], left_out: LeftOut) -> None:
+    def expect(self, collected: Collected, left_out: LeftOut) -> None:
         """Note what was selected and must end with a result, and what could not be; the same in every process."""
-        self._expected.update(names)
+        if collected == self._collected:
+            return
+        from medvqa.plugin.collected import names
+
+        self._collected = collected
+        self._expected.update(names(collected, process.state_of(self._config).plan))
         self._left_out = left_out
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -174,7 +183,17 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """Let a test run again that xdist blames for the death of its worker."""
-        self._crashed.requeue(crashitem, report.node.gateway.id, report, sched)
+        # In a session that has nothing to do with vqa items xdist's word stands.
+        began = crashitem in self._running or not process.has_state(self._config)
+        self._crashed.requeue(crashitem, report.node.gateway.id, report, sched, began=began)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        self._running.add(nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test has ended; one whose worker died never does."""
+        self._running.discard(nodeid)
 
     @property
     def _crashed(self) -> Crashes:
@@ -190,6 +209,7 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the results that came with a report, before anybody else can fail on it."""
+        self._skipped += hasattr(report, "medvqa_skipped")
         told: dict[str, Any] | None = getattr(report, "medvqa", None)
         if told is None:
             return
@@ -254,6 +274,10 @@ class Controller:
                 from medvqa.records import close_journals
 
                 close_journals(self._folder, complete=False)
+            if self._expected and self._skipped:
+                self._problem = f"nothing was asked: {len(self._expected)} questions were selected, and skipped"
+                if session.exitstatus == pytest.ExitCode.OK and _options.read(self._config).typed:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
             return
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             others = session.testsfailed > self._failures or self._problem is not None
@@ -275,7 +299,8 @@ class Controller:
         if self._problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {self._problem}")
-            terminalreporter.write_line(f"run folder: {self._folder}")
+            if self._folder.is_dir():
+                terminalreporter.write_line(f"run folder: {self._folder}")
         if self._incomplete:
             terminalreporter.write_line(f"to go on: {self._command()}")
 

@@ -13,7 +13,7 @@ from medvqa import engine, records, report
 from medvqa.items import Benchmark, Extraction, Item, Outcome, Query
 from medvqa.plugin.collection import LeftOut
 from medvqa.plugin.plan import Plan
-from medvqa.plugin.state import STOP
+from medvqa.plugin.state import STOP, usage
 from medvqa.report import html
 
 
@@ -44,7 +44,10 @@ class Recording:
         self.judge_usage: Counter[str] = Counter()
         self._judge_used = before.get("judge_usage", {})
         self._served_by: set[str] = set()
-        self._used = before.get("usage", {})
+        self._used = Counter(before.get("usage", {}))
+        for ended in before.get("sessions", []):
+            if "finished" not in ended and "usage" not in ended:
+                self._make_up(ended, before)
         self._left_out: LeftOut = before.get("left_out", {})
         now = _now()
         about = plan.about()
@@ -66,6 +69,8 @@ class Recording:
             "benchmarks": {**before.get("benchmarks", {}), **about["benchmarks"]},
             "sessions": [*before.get("sessions", []), self._session],
         }
+        if self._used:
+            self._about["usage"] = dict(self._used)
         self._told = False
         self._write()
 
@@ -79,6 +84,20 @@ class Recording:
                 self._recorder.append(line)
             if result.score.outcome != "error":
                 self._known[self._plan.name_of(Query(result.item, result.technique, result.sample))] = _digest(line)
+
+    def _make_up(self, ended: dict[str, Any], before: Mapping[str, Any]) -> None:
+        """Count what a session asked that did not live to say so: its answers are stored, and were paid for."""
+        folder = self._recorder.folder
+        asked, used = 0, Counter[str]()
+        for store in (self._plan.options.answers or folder.parent / records.STORE, folder / records.OWN_ANSWERS):
+            for writer, answers in records.answers_asked(store, {ended.get("session", "")}):
+                # Not those of a judge; of what was killed before its first result, the fingerprint was not noted.
+                model = before.get("model") or {"name": writer.model, "fingerprint": writer.fingerprint}
+                if (writer.model, writer.fingerprint) == (model["name"], model["fingerprint"]):
+                    asked += len(answers)
+                    used.update(usage(answers))
+        ended.update(asked=asked, usage=dict(used))
+        self._used.update(used)
 
     def _write(self) -> None:
         records.write_json(self._recorder.folder / records.RUN, self._about)
@@ -148,10 +167,11 @@ class Recording:
         self._stop.unlink(missing_ok=True)
         missing = self._about["missing"] = self._missing(expected)
         records.close_journals(folder, complete=not missing)
+        records.remove_empty(folder / records.OWN_ANSWERS)
         self._about["finished"] = self._session["finished"] = _now()
         if self.usage:
             self._session["usage"] = dict(self.usage)
-        if used := Counter(self._used) + self.usage:
+        if used := self._used + self.usage:
             self._about["usage"] = dict(used)
         if self.judge_usage:
             self._session["judge_usage"] = dict(self.judge_usage)

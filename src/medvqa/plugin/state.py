@@ -26,6 +26,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.plugin.ahead import Upcoming, query_of
+from medvqa.plugin.collected import Collected, pack
 from medvqa.plugin.collection import LeftOut
 from medvqa.plugin.judges import fingerprint_of
 from medvqa.plugin.memory import Memory
@@ -37,8 +38,6 @@ FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unpar
 """Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
 
 
-OWN_ANSWERS = "answers"
-"""Folder in the run folder of the answers of a model that shares none."""
 STOP = "stop"
 """File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
 
@@ -76,12 +75,12 @@ class State:
         self._usage: list[Answer] = []
         self._errors = 0
         self._listened = True
-        self.collected: tuple[list[str], LeftOut] | None = None
+        self.collected: tuple[Collected, LeftOut] | None = None
         """What a worker must tell the controller with its first report: it may not live to tell it at its end."""
 
-    def expected(self, nodes: Sequence[pytest.Item]) -> list[str]:
-        """Names of what must end with a result among collected tests."""
-        return [self.plan.name_of(query) for node in nodes if (query := self._query(node)) is not None]
+    def expected(self, nodes: Sequence[pytest.Item]) -> Collected:
+        """What must end with a result among collected tests."""
+        return pack((query for node in nodes if (query := self._query(node)) is not None), self.plan)
 
     def make_model(self, session: pytest.Session) -> Model:
         """The model of this process; one that cannot be made ends the session after the first item."""
@@ -159,7 +158,7 @@ class State:
         """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
         session = self._names[0]
         writer = records.Writer(self.plan.config.backend, model.name, fingerprint, self._run, session)
-        folder = self._store_folder if fingerprint is not None else self._folder / OWN_ANSWERS
+        folder = self._store_folder if fingerprint is not None else self._folder / records.OWN_ANSWERS
         store = records.Store(folder, writer, fresh=self.options.fresh)
         return Memory(store, journal, records.Suspects(self._folder, session))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 
 import pytest
@@ -33,39 +33,52 @@ class Progress:
 
     INTERVAL = 0.2
     """Seconds between two rewrites."""
+    MARKS = 30
+    """Moments from the oldest of which the rate is counted, at least a second apart."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
-        """Start the clock."""
+        """Nothing has come yet."""
         self._reporter = reporter
-        self._started = self._shown = time.monotonic()
+        self._shown = time.monotonic()
         self._tenth = 0
+        self._marks: deque[tuple[float, int]] = deque(maxlen=self.MARKS)
 
     def show(self, counts: Counter[Outcome], total: int) -> None:
         """Show the count of items so far when it is time to."""
         if self._reporter.config.get_verbosity() != 0:
             return
         now, tenth = time.monotonic(), 10 * counts.total() // max(total, 1)
+        rate = self._rate(now, counts.total())
         if self._reporter.isatty:
             if now - self._shown >= self.INTERVAL or tenth == 10:
                 self._shown = now
-                self._reporter.rewrite(line(counts, total, now - self._started), erase=True)
+                self._reporter.rewrite(line(counts, total, rate), erase=True)
         elif tenth > self._tenth:
             self._tenth = tenth
             # Not `write_line`, after which pytest would name the file again.
-            self._reporter.write("\n" + line(counts, total, now - self._started))
+            self._reporter.write("\n" + line(counts, total, rate))
+
+    def _rate(self, now: float, done: int) -> float | None:
+        """Items a second, of late: stored answers come much faster than those that are asked for after them.
+
+        None in the first second, when a whole batch may have come at once.
+        """
+        if not self._marks or now - self._marks[-1][0] >= 1:
+            self._marks.append((now, done))
+        since, before = self._marks[0]
+        return (done - before) / (now - since) if now - since >= 1 else None
 
     def close(self) -> None:
         """Go on below the line."""
         self._reporter.write("\n")
 
 
-def line(counts: Counter[Outcome], total: int, seconds: float) -> str:
-    """For instance "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"."""
+def line(counts: Counter[Outcome], total: int, rate: float | None) -> str:
+    """For instance "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"; `rate` in items a second."""
     done = counts.total()
-    rate = done / max(seconds, 1e-3)
-    left = clock(max(total - done, 0) / max(rate, 1e-9))
-    outcomes = "  ".join(f"{CATEGORY[outcome]} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome])
-    return f"  {done}/{total} items  {100 * done // max(total, 1)} %  {rate:.0f}/s  {left} left  {outcomes}"
+    outcomes = [f"{CATEGORY[outcome]} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome]]
+    speed = [f"{rate:.3g}/s" if rate < 10 else f"{rate:.0f}/s", f"{clock((total - done) / rate)} left"] if rate else []
+    return "  ".join(["", f"{done}/{total} items", f"{100 * done // max(total, 1)} %", *speed, *outcomes])
 
 
 def clock(seconds: float) -> str:

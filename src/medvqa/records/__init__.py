@@ -29,11 +29,25 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
-from medvqa.records.store import STORE, Contents, Recalled, Store, Unwritable, Writer, check_folder, contents, remove
+from medvqa.records.store import (
+    OWN_ANSWERS,
+    STORE,
+    Contents,
+    Recalled,
+    Store,
+    Unwritable,
+    Writer,
+    check_folder,
+    contents,
+    remove,
+    remove_empty,
+)
+from medvqa.records.store import asked as answers_asked
 from medvqa.records.store import key as answer_key
 
 __all__ = [
     "DISTRIBUTION",
+    "OWN_ANSWERS",
     "RESULTS",
     "RUN",
     "STORE",
@@ -47,6 +61,7 @@ __all__ = [
     "Unwritable",
     "Writer",
     "answer_key",
+    "answers_asked",
     "bury",
     "check_folder",
     "check_name",
@@ -63,6 +78,7 @@ __all__ = [
     "read",
     "read_run",
     "remove",
+    "remove_empty",
     "run_name",
     "signed",
     "versions",

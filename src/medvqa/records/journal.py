@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,11 +81,15 @@ class Journal:
 
 
 def _in_flight(path: Path) -> tuple[str, ...]:
-    """The keys of the calls that have begun and not ended. What follows the last whole line was not asked yet."""
+    """The keys of the calls that have begun and not ended. What follows the last whole line was not asked yet.
+
+    A line of which a full disk took a part alone was not asked either, and takes the next one with it.
+    """
     calls: dict[int, tuple[str, ...]] = {}
     for line in path.read_bytes().split(b"\n")[:-1]:
-        call = msgspec.json.decode(line, type=_Call)
-        calls[call.call] = call.keys
+        with suppress(msgspec.DecodeError):
+            call = msgspec.json.decode(line, type=_Call)
+            calls[call.call] = call.keys
     return tuple(each for keys in calls.values() for each in keys)
 
 
@@ -144,7 +149,8 @@ class Suspects:
                 if not line.endswith(b"\n"):
                     break
                 self._size += len(line)
-                self._note(msgspec.json.decode(line, type=Death))
+                with suppress(msgspec.DecodeError):
+                    self._note(msgspec.json.decode(line, type=Death))
         return True
 
     def _note(self, death: Death) -> None:

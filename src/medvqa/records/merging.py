@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from medvqa.items import Result, UsageError
 from medvqa.records.folder import RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
+from medvqa.records.store import OWN_ANSWERS
 from medvqa.selection import Shard
 
 METRICS = "metrics.json"
@@ -96,10 +98,16 @@ def merge(runs: Sequence[Run], name: str) -> Merged:
     return Merged(_about(runs, name), ordered, missing, tuple(notes), complete)
 
 
-def write(merged: Merged, folder: Path) -> None:
-    """Make a run folder, of which reports can be written; results keep the name of the run that they come from."""
+def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
+    """Make a run folder, of which reports can be written; results keep the name of the run that they come from.
+
+    `parts` are the folders of the runs. The answers that they share with no other run are copied, so that it can go on.
+    """
     try:
         folder.mkdir(parents=True)
+        for part in parts:
+            if (part / OWN_ANSWERS).is_dir():
+                shutil.copytree(part / OWN_ANSWERS, folder / OWN_ANSWERS, dirs_exist_ok=True)
         write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in merged.results))
         write_json(folder / RUN, {**merged.about, "missing": merged.missing})
     except OSError as error:

@@ -17,7 +17,8 @@ import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ from medvqa.items import Answer, MedVQAError, Prompt
 
 STORE = ".answers"
 """Folder under reports/ of the answers that runs share."""
+OWN_ANSWERS = "answers"
+"""Folder in a run folder of the answers of a model that shares none."""
 SUFFIX = ".answers"
 ABOUT = b"about"
 FORMAT = 1
@@ -344,6 +347,24 @@ def contents(folder: Path) -> Iterator[Contents]:
         if file.torn:
             problems.append(f"{path} line {file.lines + 1}: torn: its process was stopped while writing, or writes yet")
         yield Contents(path, writer, status.st_size, status.st_mtime, answers, tuple(problems))
+
+
+def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, list[Answer]]]:
+    """What each file of some sessions holds, and who wrote it; of all other files the first line alone is read."""
+    for path in folder.glob(f"*/*{SUFFIX}"):
+        lines = _File(path).new_lines(path.stat().st_size)
+        head = next((parsed for _, line in lines if (parsed := _parsed(path.parent.name, line))), None)
+        if head is None or head[0] != ABOUT or (writer := _decode_writer(head[1])).session not in sessions:
+            continue
+        stored = (parsed for _, line in lines if (parsed := _parsed(path.parent.name, line)))
+        yield writer, [_decode_answer(content) for _, content in stored]
+
+
+def remove_empty(folder: Path) -> None:
+    """Delete a store into which nothing was written; no process may be about to write."""
+    for path in (*folder.glob("*"), folder):
+        with suppress(OSError):
+            path.rmdir()
 
 
 def remove(files: Iterable[Contents]) -> None:

@@ -6,18 +6,12 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+from medvqa import sheets
 
 
 def safe(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe in front.
-
-    Numbers stay, the negative ones too; None is an empty cell. Source: OWASP, "CSV Injection",
-    https://owasp.org/www-community/attacks/CSV_Injection.
-    """
-    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA):
-        return "'" + value
-    return value
+    """A cell that no spreadsheet takes for a formula (`sheets.inert`); numbers stay, the negative ones too."""
+    return sheets.inert(value) if isinstance(value, str) else value
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
