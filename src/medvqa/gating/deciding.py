@@ -9,10 +9,9 @@ from typing import Any
 
 from medvqa import comparing, engine, metrics, records, statistics
 from medvqa.comparing import Compared, Paired, Side
-from medvqa.gating import rules as _rules
 from medvqa.gating.preparing import Gate, Target, metric_of
 from medvqa.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
-from medvqa.items import Metric, Result
+from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
 from medvqa.statistics import FloorRule, MarginRule, SliceGuard
 
@@ -33,6 +32,7 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     keys = {records.key(result) for result in results}
     notes = [*gate.notes]
     blockers = _missing(gate, missing)
+    blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
     pairs: list[Paired] = []
     for side in gate.baselines:
         mine = [t for t in gate.targets if t.benchmark.name in side.run.get("benchmarks", {})]
@@ -43,16 +43,12 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
         kept = tuple(r for r in both[1].results if records.key(r) in keys)
         if len(kept) < len(both[1].results):
             notes.append(
-                f"decided on {len(kept):,} of the {len(both[1].results):,} questions of {side.name}: the others were not "
-                "selected"
+                f"decided on {len(kept):,} of the {len(both[1].results):,} questions of {side.name}: "
+                "the others were not selected"
             )
         found = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
         pairs.append(found)
         blockers += _blockers(found)
-    if not pairs:
-        blockers += [
-            f"{r.item.benchmark}/{r.item.id}: no answer ({r.score.why})" for r in results if r.score.outcome == "error"
-        ]
     notes += _judged(gate, results)
     verdict = Verdict(
         outcome=None,
@@ -71,8 +67,6 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     drafts = [draft for found in pairs for draft in _compared(gate, found, new)] + _floors(gate, new, level)
     decision = statistics.decide([draft.rule for draft in drafts], looks=gate.rules.looks)
     entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
-    if decision.outcome == "NOT GATED":  # of a whole gate: no rule has enough units
-        raise AssertionError("a decision over rules is one of three")
     flips = [flip for found in pairs for flip in _flips(gate, found)]
     moved = [each for found in pairs for each in _moved(gate, found)]
     worst = sorted((m for m in moved if m.difference < 0), key=lambda m: (m.difference, *m.slice.items()))
@@ -80,7 +74,7 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     lost, gained = ([flip for flip in flips if flip.better is better] for better in (False, True))
     return replace(
         verdict,
-        outcome=decision.outcome,
+        outcome="INCONCLUSIVE" if decision.outcome == "NOT GATED" else decision.outcome,
         entries=entries,
         worst=tuple(worst[:SHOWN]),
         best=tuple(best[:SHOWN]),
@@ -99,7 +93,7 @@ def decided(gate: Gate, folder: Path, new: Side, missing: Sequence[str] = ()) ->
 
 
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
-    """How the rules and baselines differ from those stored before the first answer, as a sentence; None if they do not."""
+    """How rules and baselines differ from those stored before the first answer, as a sentence; None if they do not."""
     if not stored:
         return "the rules were not stored before the first answer"
     now = gate.stored()
@@ -125,7 +119,7 @@ def _met(folder: Path, baseline: str) -> bool:
     try:
         run = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         seen = verdict.read(folder)
-    except _rules.UsageError:
+    except UsageError:
         # A damaged folder beside this one is no reason to stop.
         return False
     told = (run.get("gate") or {}).get("baselines", ())
@@ -156,7 +150,25 @@ def _missing(gate: Gate, missing: Iterable[str]) -> list[str]:
 
 
 def _blockers(found: Paired) -> list[str]:
-    return [*found.errors, *found.unmatched]
+    """What is not in both runs, or has no score in one of them though it has an answer."""
+    base = found.baseline.name
+    unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in found.new.results if r.score.outcome == "error"}
+    return [
+        _line(part.benchmark, item, why)
+        for part in found.parts
+        for why, items in (
+            (f"not in baseline {base}", part.unmatched_new),
+            (f"in baseline {base} alone", part.unmatched_baseline),
+            ("no score here", part.errors_new),
+            (f"no score in baseline {base}", part.errors_baseline),
+        )
+        for item in items
+        if (part.benchmark, item, part.technique) not in unanswered
+    ]
+
+
+def _line(benchmark: str, item: str, why: str) -> str:
+    return f"{benchmark}/{item}: {why}"
 
 
 def _shortened(lines: Sequence[str], limit: int = 10) -> tuple[str, ...]:
@@ -243,7 +255,7 @@ def _is_headline(row: Compared, target: Target) -> bool:
 
 
 def _chance(side: Side, target: Target, gate: Gate) -> tuple[float | None, float | None]:
-    """What guessing gives, None where nothing says, and the baseline's lower bound; of 1 - measure if less is better."""
+    """What guessing gives, if anything says, and the baseline's lower bound; of 1 - measure where less is better."""
     results = [result for result in side.results if _is_of(result, target)]
     extraction = side.run.get("extraction", "sound")
     overall = metrics.measures(

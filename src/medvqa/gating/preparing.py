@@ -107,12 +107,13 @@ def prepare(
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
     for name in present:
-        if sides and not any(_has(side, name) for side in sides):
+        floors = any(rule.benchmark == name for rule in rules.floor)
+        if sides and not floors and not any(_has(side, name) for side in sides):
             raise UsageError(
-                f"benchmark '{name}' is in no baseline ({', '.join(side.name for side in sides)}). Name those that are: "
+                f"benchmark '{name}' is in no baseline ({', '.join(side.name for side in sides)}). Name others: "
                 f"{' '.join(f'--benchmark={each}' for each in _shared(sides, present)) or '--benchmark=NAME'}"
             )
-    gated = [name for name in present if sides or name in {floor.benchmark for floor in rules.floor}]
+    gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     targets = tuple(_target(known[name], present[name], rules, extra) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
@@ -162,8 +163,8 @@ def _check_present(rules: Rules, present: Collection[str], chosen: bool) -> tupl
     absent = [name for name in dict.fromkeys(about) if name not in present]
     if absent and not chosen:
         raise UsageError(
-            f"{FILE}: [{TABLE}] has rules about '{absent[0]}', which this run does not ask. Name its data by --data=DIR, "
-            "or leave it out by naming others with --benchmark=NAME"
+            f"{FILE}: [{TABLE}] has rules about '{absent[0]}', which this run does not ask. Name its data by "
+            "--data=DIR, or leave it out by naming others with --benchmark=NAME"
         )
     return tuple(f"rules about {name} are left out: --benchmark names others" for name in absent)
 
@@ -188,16 +189,16 @@ def _target(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra:
     technique = own.technique or (asked[0] if len(asked) == 1 else None)
     if technique is None:
         raise UsageError(
-            f"benchmark '{benchmark.name}' is asked by {', '.join(asked)}, and one technique is gated. Name it in {FILE}: "
-            f'[{TABLE}.benchmarks.{benchmark.name}] technique = "{asked[0] if asked else "mc"}"'
+            f"benchmark '{benchmark.name}' is asked by {', '.join(asked)}, and one technique is gated. Name it in "
+            f'{FILE}: [{TABLE}.benchmarks.{benchmark.name}] technique = "{asked[0] if asked else "mc"}"'
         )
     if technique not in asked:
         raise UsageError(f"{where}: technique = '{technique}', and this run asks by {', '.join(asked)}")
     metric = metric_of(benchmark, own.measure or benchmark.headline[0], extra, where)
     if metric.mean_over is not None and (rules.slices or any(rule.benchmark == benchmark.name for rule in rules.slice)):
         raise UsageError(
-            f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another measure, "
-            "or no slices"
+            f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another "
+            "measure, or no slices"
         )
     return Target(benchmark, metric, technique, own)
 
@@ -239,7 +240,8 @@ def _check_errors(side: Side, targets: Sequence[Target]) -> None:
         if errors:
             raise UsageError(
                 f"no verdict can be given against baseline {side.name}: {len(errors)} of its questions of "
-                f"{target.benchmark.name} ended in error, the first: {errors[0].item.id}. Finish it: pytest ... --run=NAME"
+                f"{target.benchmark.name} ended in error, the first: {errors[0].item.id}. Finish that run first: "
+                "pytest --run=NAME"
             )
 
 
