@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from medvqa.gating import rules
 from medvqa.gating.deciding import attempts, changed, decide, decided
 from medvqa.gating.preparing import Gate, Target, load, prepare
 from medvqa.gating.rules import DEFAULT_MARGIN, Floor, Headline, Rules, SliceMargin, from_json, typed_over
@@ -50,6 +51,7 @@ __all__ = [
     "read",
     "read_rules",
     "remove",
+    "rules",
     "typed_over",
     "write",
 ]
