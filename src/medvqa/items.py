@@ -199,7 +199,7 @@ class Judgement:
 class Result:
     """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None where there is none.
 
-    `judgement` is None where the score was found by rule.
+    `judgement` is None where the score was found by rule. `sample` is as in `Query`.
     """
 
     run: str
@@ -209,6 +209,7 @@ class Result:
     score: Score
     technique: Technique = "mc"
     judgement: Judgement | None = None
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
