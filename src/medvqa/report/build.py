@@ -184,7 +184,9 @@ def notes_of(report: Report) -> list[str]:
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners." for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
-        notes.append(f"the gate's verdict is of other results and is left out. Decide anew: medvqa gate {report.folder}.")
+        notes.append(
+            f"the gate's verdict is of other results and is left out. Decide anew: medvqa gate {report.folder}."
+        )
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes

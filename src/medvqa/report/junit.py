@@ -50,10 +50,15 @@ def render(report: Report) -> Iterator[bytes]:
 
 def _start(tag: str, name: str, results: Sequence[Result], cases: Sequence[TestCase] = ()) -> bytes:
     """The opening tag of a suite, or of all suites, with its counts."""
-    kinds = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
+    kinds: Counter[type] = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
     kinds.update(type(found) for each in cases for found in each.result)
     seconds = sum(result.answer.seconds or 0.0 for result in results if result.answer is not None)
-    counts = {"tests": len(results) + len(cases), "errors": kinds[Error], "failures": kinds[Failure], "skipped": kinds[Skipped]}
+    counts = {
+        "tests": len(results) + len(cases),
+        "errors": kinds[Error],
+        "failures": kinds[Failure],
+        "skipped": kinds[Skipped],
+    }
     attributes = {"name": text(name), **counts, "time": round(seconds, 3)}
     return f"<{tag} {' '.join(f'{key}={quoteattr(str(value))}' for key, value in attributes.items())}>".encode()
 
