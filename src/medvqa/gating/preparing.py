@@ -11,7 +11,7 @@ from medvqa import comparing, records
 from medvqa.comparing import Side
 from medvqa.gating.rules import FILE, TABLE, Headline, Rules, suggestion
 from medvqa.gating.verdict import digest
-from medvqa.items import Benchmark, Metric, Result, UsageError
+from medvqa.items import Benchmark, Item, Metric, Result, Score, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,6 @@ def _load(path: str, folder: Path) -> Side:
             f"--baseline={path}: no such run folder or baseline file{there}.{suggestion(found.name, near)} "
             "`medvqa baseline RUN -o FILE` writes a file"
         )
-    if records.is_baseline(found):
-        run, results = records.read_baseline(found)
-        return Side(str(run.get("name") or found.name), run, results)
     return comparing.load(found)
 
 
@@ -176,10 +173,20 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
         raise UsageError(
             f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
         )
-    if differences := comparing.refusals(Side("this run", run, ()), side):
+    if differences := comparing.refusals(_announced(run), side):
         more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
         raise UsageError(f"no verdict can be given against baseline {side.name}: {'; '.join(differences[:3])}{more}")
     return side
+
+
+def _announced(run: Mapping[str, Any]) -> Side:
+    """The run that is to come, with a result without answer for each technique of each benchmark."""
+    asked = [(name, each) for name, about in run.get("benchmarks", {}).items() for each in about.get("prompts", {})]
+    results = (
+        Result("", Item("", name, "short_answer", ""), "", None, Score(None, "unscored"), technique=technique)
+        for name, technique in asked
+    )
+    return Side("this run", run, tuple(results))
 
 
 def _target(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
