@@ -110,7 +110,8 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
 
 def attempts(folder: Path, baseline: str) -> int:
     """How many runs beside a run folder, itself included, say in run.json or gate.json that they met this baseline."""
-    return sum(_met(each, baseline) for each in folder.resolve().parent.iterdir() if each.is_dir())
+    folder = folder.resolve()
+    return 1 + sum(_met(each, baseline) for each in folder.parent.iterdir() if each.is_dir() and each != folder)
 
 
 def _met(folder: Path, baseline: str) -> bool:
