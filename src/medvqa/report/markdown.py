@@ -25,9 +25,9 @@ def render(report: Report) -> str:
         f"# {escape(report.title)}",
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction {run.get('extraction', 'sound')}.",
-        _table(headline(report)),
+        grid(headline(report)),
         *_verdict(report),
-        _table(outcomes(report)),
+        grid(outcomes(report)),
     ]
     if usage := usage_of(report):
         blocks.append(escape(usage))
@@ -37,7 +37,7 @@ def render(report: Report) -> str:
         for dimension in part.benchmark.dimensions:
             table = by_dimension(part, dimension)
             if table.rows:
-                blocks += [f"## {escape(table.title)}", _table(table)]
+                blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -52,7 +52,7 @@ def _verdict(report: Report) -> list[str]:
     told = gate.listed(found)
     if told:
         blocks.append("\n".join(f"- **{entry.outcome}** {escape(gate.rule(entry))}" for entry in told))
-        blocks.append(_table(gate.table(found)))
+        blocks.append(grid(gate.table(found)))
     lines = gate.quiet(found)
     for name, moved in (("Largest losses", found.worst), ("Largest gains", found.best)):
         if moved:
@@ -67,7 +67,8 @@ def _verdict(report: Report) -> list[str]:
     return blocks
 
 
-def _table(table: Table) -> str:
+def grid(table: Table) -> str:
+    """A table without its title."""
     rule = ["---:" if i in table.right else "---" for i in range(len(table.columns))]
     return "\n".join([_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)])
 
