@@ -84,8 +84,9 @@ class Rules:
     """What a run must meet. Margins are points, limits fractions.
 
     `baseline` are paths of run folders or baseline files. `slices` are dimensions: each of their slices that is large
-    enough must not be shown to be worse. `judge_reliability` in (0, 1] is the share of a judged measure's variance that
-    is not the judge's error, by human labels; margins of judged measures are multiplied by it.
+    enough must not be shown to be worse. `judge_reliability` in (0, 1] is how much of a true difference a judge's
+    scores show, by human labels: of right or wrong answers sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
+    else the slope of its scores over people's. Margins of judged measures are multiplied by it.
     """
 
     baseline: tuple[str, ...] = ()
