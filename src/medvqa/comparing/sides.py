@@ -111,6 +111,12 @@ def notes(new: Side, baseline: Side) -> list[str]:
             found.append(f"{benchmark} is in {new.name} alone, and not compared")
         elif more := [each for each in techniques if each not in known[benchmark]]:
             found.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
+    times = [side.run.get("repeat") or 1 for side in (new, baseline)]
+    if times[0] != times[1]:
+        found.append(
+            f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
+            "compared"
+        )
     versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
     if versions[0] != versions[1]:
         found.append(
