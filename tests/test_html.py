@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image as Picture
 
 import pages
-from medvqa import benchmarks, lexicon, report
+from medvqa import benchmarks, gating, lexicon, report
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, Image, Item, Result, Score
@@ -418,12 +418,44 @@ def test_without_matplotlib_the_page_says_what_to_install(made: report.Report, m
     assert parsed.text.count('pip install "pytest-medvqa[html]"') == 3
 
 
-def test_a_gate_is_shown_where_there_is_one(made: report.Report, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_is_shown_where_there_is_one(made: report.Report) -> None:
     assert "gate-title" not in html.render(made).decode()
-    monkeypatch.setattr(
-        page, "as_json", lambda made: {"gate": {"verdict": "INCONCLUSIVE", "margin": 0.02, "slices": []}}
+    evil = "<script>alert(1)</script>"
+    rule = gating.Entry(
+        rule=f"slake: accuracy against {evil}",
+        kind="baseline",
+        benchmark="slake",
+        measure="accuracy",
+        technique="mc",
+        outcome="INCONCLUSIVE",
+        why="the loss may exceed 2.00 points",
+        difference=-0.0123,
+        low=-0.05,
+        high=0.03,
+        needed=2319,
+        units=176,
+        passable=0.073,
     )
-    assert "INCONCLUSIVE" in html.render(made).decode()
+    verdict = gating.Verdict(
+        outcome="INCONCLUSIVE",
+        entries=(rule,),
+        blockers=(),
+        notes=(evil,),
+        baselines=(gating.Against(name=evil, digest="0"),),
+        rules="0",
+        level=0.95,
+        looks=1,
+        inconclusive="fail",
+        of="0",
+        worst=(gating.Moved(benchmark="slake", slice={evil: evil}, difference=-0.1, units=30),),
+        flips=(gating.Flipped(benchmark="slake", unit=evil, better=False, baseline=(evil,), new=(evil,)),),
+        lost=1,
+    )
+    shown = html.render(replace(made, gate=gating.Decided(verdict=verdict, attempts=(3,)))).decode()
+    assert evil not in shown
+    text = pages.Page(shown).text
+    for said in ("Gate: INCONCLUSIVE against", "-1.23", "-5.00 to +3.00", "2,319 units", "attempt 3 in this folder"):
+        assert said in text
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from medvqa.items import Query
 from medvqa.plugin.plan import Plan
 
-Collected = tuple[list[tuple[str, str, str]], list[str]]
-"""Benchmark, technique, and the places of items as hexadecimal digits; then names of what the plan does not have."""
+Collected = tuple[list[tuple[str, str, int, str]], list[str]]
+"""Benchmark, technique, sample, and the places of items as hexadecimal digits; then names of what the plan does not have."""
 
 
 def pack(queries: Iterable[Query], plan: Plan) -> Collected:
     """Queries in any order, as values that xdist can send."""
     places: dict[str, dict[str, int]] = {}
-    bits: dict[tuple[str, str], bytearray] = {}
+    bits: dict[tuple[str, str, int], bytearray] = {}
     others: list[str] = []
     for query in queries:
         benchmark = query.item.benchmark
@@ -29,7 +29,7 @@ def pack(queries: Iterable[Query], plan: Plan) -> Collected:
             # A test's own, which no benchmark has.
             others.append(plan.name_of(query))
             continue
-        of = benchmark, query.technique
+        of = benchmark, query.technique, query.sample
         if of not in bits:
             bits[of] = bytearray(len(places[benchmark]) // 8 + 1)
         bits[of][place >> 3] |= 1 << (place & 7)
@@ -40,8 +40,8 @@ def names(collected: Collected, plan: Plan) -> Iterator[str]:
     """What names the queries among what is expected and missing."""
     packed, others = collected
     yield from others
-    for benchmark, technique, digits in packed:
+    for benchmark, technique, sample, digits in packed:
         bits = bytes.fromhex(digits)
         for place, item in enumerate(plan.items(benchmark)):
             if bits[place >> 3] >> (place & 7) & 1:
-                yield plan.name_of(Query(item, technique))  # type: ignore[arg-type]
+                yield plan.name_of(Query(item, technique, sample))  # type: ignore[arg-type]
