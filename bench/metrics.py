@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from medvqa import metrics
 from medvqa.items import Answer, Item, Result, Score
 
-GOAL = 2.0
-"""Seconds of CPU time for 100,000 results."""
+GOAL = 5.0
+"""Seconds of CPU time for 100,000 results, intervals included; without them it was 2."""
 LETTERS = "ABCDE"
 SIZES = {"label": 717, "modality": 38, "task": 18, "department": 18, "granularity": 4, "text_only": 2}
 """Number of values of each dimension, as in GMAI-MMBench."""

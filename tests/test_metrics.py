@@ -7,14 +7,16 @@ from dataclasses import replace
 from itertools import combinations, product
 from math import isfinite
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import norm, t
+from statsmodels.stats.proportion import proportion_confint
 
-from medvqa import metrics
+from medvqa import metrics, selection, statistics
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
@@ -142,8 +144,8 @@ def test_instructblip_s_row_of_table_one_and_its_maxima_come_out() -> None:
     for measure in best:
         assert measure.technique == "max(ff,gd,mc,ps)"
         assert (measure.low, measure.high, measure.references) == (None, None, {})
-        assert unescaped(measure.signature)["technique"] == "max(ff,gd,mc,ps)"
-        assert unescaped(measure.signature)["data"] == "d"
+        assert metrics.parts(measure.signature)["technique"] == "max(ff,gd,mc,ps)"
+        assert metrics.parts(measure.signature)["data"] == "d"
     assert metrics.maxima(runs["mc"], signature={}) == [], "one technique has no maximum"
     assert metrics.maxima([m for m in every if m.name == "confusion"], signature={}) == []
 
@@ -172,6 +174,7 @@ def gpt4o() -> list[Result]:
     """GPT-4o's answers to MediConfusion, as its owners' own cleaner read them: the score of a chosen letter is 10."""
     folder = REFERENCE / "mediconfusion"
     pairs = json.loads((folder / "dataset.json").read_text())
+    clusters = selection.components([data["im_1_local"], data["im_2_local"]] for data in pairs.values())
     answers = json.loads((folder / "gpt4o_mc_predictions.json").read_text())
     results = []
     for id, data in pairs.items():
@@ -185,6 +188,7 @@ def gpt4o() -> list[Result]:
                 (data[f"im_{image}_correct"],),
                 tags={"category": tuple(data[f"category_{image}"])},
                 pair_id=id,
+                cluster_id=clusters[data[f"im_{image}_local"]],
             )
             scores = answers[id]["answer"][f"im{image}"]["answer"]
             results.append(said(item, ",".join(letter for letter in "AB" if scores[letter] == 10)))
@@ -220,6 +224,16 @@ def test_the_official_counts_of_every_category_come_out(gpt4o: list[Result]) -> 
     assert counts == expected
     assert units["set_accuracy"] == units["confusion"] == "image slots"
     assert units["individual_accuracy"] == "items"
+
+
+@needs_reference
+def test_the_intervals_of_a_recorded_run_are_those_of_its_60_groups(gpt4o: list[Result]) -> None:
+    in_set, alone = overall(gpt4o, metrics.set_accuracy), overall(gpt4o, metrics.individual_accuracy)
+    assert (in_set.value, in_set.low, in_set.high) == pytest.approx((0.1705, 0.111, 0.253), abs=5e-4)
+    assert (alone.value, alone.low, alone.high) == pytest.approx((0.5369, 0.496, 0.578), abs=5e-4)
+    (table,) = metrics.tables(gpt4o, [metrics.set_accuracy], ())
+    found = statistics.clustered(statistics.ratios(table.table()))
+    assert (found.groups[0], round(float(found.df[0]), 1)) == (60, 17.2)
 
 
 @needs_reference
@@ -394,19 +408,123 @@ def test_two_image_slots_of_a_pair_do_not_narrow_its_interval() -> None:
     here = {"category": ("cerebral",)}
     results = [
         said(item, text)
-        for i, answers in enumerate(["AB", "AA", "BB"])
+        for i, answers in enumerate(["AB", "AA", "BB", "AB", "AA", "BA", "AB"])
         for item, text in zip(pair(str(i), [here, here]), answers, strict=True)
     ]
     whole, slots = overall(results, metrics.set_accuracy), at(results, metrics.set_accuracy, "category", "cerebral")
     assert slots.n == 2 * whole.n
+    assert slots.low is not None
     assert (slots.value, slots.low, slots.high) == pytest.approx((whole.value, whole.low, whole.high))
 
 
-def test_binary_metrics_have_wilson_intervals_and_others_none() -> None:
+def test_units_that_are_right_or_wrong_have_wilson_s_interval_at_their_effective_number() -> None:
+    """7 of 10 independent: deff 10/9, 9 degrees of freedom, n* = 9 (1.95996 / 2.26216)^2 = 6.7561, Wilson of 0.7 n*."""
     results = [said(single(str(i)), "A" if i < 7 else "B") for i in range(10)]
-    found, expected = overall(results, metrics.accuracy), binomtest(7, 10).proportion_ci(method="wilson")
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    assert (overall(results, metrics.mean_score).low, overall(results, metrics.mean_score).high) == (None, None)
+    found, n = overall(results, metrics.accuracy), 9 * (norm.ppf(0.975) / t.ppf(0.975, 9)) ** 2
+    assert (found.low, found.high) == pytest.approx(proportion_confint(0.7 * n, n, method="wilson"))
+    assert (found.low, found.high) == pytest.approx((0.3422, 0.9128), abs=5e-5)
+
+
+def test_partial_credit_has_student_s_interval_cut_off_at_the_ends() -> None:
+    """0.7 -+ 2.26216 sqrt(0.21 / 9) = 0.7 -+ 0.34555."""
+    results = [said(single(str(i)), "A" if i < 7 else "B") for i in range(10)]
+    found = overall(results, metrics.mean_score)
+    assert (found.low, found.high) == (pytest.approx(0.35445, abs=5e-6), 1.0)
+
+
+def test_questions_that_share_an_image_count_as_one_observation() -> None:
+    """Of each group all answers are right, or all wrong: as good as one answer of each."""
+    alone = [said(single(str(i)), "A" if i < 7 else "B") for i in range(10)]
+    shared = [
+        said(single(f"{i}-{n}", cluster_id=f"image {i}"), "A" if i < 7 else "B") for i in range(10) for n in range(4)
+    ]
+    one, four = overall(alone, metrics.accuracy), overall(shared, metrics.accuracy)
+    assert four.n == 40
+    assert (four.low, four.high) == pytest.approx((one.low, one.high))
+
+
+def test_both_questions_of_a_pair_are_one_observation_even_where_their_clusters_differ() -> None:
+    results = []
+    for i, answers in enumerate(["AB", "AA", "BB", "AB", "AA", "BA", "AB"]):
+        items = [replace(item, cluster_id=f"{i}-{n}") for n, item in enumerate(pair(str(i)))]
+        results += [said(item, text) for item, text in zip(items, answers, strict=True)]
+    for metric in (metrics.individual_accuracy, metrics.set_accuracy, metrics.invalid_rate):
+        named = overall(results, metric)
+        bare = overall([replace(each, item=replace(each.item, cluster_id=None)) for each in results], metric)
+        assert (named.low, named.high) == (bare.low, bare.high)
+        assert named.low is not None
+    # 9 of 14 right: the pairs' means are 1, .5, .5, 1, .5, 0, 1; t with 6 degrees of freedom on these seven.
+    means = [1, 0.5, 0.5, 1, 0.5, 0, 1]
+    half = t.ppf(0.975, 6) * (stdev(means) / 7**0.5)
+    found = overall(results, metrics.individual_accuracy)
+    assert found.value == pytest.approx(9 / 14)
+    assert (found.low, found.high) == pytest.approx((9 / 14 - half, 9 / 14 + half))
+
+
+def test_a_macro_average_has_the_interval_of_its_slices_together() -> None:
+    """Slices of 8 and 16 independent units: V = (V1 + V2) / 4, V = r (1 - r) / (n - 1) of each."""
+    tasks = {"a": "AAAAABBB", "b": "AAAAAAAAAAAABBBB"}
+    results = [
+        said(single(f"{task}{i}", tags={"task": (task,)}), text)
+        for task, texts in tasks.items()
+        for i, text in enumerate(texts)
+    ]
+    found = overall(results, metrics.macro_accuracy("task"))
+    first, second = 5 / 8 * 3 / 8 / 7, 3 / 4 / 4 / 15
+    # Under the working model of equal variances: 1/8 and 1/16, with 7 and 15 degrees of freedom.
+    df = (1 / 8 + 1 / 16) ** 2 / ((1 / 8) ** 2 / 7 + (1 / 16) ** 2 / 15)
+    half = t.ppf(0.975, df) * ((first + second) / 4) ** 0.5
+    assert found.value == (5 / 8 + 3 / 4) / 2
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_few_groups_have_no_interval(count: int) -> None:
+    """So many independent units have count - 1 degrees of freedom, and 4 are needed."""
+    results = [said(single(str(i), cluster_id=str(i % count)), "AB"[i % 3 > 0]) for i in range(40)]
+    found = overall(results, metrics.accuracy)
+    assert (found.low, found.high) == (None, None)
+
+
+def test_samples_of_one_question_are_averaged_before_anything_is_counted() -> None:
+    """4 samples of each of 10 questions: 10 observations, not 40, and their means and variance."""
+    right = [4, 4, 3, 3, 2, 2, 1, 0, 4, 1]
+    results = [
+        replace(said(single(str(i)), "A" if n <= count else "B"), sample=n)
+        for i, count in enumerate(right)
+        for n in range(1, 5)
+    ]
+    found = overall(results, metrics.accuracy)
+    means = [count / 4 for count in right]
+    half = t.ppf(0.975, 9) * stdev(means) / 10**0.5
+    assert (found.value, found.n) == (pytest.approx(mean(means)), 10)
+    assert (found.low, found.high) == pytest.approx((mean(means) - half, mean(means) + half))
+    assert measured([*results, *results]) == measured(results)
+
+
+def test_of_a_pair_the_samples_with_one_number_are_together() -> None:
+    texts = [("AA", "AB"), ("AB", "BB"), ("AA", "BB"), ("BB", "AA"), ("AB", "AB"), ("AA", "AA")]
+    results = [
+        replace(said(item, text), sample=n)
+        for i, samples in enumerate(texts)
+        for item, said_of in zip(pair(str(i)), samples, strict=True)
+        for n, text in enumerate(said_of, 1)
+    ]
+    results.append(replace(said(pair("0")[0], "A"), sample=3))
+    found = overall(results, metrics.set_accuracy)
+    # Sample by sample: (A, A), (A, B) | (A, B), (B, B) | both right twice | never | (A, A), (B, B) | (A, A) twice.
+    assert (found.count, found.n) == (0.5 + 0.5 + 1, 6)
+    assert metrics.broken_pairs(results) == ()
+
+
+def test_a_metric_that_leaves_0_to_1_has_no_interval() -> None:
+    @metrics.metric(binary=False)
+    def words(results: Sequence[Result]) -> tuple[float, float]:
+        """Mean number of words."""
+        return float(results[0].item.id), 1.0
+
+    found = overall([said(single(str(i)), "A") for i in range(20)], words)
+    assert (found.value, found.low, found.high) == (9.5, None, None)
 
 
 def test_what_applies_to_nothing_is_left_out_and_what_is_undefined_is_null() -> None:
@@ -689,12 +807,13 @@ def test_metrics_that_share_a_function_are_kept_apart() -> None:
     several = replace(metrics.accuracy, name="several", kinds=frozenset({"multiple_response"}))
     plain = replace(metrics.accuracy, name="plain", binary=False)
     results = [said(single("1"), "A"), said(multiple("2", "AB"), "A"), said(multiple("3", "AB"), "A,B")]
+    results += [said(single(f"more {i}"), "AB"[i % 2]) for i in range(9)]
     found = {
         measure.name: measure for measure in measured(results, [metrics.accuracy, several, plain]) if not measure.slice
     }
-    assert {name: measure.n for name, measure in found.items()} == {"accuracy": 1, "several": 2, "plain": 1}
-    assert found["accuracy"].low is not None
-    assert found["plain"].low is None
+    assert {name: measure.n for name, measure in found.items()} == {"accuracy": 10, "several": 2, "plain": 10}
+    assert found["accuracy"].value == found["plain"].value
+    assert found["accuracy"].low != found["plain"].low, "Wilson's, and Student's"
 
 
 @pytest.mark.parametrize(
@@ -724,25 +843,19 @@ def test_the_item_with_bad_terms_is_named() -> None:
         measured([said(single("q1"), "A"), said(single("q2"), "A")], [broken])
 
 
-def unescaped(signature: str) -> dict[str, str]:
-    """The inverse of a signature, written from its description."""
-    parts, text, letters = [], "", iter(signature)
-    for letter in letters:
-        if letter in "|:":
-            parts.append(text)
-            text = ""
-        else:
-            text += next(letters) if letter == "\\" else letter
-    parts.append(text)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
 @given(st.dictionaries(st.text("ab|:\\ ", min_size=1).filter(lambda key: key != "v"), st.text("ab|:\\ ")))
 def test_a_signature_can_be_read_back(signature: dict[str, str]) -> None:
     (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy], signature=signature)
-    parts = unescaped(found.signature)
+    parts = metrics.parts(found.signature)
     assert {key: parts[key] for key in signature} == signature
     assert set(parts) - set(signature) == {"metric", "unit", "kinds", "v"}
+
+
+def test_a_signature_is_read_with_its_escapes() -> None:
+    assert metrics.parts(r"data:a\|b\:c\\|v:2") == {"data": "a|b:c\\", "v": "2"}
+    for damaged in ("", "v", "a:b:c", "a:b|c", "a|b:c"):
+        with pytest.raises(ValueError, match="no signature of a measure"):
+            metrics.parts(damaged)
 
 
 def test_a_signature_tells_technique_definition_and_dimension() -> None:
@@ -757,4 +870,4 @@ def test_a_signature_tells_technique_definition_and_dimension() -> None:
     ]
     assert len(set(signatures)) == 8
     assert signatures[0].startswith("kinds:single_choice|metric:accuracy@")
-    assert signatures[0].endswith("|technique:mc|unit:item|v:1")
+    assert signatures[0].endswith("|technique:mc|unit:item|v:2")

@@ -184,6 +184,7 @@ def measure(**fields: object) -> Measure:
         (measure(n=4, count=2), "2/4", ""),
         (measure(low=None, high=None), "50.00", ""),
         (measure(value=1 / 3), "33.33", "40.00–60.00"),
+        (measure(n=7, count=None, unit="slices"), "50.00", "40.00–60.00"),
     ],
 )
 def test_numbers_are_shown_with_as_much_as_is_known(given: Measure, value: str, interval: str) -> None:

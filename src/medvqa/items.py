@@ -252,7 +252,7 @@ class Metric:
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
     so that a binomial interval applies. `mean_over` names a lexicon dimension: the metric is then the
     unweighted mean of the ratio over the values of that dimension (macro average). Kinds outside `kinds`
-    are left out (None: all kinds).
+    are left out (None: all kinds). `better` says whether a model is better with more of it or with less.
     """
 
     name: str
@@ -262,6 +262,7 @@ class Metric:
     mean_over: str | None = None
     kinds: frozenset[Kind] | None = None
     definition: str = ""
+    better: Literal["higher", "lower"] = "higher"
 
 
 @dataclass(frozen=True, slots=True)

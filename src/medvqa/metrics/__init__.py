@@ -22,10 +22,11 @@ from medvqa.metrics.definitions import (
     unparsed_rate,
 )
 from medvqa.metrics.maxima import MAXIMA, maxima
-from medvqa.metrics.measuring import broken_pairs, latest, measures
+from medvqa.metrics.measuring import Tabled, broken_pairs, latest, measures, parts, signed, tables
 
 __all__ = [
     "MAXIMA",
+    "Tabled",
     "abstained_rate",
     "accuracy",
     "broken_pairs",
@@ -41,10 +42,13 @@ __all__ = [
     "mean_score",
     "measures",
     "metric",
+    "parts",
     "precision_mcls",
     "rates",
     "recall_mcls",
     "refused_rate",
     "set_accuracy",
+    "signed",
+    "tables",
     "unparsed_rate",
 ]

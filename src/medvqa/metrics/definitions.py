@@ -40,18 +40,20 @@ def metric(
     binary: bool = True,
     kinds: Collection[Kind] | None = None,
     mean_over: str | None = None,
+    better: Literal["higher", "lower"] = "higher",
 ) -> Callable[[Terms], Metric]:
     """Make a Metric of a function from the results of one unit to (numerator, denominator).
 
     A unit is one result, or the two results of a pair sorted by id. The name defaults to the function's. The first
     line of the docstring is the definition; a digest of it enters the signature of every measure. `binary` promises
-    numerators and denominators of 0 or 1; pass False for anything else. `kinds` and `mean_over`: see `Metric`.
+    numerators and denominators of 0 or 1; pass False for anything else. `kinds`, `mean_over` and `better`: see
+    `Metric`.
     """
 
     def decorate(terms: Terms) -> Metric:
         definition = (terms.__doc__ or "").strip().partition("\n")[0]
         only = None if kinds is None else frozenset(kinds)
-        return Metric(name or terms.__name__, terms, unit, binary, mean_over, only, definition)
+        return Metric(name or terms.__name__, terms, unit, binary, mean_over, only, definition, better)
 
     return decorate
 
@@ -76,7 +78,7 @@ def set_accuracy(results: Sequence[Result]) -> tuple[float, float]:
     return YES if all(result.score.outcome == "correct" for result in results) else NO
 
 
-@metric(unit="pair")
+@metric(unit="pair", better="lower")
 def confusion(results: Sequence[Result]) -> tuple[float, float]:
     """Pairs with both answers valid and equal / pairs with both answers valid."""
     if not _all_scored(results) or any(result.score.outcome in INVALID_OUTCOMES for result in results):
@@ -123,31 +125,31 @@ def macro_score(dimension: str) -> Metric:
     return replace(mean_score, name="macro_score", mean_over=dimension)
 
 
-@metric()
+@metric(better="lower")
 def invalid_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Refused, abstained and unparsed answers / scored answers."""
     return _INVALID[results[0].score.outcome]
 
 
-@metric()
+@metric(better="lower")
 def refused_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Refused answers / scored answers."""
     return _REFUSED[results[0].score.outcome]
 
 
-@metric()
+@metric(better="lower")
 def abstained_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Abstained answers / scored answers."""
     return _ABSTAINED[results[0].score.outcome]
 
 
-@metric()
+@metric(better="lower")
 def unparsed_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Unparsed answers / scored answers."""
     return _UNPARSED[results[0].score.outcome]
 
 
-@metric()
+@metric(better="lower")
 def error_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Questions without an answer / questions."""
     return YES if results[0].score.outcome == "error" else NO

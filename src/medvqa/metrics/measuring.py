@@ -9,19 +9,19 @@ from itertools import chain
 from math import fsum, isnan
 from typing import TYPE_CHECKING
 
-from medvqa import selection
+from medvqa import selection, statistics
 from medvqa.items import Answer, Item, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT
 from medvqa.metrics.frames import Frame, frames
-from medvqa.metrics.references import Unit
-from medvqa.statistics import wilson
+from medvqa.metrics.references import References, Unit
+from medvqa.statistics import Correction, Influences, Table
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = "1"
+VERSION = "2"
 """Version of the counting rules, part of every signature: raised when the same answers may give other numbers."""
 
 UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
@@ -29,14 +29,15 @@ UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
 
 
 def latest(results: Sequence[Result]) -> list[Result]:
-    """The last result of each (benchmark, id, technique), sorted by these."""
-    last = {(result.item.benchmark, result.item.id, result.technique): result for result in results}
+    """The last result of each (benchmark, id, technique, sample), sorted by these."""
+    last = {(result.item.benchmark, result.item.id, result.technique, result.sample): result for result in results}
     return [last[key] for key in sorted(last)]
 
 
 def broken_pairs(results: Sequence[Result]) -> tuple[str, ...]:
     """The ids of pairs of which one question alone is here, sorted: pair metrics leave them out."""
-    return selection.broken_pairs(result.item for result in latest(results))
+    items = {(result.item.benchmark, result.item.id, result.technique): result.item for result in latest(results)}
+    return selection.broken_pairs(items.values())
 
 
 def measures(
@@ -59,20 +60,71 @@ def measures(
     A measure without units is left out, but over everything it stays, as null, where the metric had something to
     apply to. Raises UsageError for a metric whose terms are not as `Metric` says.
     """
+    tabled = tables(results, metrics, dimensions)
+    if not tabled:
+        return []
+    majority = references.majority_answers(result.item for result in tabled[0].rows)
+    lines = {
+        unit: references.of_units(frame.units, frame.blind.tolist(), majority, score)
+        for unit, frame in {each.metric.unit: each.frame for each in tabled}.items()
+    }
+    # A macro average has the terms of its micro average, and all metrics of the same denominators one correction.
+    made: dict[int, _Ratios] = {}
+    corrections: dict[object, Correction] = {}
+    found: list[Measure] = []
+    for each in tabled:
+        if id(each.terms) not in made:
+            made[id(each.terms)] = _ratios(each, lines[each.metric.unit], corrections)
+        expand = _slices if each.over is None else _macro
+        found += expand(each, made[id(each.terms)], benchmark, signed(each.metric, signature))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tabled:
+    """A metric and the terms of its units: `terms` are numerators and denominators, (2, units), 0 where left out.
+
+    `rows` are the results that were measured. `over` holds the places of the slices that a macro average is over, None
+    for any other metric. `binary`: everything that is counted once is right or wrong. `bounded`: all of it is in
+    [0, 1].
+    """
+
+    metric: Metric
+    rows: Sequence[Result]
+    frame: Frame
+    terms: NDArray[np.float64]
+    over: Sequence[int] | None
+    binary: bool
+    bounded: bool
+
+    def table(self, *, complement: bool = False) -> Table:
+        """What `medvqa.statistics` takes, one row for each pair or question in each slice; or that of 1 - metric."""
+        numerators, denominators = self.terms
+        return self.frame.table(denominators - numerators if complement else numerators, denominators)
+
+
+def tables(results: Sequence[Result], metrics: Sequence[Metric], dimensions: Sequence[str]) -> list[Tabled]:
+    """The terms of the results, by metric; without metrics that apply to none of them.
+
+    Arguments and errors as for `measures`. Results on the same items give tables that differ in their terms alone.
+    """
     rows = latest(results)
     if not rows:
         return []
-    by_unit = frames(rows, dimensions, score)
-    # A macro average has the terms of its micro average: they are summed once.
-    summed: dict[object, _Ratios | None] = {}
-    found: list[Measure] = []
+    by_unit = frames(rows, dimensions)
+    summed: dict[object, NDArray[np.float64] | None] = {}
+    found = []
     for metric in metrics:
         frame, key = by_unit[metric.unit], (metric.terms, metric.unit, metric.binary, metric.kinds)
         if key not in summed:
-            summed[key] = _ratios(metric, frame)
-        if (ratios := summed[key]) is not None:
-            expand = _slices if metric.mean_over is None else _macro
-            found += expand(metric, frame, ratios, benchmark, signed(metric, signature))
+            summed[key] = _terms(metric, frame)
+        over = None
+        if metric.mean_over is not None:
+            over = [i for i, (dimension, _) in enumerate(frame.slices) if dimension == metric.mean_over]
+        if (terms := summed[key]) is None or over == []:
+            continue
+        bounded = bool((terms >= 0).all() and (terms[0] <= terms[1]).all())
+        found.append(Tabled(metric, rows, frame, terms, over, metric.binary and frame.whole, bounded))
     return found
 
 
@@ -94,9 +146,26 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("|", r"\|").replace(":", r"\:")
 
 
+def parts(signature: str) -> dict[str, str]:
+    """What a signature says, by key: the inverse of `signed`. ValueError for what is none."""
+    found, key, text, letters = dict[str, str](), "", "", iter(signature)
+    for letter in letters:
+        if letter == ":" and not key:
+            key, text = text, ""
+        elif letter == "|" and key:
+            found[key], key, text = text, "", ""
+        elif letter in "|:":
+            raise ValueError(f"no signature of a measure: {signature!r}")
+        else:
+            text += next(letters, "") if letter == "\\" else letter
+    if not key:
+        raise ValueError(f"no signature of a measure: {signature!r}")
+    return {**found, key: text}
+
+
 @dataclass(frozen=True, slots=True)
 class _Ratios:
-    """One ratio for each slice, (slices,) each; NaN where undefined."""
+    """One ratio for each slice, (slices,) each; NaN where undefined. `found` are the influences of its units."""
 
     count: list[float]
     n: list[float]
@@ -104,42 +173,42 @@ class _Ratios:
     low: list[float]
     high: list[float]
     references: Mapping[str, list[float]]
+    found: Influences
 
 
-def _ratios(metric: Metric, frame: Frame) -> _Ratios | None:
-    """Sum the terms of all units over the slices; None when the metric applies to no unit."""
+def _ratios(tabled: Tabled, lines: References, corrections: dict[object, Correction]) -> _Ratios:
+    """Sum the terms of all units over the slices, with intervals; `corrections` are those known by denominators."""
     import numpy as np
 
-    applies = _applies(metric, frame.units)
-    if not any(applies):
-        return None
-    numerators, denominators = _terms(metric, frame.units, applies)
+    frame, (numerators, denominators) = tabled.frame, tabled.terms
     count, n = frame.sums(numerators), frame.sums(denominators)
     value, low, high = _divide(count, n), np.full_like(n, np.nan), np.full_like(n, np.nan)
-    if metric.binary:
-        # The image slots of one pair share its outcome: Kish's effective number of units (Journal of Official
-        # Statistics 8:183, 1992), which is n itself where all weights are 1.
-        some = n > 0
-        effective = n[some] ** 2 / frame.sums(denominators, power=2)[some]
-        low[some], high[some] = wilson(value[some] * effective, effective)
-    lines = {}
-    for name in references.names(metric):
-        expected = np.where(denominators > 0, frame.references.terms(metric, name), 0.0)
-        lines[name] = _divide(frame.sums(expected[0]), frame.sums(expected[1])).tolist()
-    return _Ratios(count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist(), lines)
+    found = statistics.ratios(tabled.table())
+    if tabled.bounded:
+        key = tabled.metric.unit, denominators.tobytes()
+        if key not in corrections:
+            corrections[key] = statistics.corrected(found)
+        low, high = statistics.intervals(statistics.clustered(found, corrections[key]), binary=tabled.binary)
+        # The same ratio, but for the order of its sums.
+        low, high = np.minimum(low, value), np.maximum(high, value)
+    levels = {}
+    for name in references.names(tabled.metric):
+        expected = np.where(denominators > 0, lines.terms(tabled.metric, name), 0.0)
+        levels[name] = _divide(frame.sums(expected[0]), frame.sums(expected[1])).tolist()
+    return _Ratios(count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist(), levels, found)
 
 
-def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:
-    """Whether all questions of each unit are of the metric's kinds."""
-    if metric.kinds is None:
-        return [True] * len(units)
-    return [metric.kinds.issuperset([result.item.kind for result in unit]) for unit in units]
+def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
+    """Numerators and denominators, (2, units), 0 and 0 for a unit that is left out; None when all are.
 
-
-def _terms(metric: Metric, units: Sequence[Unit], applies: Sequence[bool]) -> NDArray[np.float64]:
-    """Numerators and denominators, (2, units); 0 and 0 for a unit that is left out. UsageError for bad terms."""
+    Of several samples of a unit it is the mean. UsageError for bad terms.
+    """
     import numpy as np
 
+    units = frame.samples
+    applies = _applies(metric, units)
+    if not any(applies):
+        return None
     terms = [metric.terms(unit) if here else LEFT_OUT for unit, here in zip(units, applies, strict=True)]
     try:
         flat = np.fromiter(chain.from_iterable(terms), float)
@@ -156,7 +225,14 @@ def _terms(metric: Metric, units: Sequence[Unit], applies: Sequence[bool]) -> ND
     if not good.all():
         bad = int(np.argmin(good))
         raise UsageError(f"metric '{metric.name}' gave {terms[bad]} for {units[bad][0].item.id}: {rule}")
-    return np.where(denominators > 0, (numerators, denominators), 0.0)
+    return np.array([frame.means(np.where(denominators > 0, each, 0.0)) for each in (numerators, denominators)])
+
+
+def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:
+    """Whether all questions of each unit are of the metric's kinds."""
+    if metric.kinds is None:
+        return [True] * len(units)
+    return [metric.kinds.issuperset([result.item.kind for result in unit]) for unit in units]
 
 
 def _divide(count: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -165,7 +241,8 @@ def _divide(count: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.fl
     return np.divide(count, n, out=np.full_like(n, np.nan), where=n > 0)
 
 
-def _slices(metric: Metric, frame: Frame, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
+def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
+    metric = tabled.metric
     return [
         Measure(
             benchmark,
@@ -180,23 +257,24 @@ def _slices(metric: Metric, frame: Frame, ratios: _Ratios, benchmark: str, signa
             {name: values[i] for name, values in ratios.references.items() if not isnan(values[i])},
             signature,
         )
-        for i, (dimension, label) in enumerate(frame.slices)
+        for i, (dimension, label) in enumerate(tabled.frame.slices)
         if ratios.n[i] > 0 or i == 0
     ]
 
 
-def _macro(metric: Metric, frame: Frame, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
-    """The mean over the slices with a value, a reference where all of these have it; [] without the dimension."""
-    places = [i for i, (dimension, _) in enumerate(frame.slices) if dimension == metric.mean_over]
-    if not places:
-        return []
-    defined = [i for i in places if ratios.n[i] > 0]
+def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
+    """The mean over the slices with a value, a reference where all of these have it."""
+    defined = [i for i in tabled.over or () if ratios.n[i] > 0]
     lines = {name: _mean([values[i] for i in defined]) for name, values in ratios.references.items()}
-    value = _mean([ratios.value[i] for i in defined])
+    value, low, high = _mean([ratios.value[i] for i in defined]), None, None
+    if tabled.bounded and value is not None:
+        found = statistics.clustered(statistics.mean_over(ratios.found, defined))
+        (below,), (above,) = statistics.intervals(found, binary=False)
+        if not isnan(below):
+            low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}
-    return [
-        Measure(benchmark, metric.name, value, None, None, float(len(defined)), None, "slices", {}, kept, signature)
-    ]
+    name, n = tabled.metric.name, float(len(defined))
+    return [Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature)]
 
 
 def _mean(values: Sequence[float]) -> float | None:

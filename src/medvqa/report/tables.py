@@ -29,16 +29,21 @@ def percent(value: float | None) -> str:
 
 def value(measure: Measure) -> str:
     """A measure in percent, or its counts where it has few units."""
-    if measure.value is not None and measure.count is not None and measure.n < FEW:
+    if measure.value is not None and measure.count is not None and few(measure):
         return f"{_number(measure.count)}/{_number(measure.n)}"
     return percent(measure.value)
 
 
 def interval(measure: Measure) -> str:
     """The 95 % interval in percent; empty where there is none or where counts are shown instead."""
-    if measure.low is None or measure.high is None or measure.n < FEW:
+    if measure.low is None or measure.high is None or few(measure):
         return ""
     return f"{percent(measure.low)}–{percent(measure.high)}"
+
+
+def few(measure: Measure) -> bool:
+    """Whether there are too few units for a percentage; a macro average does not count its slices as such."""
+    return measure.count is not None and measure.n < FEW
 
 
 def _number(number: float) -> str:

@@ -19,7 +19,7 @@ def visible(text: str) -> str:
 
 def shown(measure: Measure) -> str:
     """A measure in percent, or its counts where it has few units."""
-    if measure.value is not None and measure.count is not None and measure.n < tables.FEW:
+    if measure.value is not None and measure.count is not None and tables.few(measure):
         return f"{round(measure.count, 2):g}/{measure.n:g}"
     return tables.percent(measure.value)
 

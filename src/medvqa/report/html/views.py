@@ -76,6 +76,12 @@ class Cell:
         """Tenths, rounded."""
         return round(10 * self.value)
 
+    @property
+    def shown(self) -> str:
+        """In percent, or counts where there are few units."""
+        few = self.n < tables.FEW
+        return f"{round(self.value * self.n, 2):g}/{self.n:g}" if few else f"{100 * self.value:.0f}"
+
 
 @dataclass(frozen=True, slots=True)
 class Heat:
