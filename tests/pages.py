@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medvqa import benchmarks, engine, metrics, records
 from medvqa.benchmarks import phantom
-from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
+from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Result, Score
 from medvqa.report.html import pack
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
@@ -69,6 +69,22 @@ def twice() -> list[Result]:
             score = Score(float(outcome == "correct"), outcome, ("A",), "the likeliest")
             again.append(replace(result, technique="ps", answer=replace(result.answer, text=""), score=score))
     return by_words + again
+
+
+def judged(texts: tuple[str, ...] = ()) -> list[Result]:
+    """The guesses, of which open answers were scored by a judge, the first at its second try."""
+    made = guesses()
+    places = [i for i, result in enumerate(made) if not result.item.options]
+    for place in places:
+        replies = ('{"score": 4, "why": "It names the finding."}',)
+        if place == places[0]:
+            replies = ("I would say four out of five.", *replies)
+        said = Judgement(
+            "referee", "judging/score@1f2e3d4c", "score", texts or replies, 1.25, {"input": 310, "output": 24}
+        )
+        score = Score(0.8, "partial", made[place].score.extracted, "score 4 of 5")
+        made[place] = replace(made[place], judgement=said, score=score)
+    return made
 
 
 def write(folder: Path, results: list[Result], **about: object) -> Path:

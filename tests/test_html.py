@@ -124,6 +124,51 @@ def test_the_script_gets_every_answer_whole(shown: pages.Page, made: report.Repo
     assert items["why"] == [result.score.why for result in results]
 
 
+def test_a_branch_that_is_a_slice_has_the_interval_of_metrics_json(shown: pages.Page, stored: dict) -> None:
+    bounds = 0
+    for about in shown.data["benchmarks"]:
+        name = pack.score_of(pages.PHANTOM[about["name"]]).name
+        known = {
+            where(m["slice"]): [m["low"], m["high"]]
+            for m in stored["measures"]
+            if (m["benchmark"], m["name"], m["technique"]) == (about["name"], name, "mc") and m["low"] is not None
+        }
+        told = {}
+        for branch, interval in about["intervals"].get("mc", {}).items():
+            place, _, value = branch.partition(".")
+            dimension = about["dimensions"][int(place)] if place else None
+            told[f"{dimension['name']}={dimension['values'][int(value)][0]}" if dimension else ""] = interval
+        assert told == known
+        bounds += len(told)
+    assert bounds > 20
+
+
+def test_what_a_judge_said_goes_with_its_item_and_costs_others_nothing(tmp_path: Path, shown: pages.Page) -> None:
+    results = pages.judged()
+    used = {"judge": {"name": "referee"}, "judge_usage": {"input": 9300.0, "cost": 0.5}}
+    made = report.build(pages.write(tmp_path / "judged", results, **used), pages.PHANTOM)
+    data = pages.Page(html.render(made).decode()).data
+    ordered = [result for part in made.parts for result in part.results]
+    assert {int(place) for place in data["judgements"]} == {i for i, r in enumerate(ordered) if r.judgement}
+    first = next(r.judgement for r in results if r.judgement)
+    assert [each for each in data["judgements"].values() if len(each["replies"]) == 2] == [
+        {
+            "judge": "referee",
+            "task": "score",
+            "template": "judging/score@1f2e3d4c",
+            "replies": list(first.replies),
+            "seconds": 1.25,
+            "usage": {"input": 310, "output": 24},
+        }
+    ]
+    told = dict(facts.facts(made))
+    assert told["Judge"] == f"referee: {len(data['judgements'])} answers"
+    assert told["Time of a judgement"] == "median 1.25 s, longest 1.25 s"
+    assert told["Judging used"] == "9,300 tokens input, cost 0.5 by the prices of its config"
+    assert shown.data["judgements"] == {}
+    assert "judge" not in " ".join(shown.data["items"])
+
+
 def test_a_branch_is_selected_by_the_lexicons_own_expression(shown: pages.Page) -> None:
     for about in shown.data["benchmarks"]:
         for dimension in about["dimensions"]:

@@ -31,7 +31,8 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
     for part in report.parts:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
-    data = pack.run(list(by_name.values()), command(report.run), pictures)
+    measures = [measure for part in report.parts for measure in part.measures]
+    data = pack.run(list(by_name.values()), command(report.run), pictures, measures)
     return _page(
         data,
         folder=pictures.mode == "folder",

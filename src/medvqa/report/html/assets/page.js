@@ -6,6 +6,7 @@
   const html = htm.bind(h);
   const $ = (id) => document.getElementById(id);
   const PAGE = 50;
+  const FEW = 10; // units below which counts are shown
   const LONG = 16; // values in a dimension from which its column can be searched
 
   const read = async () => {
@@ -170,16 +171,32 @@
     </section>`;
   };
 
+  // The interval of a branch that is one slice of metrics.json: all, or one value of one dimension. Of others none is
+  // known, and none is made up.
+  const interval = ({ about, wanted }) => {
+    const picks = wanted.flatMap((value, d) => (value === null ? [] : [`${d}.${value}`]));
+    const found = about.intervals[state.technique];
+    if (!found || state.q.trim() || state.outcomes.length || picks.length > 1) return null;
+    return Object.hasOwn(found, picks[0] ?? "") ? found[picks[0] ?? ""] : null;
+  };
+  const Score = ({ found }) => {
+    const { about, branch } = found;
+    const few = branch[1] > 0 && branch[1] < FEW;
+    const bounds = few ? null : interval(found);
+    return html`<span><span class="big" id="score" data-sum=${branch[0]} data-n=${branch[1]}>${few ? `${count(branch[0])}/${count(branch[1])}` : percent(branch)}</span>
+      ${few ? " " : " % "}${about.score}${" "}
+      ${bounds && html`<span id="interval" data-low=${bounds[0]} data-high=${bounds[1]}>95 % interval ${(100 * bounds[0]).toFixed(2)}–${(100 * bounds[1]).toFixed(2)}</span> `}
+      <span class="quiet">of ${count(branch[1])} scored</span></span>`;
+  };
   const Branch = ({ found, answered }) => {
-    const { about, branch, rows } = found;
+    const { about, rows } = found;
     const m = expression(about);
     const asked = state.technique ? ` --technique=${state.technique}` : "";
     const command = m === null ? null : about.command + asked + (m ? ` -m "${m}"` : "");
     const named = Object.entries(state.tags);
     return html`<div class="branch" role="status">
       <p class="sum"><span><span class="big">${count(rows.length)}</span> ${rows.length === 1 ? "question" : "questions"}</span>
-        ${answered && about.score && html`<span><span class="big" id="score" data-sum=${branch[0]} data-n=${branch[1]}>${percent(branch)}</span> % ${about.score}${" "}
-          <span class="quiet">of ${count(branch[1])} scored</span></span>`}
+        ${answered && about.score && html`<${Score} found=${found} />`}
         ${(named.length > 0 || state.q || state.outcomes.length > 0) &&
           html`<button type="button" onClick=${() => go(fresh(state.b, state.technique))}>Clear</button>`}</p>
       ${command === null
@@ -195,7 +212,7 @@
     const tags = about.dimensions.slice(0, 3).flatMap(({ name, values }, d) => name === "kind" ? [] : row.tags[d].slice(0, 1).map((v) => title(values[v])));
     return html`<tr onClick=${() => go({ item: row.key, page: state.page })}>
       <td class="c-id"><a href=${hashOf({ ...state, item: row.key })} data-key=${row.key} onClick=${(event) => event.preventDefault()}>${visible(row.label)}</a></td>
-      ${answered && html`<td class="c-outcome"><${Outcome} of=${row.outcome} /></td>`}
+      ${answered && html`<td class="c-outcome"><${Outcome} of=${row.outcome} />${judgement(row) && html` <span class="mark" title=${flat(byJudge(row))}>judge</span>`}</td>`}
       <td title=${flat(row.question)}>${visible(row.question)}</td>
       ${answered && html`<td class="c-answer">${visible(letters(row, "extracted").join(", ") || "–")} <span class="quiet">/ ${visible(letters(row, "answers").join(", ") || "–")}</span></td>`}
       <td class="c-tags quiet">${visible(tags.join(" · "))}</td>
@@ -252,24 +269,39 @@
       : html`<div class="missing">The image is not part of this page.</div>`}
       <figcaption>${visible(name)}</figcaption></figure>`;
   });
+  const READ = { options: "Read by judge", closeness: "Compared by judge", score: "Scored by judge" };
+  const judgement = (row) => data.judgements[row.i] ?? null;
+  const byJudge = (row) => { const said = judgement(row); return said ? `${(READ[said.task] ?? "Read by judge").toLowerCase()} ${said.judge}` : ""; };
+  const used = (usage) => Object.entries(usage).map(([name, n]) => (name === "cost" ? `cost ${digits(n)}` : `${count(n)} tokens ${name}`)).join(", ");
+  const took = (seconds) => (seconds < 0.001 ? "under 1 ms" : digits(seconds) + " s");
+  // What a judge says is a model's word too: it stands apart from the response, under the judge's name.
+  const Judged = ({ row, of }) => html`<section class="judged" aria-label=${"The judge on " + flat(row.label)}>
+    <h3>What the judge said <span class="quiet">${visible(of.judge)}</span></h3>
+    ${of.replies.length === 0 && html`<p class="quiet">No reply.</p>`}
+    ${of.replies.map((reply, i) => html`${of.replies.length > 1 && html`<p class="quiet">Reply ${i + 1}</p>`}
+      <div class="response" dir="auto" tabindex="0" role="region" aria-label=${`Reply ${i + 1} of the judge to ` + flat(row.label)}>${visible(reply)}</div>`)}
+    <dl class="meta">${[["Prompt", of.template], ...(of.seconds !== null ? [["Time", took(of.seconds)]] : []), ...(of.usage ? [["Used", used(of.usage)]] : [])]
+      .map(([name, text]) => html`<dt>${name}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
+  </section>`;
   const Item = ({ row, side }) => {
     const about = data.benchmarks[row.b];
     const options = data.options[column("options", row)];
     const right = new Set(letters(row, "answers")), chosen = new Set(letters(row, "extracted"));
     const p = probabilities(row);
     const answered = row.outcome !== null;
-    const usage = column("usage", row);
+    const usage = column("usage", row), judge = judgement(row);
     const facts = [
+      ...(judge ? [[READ[judge.task] ?? "Judge", judge.judge]] : []),
       ...(answered ? [["Read as", letters(row, "extracted").join(", ") || "nothing"], ["Why", column("why", row)]] : []),
       ["Right", letters(row, "answers").join(", ") || "key withheld"],
       ...(answered ? [["Technique", row.technique]] : []),
-      ...(column("seconds", row) !== null ? [["Time", column("seconds", row) < 0.001 ? "under 1 ms" : digits(column("seconds", row)) + " s"]] : []),
+      ...(column("seconds", row) !== null ? [["Time", took(column("seconds", row))]] : []),
       ...(column("finish", row) && column("finish", row) !== "stop" ? [["Ended by", column("finish", row)]] : []),
-      ...(usage ? [["Used", Object.entries(usage).map(([name, n]) => name === "cost" ? `cost ${digits(n)}` : `${count(n)} tokens ${name}`).join(", ")]] : []),
+      ...(usage ? [["Used", used(usage)]] : []),
       ...about.dimensions.flatMap(({ name, values }, d) => row.tags[d].length ? [[spaced(name), row.tags[d].map((v) => title(values[v])).join(", ")]] : []),
     ];
     return html`<article class="item" aria-label=${"Question " + flat(row.label)}>
-      <div>${side && html`<p class="line"><strong>${visible(row.label)}</strong> <${Outcome} of=${row.outcome} /></p>`}
+      <div>${side && html`<p class="line"><strong>${visible(row.label)}</strong> <${Outcome} of=${row.outcome} />${judgement(row) && html` <span class="mark">${visible(byJudge(row))}</span>`}</p>`}
         <${Pictures} row=${row} />${column("names", row).length === 0 && html`<div class="missing">This question has no image.</div>`}</div>
       <div>
         <p class="question" dir="auto">${visible(row.question)}</p>
@@ -280,6 +312,7 @@
           ? html`<p class="quiet">No answer.</p>`
           : row.response === "" ? html`<p class="quiet">An empty text${p ? "; the options were scored by their probabilities" : ""}.</p>`
           : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response to " + flat(row.label)}>${visible(row.response)}</div>`}`}
+        ${judge && html`<${Judged} row=${row} of=${judge} />`}
         <h3>${answered ? "How it was read" : "Tags"}</h3>
         <dl class="meta">${facts.map(([name, text]) => html`<dt>${visible(name)}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
       </div>
@@ -299,7 +332,7 @@
         if (event.key === "ArrowRight") step(1);
       }}>
       <header><h2 id="item-title">${visible(data.benchmarks[row.b].name)} · ${row.pair === null ? visible(row.label) : html`pair ${visible(row.pair)}`}</h2>
-        ${partner.length === 1 && html`<${Outcome} of=${row.outcome} />`}
+        ${partner.length === 1 && html`<${Outcome} of=${row.outcome} />${judgement(row) && html`<span class="mark">${visible(byJudge(row))}</span>`}`}
         <button type="button" disabled=${at <= 0} onClick=${() => step(-1)}>Previous</button>
         <button type="button" disabled=${at < 0 || at >= rows.length - 1} onClick=${() => step(1)}>Next</button>
         <button type="button" id="close" onClick=${() => $("item").close()}>Close</button></header>
@@ -317,10 +350,12 @@
   const csv = (rows) => {
     const about = data.benchmarks[state.b];
     const names = about.dimensions.map(({ name }) => name);
-    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why"];
+    const judges = rows.some(judgement); // a column of its own only where somebody judged
+    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why", ...(judges ? ["judge", "judge said"] : [])];
     const lines = rows.map((row) => [
       about.name, row.id, row.technique, row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
       ...about.dimensions.map(({ values }, d) => row.tags[d].map((v) => values[v][0]).join(",")), row.question, row.response, column("why", row),
+      ...(judges ? [judgement(row)?.judge, judgement(row)?.replies.join("\n\n")] : []),
     ]);
     return [head, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
   };
