@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from medvqa.comparing.paired import Compared, Flip, Paired, Part, compare
-from medvqa.comparing.sides import Side, load, refusals
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, Part, compare
+from medvqa.comparing.ranking import Ranked, Ranking, rank
+from medvqa.comparing.sides import Side, load, notes, refusals
 
-__all__ = ["Compared", "Flip", "Paired", "Part", "Side", "compare", "load", "refusals"]
+__all__ = [
+    "LEVEL",
+    "Compared",
+    "Flip",
+    "Paired",
+    "Part",
+    "Ranked",
+    "Ranking",
+    "Side",
+    "compare",
+    "load",
+    "notes",
+    "rank",
+    "refusals",
+]

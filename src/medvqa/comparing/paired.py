@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from medvqa import metrics as measures
+from medvqa import statistics
+from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, Result
-from medvqa.statistics import Comparison
+from medvqa.items import Benchmark, Metric, Result, UsageError
+from medvqa.metrics import EVERYTHING, Frame, Tabled
+from medvqa.statistics import Comparison, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+LEVEL = 0.95
+"""Of each one-sided bound of a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +156,7 @@ def compare(
     benchmarks: Mapping[str, Benchmark],
     *,
     metrics: Sequence[Metric] = (),
-    level: float = 0.95,
+    level: float = LEVEL,
     bootstrap: bool = False,
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
@@ -154,7 +166,195 @@ def compare(
     run. `bootstrap` adds the seeded cluster bootstrap of headline measures. UsageError for a benchmark that is not
     known.
     """
-    raise NotImplementedError
+    asked, known = new.asked, baseline.asked
+    common = {name: [each for each in asked[name] if each in known[name]] for name in asked if name in known}
+    if unknown := [name for name in common if name not in benchmarks]:
+        raise UsageError(
+            f"the runs have results of benchmark '{unknown[0]}', which is not known here; known: "
+            f"{', '.join(sorted(benchmarks))}. Name the file that provides it: --plugin=conftest.py"
+        )
+    made = [
+        _part(new, baseline, benchmarks[name], technique, metrics, level, bootstrap)
+        for name, techniques in common.items()
+        for technique in techniques
+    ]
+    return Paired(
+        new,
+        baseline,
+        tuple(part for part, _, _ in made),
+        tuple(each for _, compared, _ in made for each in compared),
+        tuple(each for _, _, flips in made for each in flips),
+        level,
+    )
+
+
+def _part(
+    new: Side,
+    baseline: Side,
+    benchmark: Benchmark,
+    technique: str,
+    extra: Sequence[Metric],
+    level: float,
+    bootstrap: bool,
+) -> tuple[Part, list[Compared], list[Flip]]:
+    sides = [matching.by_item(side.results, benchmark.name, technique) for side in (new, baseline)]
+    found = matching.match(*sides)
+    both = list(zip(found.first, found.second, strict=True))
+    part = Part(
+        benchmark.name,
+        technique,
+        len(both),
+        found.alone_first,
+        found.alone_second,
+        tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
+        tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
+        bool(both)
+        and not (found.alone_first or found.alone_second)
+        and all(matching.same_responses(new, baseline, one, other) for one, other in both),
+    )
+    wanted = (*benchmark.metrics, *extra)
+    rows = [[result for samples in side for result in samples] for side in (found.first, found.second)]
+    tables = [measures.tables(each, wanted, benchmark.dimensions) for each in rows]
+    compared, flips = [], []
+    resamples: dict[int, list[NDArray[np.float64]]] = {}
+    for one, other in zip(*tables, strict=True):
+        headline = one.metric.name in benchmark.headline
+        seen = [replace(each, headline=headline) for each in _compared(one, other, benchmark.name, technique, level)]
+        if headline and bootstrap:
+            seen = _resampled(seen, one, other, level, resamples)
+        if headline and one.over is None:
+            flips += _flips(one, other, benchmark.name, technique)
+        compared += _adjusted(seen)
+    return part, compared, flips
+
+
+def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:
+    """One metric in all slices in which it is defined for both runs, and over everything."""
+    metric, lower = new.metric, new.metric.better == "lower"
+    tables = [each.table(complement=lower) for each in (new, baseline)]
+    # The statistics are of fractions; a metric that leaves 0 to 1 is compared in units of its largest value.
+    scale = 1.0 if new.bounded and baseline.bounded else _largest(tables)
+    tables = [replace(each, numerator=each.numerator / scale) for each in tables] if scale > 1 else tables
+    found = statistics.compare(
+        tables[0], tables[1], binary=new.binary and baseline.binary and scale == 1, level=level, over=new.over
+    )
+    slices = new.frame.slices if new.over is None else new.frame.slices[:1]
+    return [
+        Compared(
+            benchmark,
+            technique,
+            metric.name,
+            metric.unit,
+            {dimension: value} if dimension else {},
+            _scaled(seen, scale),
+            metric.better,
+            None if seen.worse is None else min(1.0, 2 * min(seen.worse, 1 - seen.worse)),
+        )
+        for (dimension, value), seen in zip(slices, found, strict=True)
+        if seen.units or not dimension
+    ]
+
+
+def _largest(tables: Sequence[Table]) -> float:
+    import numpy as np
+
+    some = [table.denominator > 0 for table in tables]
+    ratios = [np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, some, strict=True)]
+    return max(1.0, *(float(each.max(initial=0)) for each in ratios))
+
+
+def _scaled(seen: Comparison, scale: float) -> Comparison:
+    if scale == 1:
+        return seen
+
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else scale * value
+
+    return replace(
+        seen,
+        baseline=scaled(seen.baseline),
+        new=scaled(seen.new),
+        difference=scaled(seen.difference),
+        low=scaled(seen.low),
+        high=scaled(seen.high),
+        se=scaled(seen.se),
+        detectable=scaled(seen.detectable),
+    )
+
+
+def _adjusted(compared: Sequence[Compared]) -> list[Compared]:
+    """With Holm's adjusted p-values among the slices of each dimension, of those of one metric that have a p-value."""
+    found = list(compared)
+    for dimension in dict.fromkeys(name for each in compared for name in each.slice):
+        places = [i for i, each in enumerate(compared) if dimension in each.slice and each.p is not None]
+        adjusted = statistics.holm([each.p for each in (compared[i] for i in places) if each.p is not None])
+        for i, p in zip(places, adjusted.tolist(), strict=True):
+            found[i] = replace(compared[i], adjusted=p)
+    return found
+
+
+def _resampled(
+    compared: Sequence[Compared],
+    new: Tabled,
+    baseline: Tabled,
+    level: float,
+    known: dict[int, list[NDArray[np.float64]]],
+) -> list[Compared]:
+    """With the percentile intervals of the bootstrap; `known` are the replicates of ratios that were drawn already."""
+    import numpy as np
+
+    if id(new.terms) not in known:
+        known.clear()  # one metric's replicates may take some hundred megabytes
+        known[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
+    ratios = known[id(new.terms)]
+    if new.over is not None:
+        both = ~np.isnan(ratios[0][:, new.over]) & ~np.isnan(ratios[1][:, new.over])
+        number = both.sum(axis=1)
+        totals = [np.where(both, each[:, new.over], 0.0).sum(axis=1) for each in ratios]
+        apart = np.divide(totals[0] - totals[1], number, out=np.full(len(number), np.nan), where=number > 0)[:, None]
+        places = [0]
+    else:
+        at = {(d, v): i for i, (d, v) in enumerate(new.frame.slices)}
+        places = [at[next(iter(each.slice.items()), EVERYTHING)] for each in compared]
+        apart = ratios[0][:, places] - ratios[1][:, places]
+    low, high = statistics.percentile(apart, 2 * level - 1)
+    return [
+        each if below != below else replace(each, resampled=(below, above))
+        for each, below, above in zip(compared, low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def _flips(new: Tabled, baseline: Tabled, benchmark: str, technique: str) -> list[Flip]:
+    """What was counted once, over everything, and changed: the pair if there is one, else the question."""
+    import numpy as np
+
+    (one, _), (other, _) = (statistics.by_unit(each.table()) for each in (new, baseline))
+    change = one.numerator * other.denominator - other.numerator * one.denominator
+    changed = (one.slice == 0) & (one.denominator > 0) & (other.denominator > 0) & (change != 0)
+    wanted = dict(zip(one.unit[changed].tolist(), (change[changed] > 0).tolist(), strict=True))
+    frame = new.frame
+    everywhere = np.flatnonzero(frame.slice == 0)
+    units: dict[int, list[int]] = {}
+    for code, unit in zip(frame.counted[frame.cell[everywhere]].tolist(), frame.unit[everywhere].tolist(), strict=True):
+        if code in wanted:
+            units.setdefault(code, []).append(unit)
+    found = []
+    for code, rose in wanted.items():
+        results = [_results(each.frame, units[code]) for each in (new, baseline)]
+        item = results[0][0].item
+        better = rose == (new.metric.better == "higher")
+        name = item.pair_id if item.pair_id is not None else item.id
+        found.append(Flip(benchmark, technique, new.metric.name, name, better, *results))
+    return found
+
+
+def _results(frame: Frame, units: Sequence[int]) -> tuple[Result, ...]:
+    """The results of some units, all samples, question by question."""
+    import numpy as np
+
+    edges = [(int(np.searchsorted(frame.of, unit)), int(np.searchsorted(frame.of, unit, "right"))) for unit in units]
+    found = [result for start, end in edges for sample in frame.samples[start:end] for result in sample]
+    return tuple(sorted(found, key=lambda result: (result.item.id, result.sample)))
 
 
 def _complement(value: float | None) -> float | None:

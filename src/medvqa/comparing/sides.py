@@ -1,4 +1,4 @@
-"""The two runs of a comparison, and why they may not be compared."""
+"""The runs of a comparison, and why they may not be compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import records
-from medvqa.items import Result
+from medvqa.items import TECHNIQUES, Result
+from medvqa.records import DISTRIBUTION
+
+WHAT: Mapping[str, str] = {
+    "data": "the data set",
+    "answers": "where the answer key is from",
+    "extraction": "the reading of answers",
+    "ablation": "what was done to the images",
+    "judge": "the judge",
+}
+"""Parts of a signature, in words; others go by their own names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,29 @@ class Side:
         results = tuple(result for result in self.results if result.item.benchmark in benchmarks)
         return replace(self, run={**self.run, "benchmarks": about}, results=results)
 
+    @property
+    def asked(self) -> dict[str, tuple[str, ...]]:
+        """The techniques of each benchmark of which there are results."""
+        found: dict[str, set[str]] = {}
+        for result in self.results:
+            found.setdefault(result.item.benchmark, set()).add(result.technique)
+        return {name: tuple(each for each in TECHNIQUES if each in found[name]) for name in sorted(found)}
+
+    def signature(self, benchmark: str) -> dict[str, str]:
+        """What the run says of how the answers to a benchmark were had and scored, but for prompt and technique."""
+        return dict(self.run.get("benchmarks", {}).get(benchmark, {}).get("signature", {}))
+
+    def prompt(self, benchmark: str, technique: str) -> str | None:
+        """The names and digests of the templates, None where the run does not say."""
+        told: str | None = self.run.get("benchmarks", {}).get(benchmark, {}).get("prompts", {}).get(technique)
+        return told
+
+    def said(self, result: Result) -> object:
+        """What the model said, as something to compare: equal where two responses are."""
+        if result.answer is None:
+            return None
+        return result.answer.text, result.answer.option_logprobs and dict(result.answer.option_logprobs)
+
 
 def load(path: Path) -> Side:
     """Read a run folder. UsageError when it is none."""
@@ -35,6 +68,52 @@ def refusals(new: Side, baseline: Side) -> list[str]:
     """Why no verdict may be given on these two runs, one line for each difference, naming both; [] when there is none.
 
     Another data set version, prompt, judge, extraction, ablation or origin of the answer key, and a benchmark or a
-    technique that the baseline has alone.
+    technique that the baseline has and the new run has not. What the new run has beyond that is no difference.
     """
-    raise NotImplementedError
+    found, asked = [], new.asked
+    for benchmark, techniques in baseline.asked.items():
+        has = asked.get(benchmark)
+        if has is None:
+            found.append(f"{benchmark} is in {baseline.name} alone")
+            continue
+        told = _different(benchmark, new, baseline)
+        if not set(techniques) <= set(has):
+            told.append(_line(benchmark, "the technique", (new, ", ".join(has)), (baseline, ", ".join(techniques))))
+        for technique in (each for each in techniques if each in has):
+            prompts = [(side, side.prompt(benchmark, technique)) for side in (new, baseline)]
+            if prompts[0][1] != prompts[1][1]:
+                told.append(_line(benchmark, f"the prompt of {technique}", *prompts))
+        found += told
+    return found
+
+
+def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
+    """The parts of the signatures that are not the same, the best known first."""
+    one, other = new.signature(benchmark), baseline.signature(benchmark)
+    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys())]
+    return [
+        _line(benchmark, WHAT.get(name, name), (new, one.get(name)), (baseline, other.get(name)))
+        for name in names
+        if one.get(name) != other.get(name)
+    ]
+
+
+def _line(benchmark: str, what: str, *said: tuple[Side, str | None]) -> str:
+    return f"{benchmark}: {what} is " + " and ".join(f"{value or 'not told'} in {side.name}" for side, value in said)
+
+
+def notes(new: Side, baseline: Side) -> list[str]:
+    """What a reader of the comparison should know that does not forbid it, one line each."""
+    found, known = [], baseline.asked
+    for benchmark, techniques in new.asked.items():
+        if benchmark not in known:
+            found.append(f"{benchmark} is in {new.name} alone, and not compared")
+        elif more := [each for each in techniques if each not in known[benchmark]]:
+            found.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
+    versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
+    if versions[0] != versions[1]:
+        found.append(
+            f"answers were scored by {DISTRIBUTION} {versions[0] or 'unknown'} in {new.name} and "
+            f"{versions[1] or 'unknown'} in {baseline.name}; their rules may differ"
+        )
+    return found

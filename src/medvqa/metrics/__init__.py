@@ -21,11 +21,14 @@ from medvqa.metrics.definitions import (
     set_accuracy,
     unparsed_rate,
 )
+from medvqa.metrics.frames import EVERYTHING, Frame
 from medvqa.metrics.maxima import MAXIMA, maxima
 from medvqa.metrics.measuring import Tabled, broken_pairs, latest, measures, parts, signed, tables
 
 __all__ = [
+    "EVERYTHING",
     "MAXIMA",
+    "Frame",
     "Tabled",
     "abstained_rate",
     "accuracy",

@@ -27,9 +27,9 @@ EVERYTHING: Slice = ("", "")
 class Frame:
     """What a metric is summed over: single questions, or whole pairs ("units"), and the slices that they are in.
 
-    `units` holds the results of each unit, of its first sample where questions were asked several times; `samples`
-    those of all samples, and `of`, (samples,), which unit each belongs to. `blind` says which units are, or belong to,
-    pairs that only the image tells apart, (units,).
+    `units` holds the results of each unit, the first of each question where these were asked several times; `samples`
+    those of all samples, and `of`, (samples,), which unit each belongs to, sorted. `blind`, (units,), says which units
+    are, or belong to, pairs that only the image tells apart.
 
     `slices` stand in the order of the measures, EVERYTHING first. `unit`, `slice` and `weight` have one entry for each
     slice of each unit, (memberships,), sorted by slice: the weight is the number of the unit's questions in it, and 1
@@ -56,15 +56,23 @@ class Frame:
     @property
     def whole(self) -> bool:
         """Whether everything that is counted once is one answer or one pair of answers."""
-        return len(self.samples) == len(self.units) and len(self.counted) == len(self.unit)
+        return self.single and len(self.counted) == len(self.unit)
 
-    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean of `values`, (samples,), over the samples of each unit: (units,)."""
+    @property
+    def single(self) -> bool:
+        """Whether each unit has one sample."""
         import numpy as np
 
-        if len(self.samples) == len(self.units):
+        return np.array_equal(self.of, np.arange(len(self.units)))
+
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean of `values`, (samples,), over the samples of each unit, 0 without any: (units,)."""
+        import numpy as np
+
+        if self.single:
             return values
-        return np.bincount(self.of, values, len(self.units)) / np.bincount(self.of, minlength=len(self.units))
+        size = len(self.units)
+        return np.bincount(self.of, values, size) / np.maximum(np.bincount(self.of, minlength=size), 1)
 
     def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum `values`, (units,), over each slice, times the weights: (slices,)."""
@@ -98,7 +106,7 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
     asked = [list(samples) for _, samples in groupby(rows, key=_asked)]
     firsts = [samples[0] for samples in asked]
     slices, row, place = _memberships(firsts, dimensions)
-    pairs = [pair for pair in _pairs(firsts) if _together(*(asked[side] for side in pair))]
+    pairs = _pairs(firsts)
     pair_of = np.full(len(firsts), -1)
     for side in (0, 1):
         pair_of[[pair[side] for pair in pairs]] = np.arange(len(pairs))
@@ -106,12 +114,13 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
     counted, group = _counted(firsts)
 
     def frame(
+        units: Sequence[Unit],
         samples: Sequence[Sequence[Unit]],
         blind: NDArray[np.bool_],
         first: NDArray[np.intp],
         memberships: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]],
     ) -> Frame:
-        every = np.arange(len(samples))
+        every = np.arange(len(units))
         unit, place, weight = memberships
         unit, place = np.concatenate([every, unit]), np.concatenate([np.zeros_like(every), place])
         weight = np.concatenate([np.ones(len(every)), weight])
@@ -120,7 +129,7 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
         unit, place, weight = unit[order], place[order], weight[order]
         new = (np.diff(place, prepend=-1) > 0) | (np.diff(code[unit], prepend=-1) != 0)
         return Frame(
-            [each[0] for each in samples],
+            units,
             [unit for each in samples for unit in each],
             np.repeat(every, [len(each) for each in samples]),
             blind,
@@ -139,12 +148,14 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
     whole = np.append(blind_pairs, False)[pair_of]  # the last one for -1
     return {
         "item": frame(
+            list(zip(firsts)),
             [[(result,) for result in samples] for samples in asked],
             whole,
             np.arange(len(firsts)),
             (row, place, np.ones(len(row))),
         ),
         "pair": frame(
+            [(firsts[a], firsts[b]) for a, b in pairs],
             [_together(asked[a], asked[b]) for a, b in pairs],
             blind_pairs,
             np.array([a for a, _ in pairs], dtype=np.intp),

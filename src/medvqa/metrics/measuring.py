@@ -205,10 +205,10 @@ def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
     """
     import numpy as np
 
+    if not any(_applies(metric, frame.units)):
+        return None
     units = frame.samples
     applies = _applies(metric, units)
-    if not any(applies):
-        return None
     terms = [metric.terms(unit) if here else LEFT_OUT for unit, here in zip(units, applies, strict=True)]
     try:
         flat = np.fromiter(chain.from_iterable(terms), float)

@@ -1,0 +1,155 @@
+"""Several runs on the same questions in the order of a measure, with what may be said of that order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+from medvqa import metrics as measures
+from medvqa import statistics
+from medvqa.comparing import matching
+from medvqa.comparing.sides import Side
+from medvqa.items import Benchmark, Metric, Result
+from medvqa.metrics import Tabled
+from medvqa.statistics import Table
+
+if TYPE_CHECKING:
+    from medvqa.comparing.matching import Samples
+
+ERROR = 0.05
+"""How often any two runs of a ranking are told apart that do not differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One run: its value with the 95 % interval of its own, and its place.
+
+    `rank` counts from 1; equal values share one. `best` and `worst` are the places that it may have: one after those
+    runs that are shown to be better, and one before those that are shown to be worse (adjusted p at most 5 %).
+    """
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    rank: int
+    best: int
+    worst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Runs in the order of one headline measure over the items that all of them were asked, the best first.
+
+    `adjusted` holds the two-sided p-value of each two, by their names in the order given, after Holm over all pairs of
+    runs; None without bounds.
+    """
+
+    benchmark: str
+    technique: str
+    metric: str
+    better: Literal["higher", "lower"]
+    items: int
+    rows: tuple[Ranked, ...]
+    adjusted: Mapping[tuple[str, str], float | None]
+
+
+def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ranking]:
+    """Rank runs of different names by each headline measure of what all of them were asked."""
+    asked = [side.asked for side in sides]
+    return [
+        ranking
+        for name, techniques in asked[0].items()
+        if name in benchmarks
+        for technique in techniques
+        if all(technique in each.get(name, ()) for each in asked)
+        for ranking in _rankings(sides, benchmarks[name], technique)
+    ]
+
+
+def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
+    chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
+    rows = _common([matching.by_item(side.results, benchmark.name, technique) for side in sides])
+    tabled = [measures.tables(each, chosen, benchmark.dimensions) for each in rows]
+    items = len({result.item.id for result in rows[0]})
+    names = [side.name for side in sides]
+    return [
+        _ranking(
+            each, Ranking(benchmark.name, technique, each[0].metric.name, each[0].metric.better, items, (), {}), names
+        )
+        for each in zip(*tabled, strict=True)
+    ]
+
+
+def _common(found: Sequence[Mapping[str, Samples]]) -> list[list[Result]]:
+    """The results of each run on the items that all have, with the items of the first."""
+    first, *others = found
+    matched = [matching.match(first, other) for other in others]
+    kept = set(first)
+    for each in matched:
+        kept -= set(each.alone_first)
+    sides = [sorted(first.items())]
+    sides += [[(one[0].item.id, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
+    return [[result for id, samples in side if id in kept for result in samples] for side in sides]
+
+
+def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> Ranking:
+    metric = tabled[0].metric
+    estimates = [_estimate(each) for each in tabled]
+    compared = {(i, j): _difference(tabled[i], tabled[j], metric) for i, j in combinations(range(len(tabled)), 2)}
+    tested = [pair for pair, (_, p) in compared.items() if p is not None]
+    corrected = statistics.holm([p for _, p in compared.values() if p is not None]).tolist()
+    adjusted: dict[tuple[int, int], float | None] = {
+        **dict.fromkeys(compared),
+        **dict(zip(tested, corrected, strict=True)),
+    }
+    better = [0] * len(tabled)
+    worse = [0] * len(tabled)
+    for (i, j), (difference, _) in compared.items():
+        p = adjusted[i, j]
+        if p is None or difference is None or p > ERROR:
+            continue
+        above, below = (i, j) if difference > 0 else (j, i)
+        better[below] += 1
+        worse[above] += 1
+    sign = 1 if metric.better == "higher" else -1
+    keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
+    ranked = [
+        Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below)
+        for name, estimate, key, above, below in zip(names, estimates, keys, better, worse, strict=True)
+    ]
+    return replace(
+        blank,
+        rows=tuple(sorted(ranked, key=lambda row: (row.rank, row.name))),
+        adjusted={(names[i], names[j]): p for (i, j), p in adjusted.items()},
+    )
+
+
+def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
+    """Value and two-sided interval over everything."""
+    found = statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table()))
+    if tabled.over is not None:
+        found = statistics.mean_over(found, tabled.over)
+    low, high = statistics.intervals(statistics.clustered(found), binary=tabled.binary and tabled.over is None)
+    value, below, above = (float(each[0]) for each in (found.value, low, high))
+    if value != value:
+        return None, None, None
+    return (value, None, None) if below != below or not tabled.bounded else (value, below, above)
+
+
+def _difference(one: Tabled, other: Tabled, metric: Metric) -> tuple[float | None, float | None]:
+    """How much better the first is, and the two-sided p-value."""
+    tables = [each.table(complement=metric.better == "lower") for each in (one, other)]
+    if one.over is None:
+        tables = [_everything(table) for table in tables]
+    (seen,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over)
+    return seen.difference, None if seen.worse is None else min(1.0, 2 * min(seen.worse, 1 - seen.worse))
+
+
+def _everything(table: Table) -> Table:
+    """The rows of the first slice, which holds every unit."""
+    kept = table.slice == 0
+    columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
+    return Table(*(column[kept] for column in columns))
