@@ -20,7 +20,9 @@ from medvqa.report.html.texts import label, shown, visible
 from medvqa.report.html.views import section
 
 FILE = "index.html"
-SCRIPTS = ("preact-10.29.8.js", "htm-3.1.1.js", "page.js")
+LIBRARIES = ("preact-10.29.8.js", "htm-3.1.1.js")
+SCRIPTS = (*LIBRARIES, "common.js")
+"""What every page runs before a script of its own."""
 LICENCES = ("preact-LICENSE.txt", "htm-LICENSE.txt")
 
 
@@ -33,7 +35,8 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
     measures = [measure for part in report.parts for measure in part.measures]
     data = pack.run(list(by_name.values()), command(report.run), pictures, measures)
-    return _page(
+    return draw(
+        "page",
         data,
         folder=pictures.mode == "folder",
         title=report.title,
@@ -50,18 +53,19 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
     """The page of the lexical trees of benchmarks, without a run."""
-    return _page(pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
+    return draw("page", pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
 
 
-def _page(data: Mapping[str, Any], *, folder: bool, **context: Any) -> bytes:
-    style, script = _asset("page.css"), ";\n".join(map(_asset, SCRIPTS))
+def draw(name: str, data: Mapping[str, Any], *, folder: bool = False, **context: Any) -> bytes:
+    """The page of this name: its template with the context, its script with the data; `folder` allows files."""
+    style, script = _asset("page.css"), ";\n".join(map(_asset, (*SCRIPTS, f"{name}.js")))
     # A file has no origin that 'self' could surely mean, hence both.
     source = "data: file: 'self'" if folder else "data:"
     policy = (
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
     )
-    text: str = _template().render(
+    text: str = _template(f"{name}.html").render(
         **context,
         data=pack.squeeze(data),
         style=style,
@@ -84,7 +88,7 @@ def _digest(text: str) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(name: str) -> Any:
     import jinja2
 
     environment = jinja2.Environment(
@@ -104,4 +108,4 @@ def _template() -> Any:
         "number": lambda number: f"{number:,g}",
     }
     environment.globals |= {"references": tables.REFERENCES, "outcomes": OUTCOMES, "few": tables.FEW}
-    return environment.get_template("page.html")
+    return environment.get_template(name)
