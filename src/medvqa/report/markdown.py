@@ -24,8 +24,8 @@ def render(report: Report) -> str:
         f"# {escape(report.title)}",
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction {run.get('extraction', 'sound')}.",
-        _table(headline(report)),
-        _table(outcomes(report)),
+        grid(headline(report)),
+        grid(outcomes(report)),
     ]
     if usage := usage_of(report):
         blocks.append(escape(usage))
@@ -35,11 +35,12 @@ def render(report: Report) -> str:
         for dimension in part.benchmark.dimensions:
             table = by_dimension(part, dimension)
             if table.rows:
-                blocks += [f"## {escape(table.title)}", _table(table)]
+                blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(blocks) + "\n"
 
 
-def _table(table: Table) -> str:
+def grid(table: Table) -> str:
+    """A table without its title."""
     rule = ["---:" if i in table.right else "---" for i in range(len(table.columns))]
     return "\n".join([_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)])
 

@@ -1,0 +1,157 @@
+"""`medvqa compare`: runs on the same questions, side by side."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medvqa.cli.common import Commands, known_from
+from medvqa.items import UsageError
+
+if TYPE_CHECKING:
+    from medvqa.comparing import Paired, Side
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    compare = commands.add_parser(
+        "compare",
+        parents=[common],
+        help="what changed between runs on the same questions: differences with bounds, slices, flips, a ranking",
+    )
+    compare.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="run folders, such as reports/RUN; without --baseline the others are compared with the first",
+    )
+    compare.add_argument(
+        "--baseline",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="RUN",
+        help="what each RUN is compared with: a run folder or a baseline file (repeatable)",
+    )
+    compare.add_argument(
+        "--benchmark", action="append", default=[], metavar="NAME", help="compare this one alone (repeatable)"
+    )
+    compare.add_argument(
+        "--measure",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the measure whose slices are shown (repeatable; default: the first headline measure)",
+    )
+    compare.add_argument(
+        "--slices", type=_limit, default=10, metavar="N", help="rows of each table of slices, or 'all' (default: 10)"
+    )
+    compare.add_argument(
+        "--flips",
+        type=_limit,
+        default=10,
+        metavar="N",
+        help="flipped units that are shown, better and worse ones each, or 'all' (default: 10)",
+    )
+    compare.add_argument(
+        "--bootstrap", action="store_true", help="show the cluster bootstrap of headline measures (10,000, seeded) too"
+    )
+    compare.add_argument(
+        "--anyway",
+        action="store_true",
+        help="compare runs that differ in data, technique, prompt, judge or extraction, and say so",
+    )
+    compare.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write measures and slices as CSV")
+    compare.add_argument("--markdown", type=Path, metavar="FILE", help="write what is printed as Markdown")
+    compare.set_defaults(command=run)
+
+
+def _limit(text: str) -> int | None:
+    if text == "all":
+        return None
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def run(options: argparse.Namespace) -> str:
+    """The comparisons as text; UsageError, which names each difference, for runs that may not be compared."""
+    from medvqa import comparing, records
+    from medvqa.report import comparison
+
+    news, baselines = options.runs, options.baseline
+    if not baselines:
+        baselines, news = news[:1], news[1:]
+    if not news:
+        raise UsageError(
+            f"{options.runs[0]} is to be compared with what? Name two runs, of which the first is the baseline, or "
+            "one and --baseline=RUN"
+        )
+    known = known_from(options.plugin)
+    sides = _load([*baselines, *news], options.benchmark)
+    pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
+    refusals = [comparing.refusals(new, baseline) for new, baseline in pairs]
+    if any(refusals) and not options.anyway:
+        lines = [line for found in refusals for line in found]
+        raise UsageError(
+            "these runs are not comparable:\n  "
+            + "\n  ".join(dict.fromkeys(lines))
+            + "\n--anyway compares them nevertheless, --benchmark=NAME one benchmark alone"
+        )
+    notes = [comparing.notes(new, baseline) for new, baseline in pairs]
+    made = [
+        comparing.compare(new, baseline, known.benchmarks, metrics=known.metrics, bootstrap=options.bootstrap)
+        for new, baseline in pairs
+    ]
+    if not any(paired.parts for paired in made):
+        new, baseline = pairs[0]
+        raise UsageError(f"{new.name} and {baseline.name} have no benchmark and technique in common")
+    _check_measures(options.measure, made)
+    shown = comparison.Shown(options.flips, options.slices, tuple(options.measure))
+    found = [
+        section
+        for paired, refused, noted in zip(made, refusals, notes, strict=True)
+        for section in comparison.sections(paired, known.benchmarks, refusals=refused, notes=noted, shown=shown)
+    ]
+    rankings = comparing.rank(list(sides.values()), known.benchmarks) if len(sides) > 2 else []
+    if rankings:
+        found.append(comparison.Section("Ranking", (), tuple(map(comparison.ranked, rankings))))
+    told = list(zip(made, refusals, notes, strict=True))
+    try:
+        if options.json is not None:
+            records.write_json(options.json, comparison.as_json(told, rankings))
+        if options.csv is not None:
+            records.write_atomic(options.csv, comparison.as_csv(made).encode())
+        if options.markdown is not None:
+            records.write_atomic(options.markdown, comparison.as_markdown(found).encode())
+    except OSError as error:
+        raise UsageError(f"{error.filename2 or error.filename} cannot be written: {error.strerror}") from error
+    return comparison.text(found)
+
+
+def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:
+    """The runs by their paths, each once, under different names; UsageError for a benchmark that none has."""
+    from medvqa import comparing
+
+    sides = {path: comparing.load(path) for path in dict.fromkeys(paths)}
+    names = Counter(side.name for side in sides.values())
+    sides = {path: replace(side, name=str(path)) if names[side.name] > 1 else side for path, side in sides.items()}
+    there = sorted({result.item.benchmark for side in sides.values() for result in side.results})
+    for name in benchmarks:
+        if name not in there:
+            raise UsageError(f"--benchmark={name}: no run has it; there are: {', '.join(there)}")
+    return {path: side.only(benchmarks) for path, side in sides.items()} if benchmarks else sides
+
+
+def _check_measures(names: Sequence[str], made: Sequence[Paired]) -> None:
+    there = list(dict.fromkeys(each.metric for paired in made for each in paired.tables))
+    for name in names:
+        if name not in there:
+            raise UsageError(f"--measure={name}: there are: {', '.join(there)}")

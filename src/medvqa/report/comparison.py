@@ -1,0 +1,367 @@
+"""Comparisons of runs as tables, for the terminal and for Markdown, and as JSON and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from medvqa.comparing import Compared, Flip, Paired, Part, Ranking
+from medvqa.items import Benchmark, Result
+from medvqa.report import cells, markdown, terminal
+from medvqa.report.tables import FEW, Table, percent
+
+SCHEMA = 1
+SOME = 5
+"""Ids that are named before the others are counted."""
+RESPONSE = 60
+"""Characters of a response in a table of flips."""
+
+EXPLORATORY = (
+    "exploratory: p after Holm within this dimension and measure; many slices are looked at, none is a verdict"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, what must be known beside the numbers, and tables with headings of their own."""
+
+    title: str
+    notes: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much is shown: so many flips of each part and rows of each table of slices, None for all.
+
+    `measures` are those of which slices are shown; by default the first headline measure of each benchmark.
+    """
+
+    flips: int | None = 10
+    slices: int | None = 10
+    measures: tuple[str, ...] = ()
+
+
+def sections(
+    paired: Paired,
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    refusals: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    shown: Shown | None = None,
+) -> list[Section]:
+    """Two runs compared: a section for both, and one for each benchmark and technique.
+
+    `refusals` and `notes` are those of `medvqa.comparing`.
+    """
+    shown = shown or Shown()
+    head = [f"not comparable: {line}" for line in refusals] + list(notes)
+    if paired.unchanged:
+        head.append("unchanged: the responses are identical on every question")
+    found = [Section(f"{paired.new.name} against {paired.baseline.name}", tuple(head), ())]
+    for part in paired.parts:
+        own = [each for each in paired.tables if (each.benchmark, each.technique) == (part.benchmark, part.technique)]
+        flips = [each for each in paired.flips if (each.benchmark, each.technique) == (part.benchmark, part.technique)]
+        tables = [headline(own), *_sliced(own, benchmarks[part.benchmark], shown), *_flipped(flips, shown.flips)]
+        found.append(Section(_name(part), tuple(_warnings(part, paired)), tuple(tables)))
+    return found
+
+
+def _name(part: Part) -> str:
+    return f"{part.benchmark}, {part.technique}: {_items(part.matched)} in both runs"
+
+
+def _warnings(part: Part, paired: Paired) -> list[str]:
+    """What blocks a verdict, by sort and run."""
+    told = [
+        (part.unmatched_new, f"are in {paired.new.name} alone"),
+        (part.unmatched_baseline, f"are in {paired.baseline.name} alone"),
+        (part.errors_new, f"have no answer in {paired.new.name}"),
+        (part.errors_baseline, f"have no answer in {paired.baseline.name}"),
+    ]
+    found = [f"{_items(len(ids))} {what}, no verdict: {_some(ids)}" for ids, what in told if ids]
+    if part.unchanged and not paired.unchanged:
+        found.append("unchanged: the responses are identical on every question")
+    return found
+
+
+def headline(compared: Sequence[Compared]) -> Table:
+    """The headline measures over everything: both values, the difference, its bounds, and what stands behind them."""
+    rows = [each for each in compared if each.headline and not each.slice]
+    resampled = any(each.resampled for each in rows)
+    exact = any(each.comparison.mcnemar is not None for each in rows)
+    columns = [
+        *("measure", "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "units", "groups"),
+        *("flipped groups", "detectable", *(["McNemar p"] if exact else []), *(["bootstrap"] if resampled else [])),
+    ]
+    return Table(
+        "difference in points, new minus baseline; each bound one-sided",
+        tuple(columns),
+        tuple(
+            (
+                each.metric,
+                *_values(each),
+                str(each.comparison.gained),
+                str(each.comparison.lost),
+                str(each.comparison.units),
+                str(each.comparison.groups),
+                str(each.comparison.discordant_groups),
+                # Where nothing flipped the variance is 0, which says nothing of what could be seen.
+                _points(each.comparison.detectable if each.comparison.discordant_groups else None, sign=False),
+                *([_p(each.comparison.mcnemar)] if exact else []),
+                *([_bounds(each.resampled)] if resampled else []),
+            )
+            for each in rows
+        ),
+        frozenset(range(1, len(columns))),
+    )
+
+
+def _values(compared: Compared) -> tuple[str, str, str, str]:
+    seen = compared.shown
+    if seen.units < FEW and seen.baseline is not None and seen.new is not None:
+        before, after = (f"{round(value * seen.units, 2):g}/{seen.units}" for value in (seen.baseline, seen.new))
+        return before, after, "", ""
+    bounds = None if seen.low is None or seen.high is None else (seen.low, seen.high)
+    return percent(seen.baseline), percent(seen.new), _points(seen.difference), _bounds(bounds)
+
+
+def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[Table]:
+    wanted = shown.measures or benchmark.headline[:1]
+    return [
+        table
+        for metric in wanted
+        for dimension in benchmark.dimensions
+        if (table := by_dimension(compared, metric, dimension, shown.slices)).rows
+    ]
+
+
+def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limit: int | None = None) -> Table:
+    """One measure over the slices of one dimension, those with the smallest p first; `limit` rows, None for all."""
+    found = [each for each in compared if each.metric == metric and dimension in each.slice]
+    found.sort(key=lambda each: (_or(each.p, inf), -abs(each.comparison.difference or 0.0), each.slice[dimension]))
+    kept = found if limit is None else found[:limit]
+    more = f", {len(kept)} of {len(found)} shown" if len(kept) < len(found) else ""
+    rows = [
+        (
+            each.slice[dimension],
+            *_values(each),
+            str(each.comparison.gained),
+            str(each.comparison.lost),
+            str(each.comparison.units),
+            str(each.comparison.groups),
+            _p(each.adjusted),
+        )
+        for each in kept
+    ]
+    columns = (dimension, "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "units", "groups")
+    title = f"{metric} by {dimension} ({EXPLORATORY}{more})"
+    return Table(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
+
+
+def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:
+    """A table for each measure, as many of the better as of the worse ones first."""
+    metrics = dict.fromkeys(flip.metric for flip in flips)
+    return [flipped([flip for flip in flips if flip.metric == metric], limit) for metric in metrics if limit != 0]
+
+
+def flipped(flips: Sequence[Flip], limit: int | None = None) -> Table:
+    """Units of which a measure changed, with both outcomes and responses; worse ones first, `limit` rows of each."""
+    worse, better = ([flip for flip in flips if flip.better is way] for way in (False, True))
+    kept = [*worse[:limit], *better[:limit]]
+    rows = [("better" if flip.better else "worse", flip.unit, _said(flip.baseline), _said(flip.new)) for flip in kept]
+    more = f" ({len(kept)} shown)" if len(kept) < len(flips) else ""
+    title = f"{flips[0].metric if flips else ''} flipped: {len(worse)} worse, {len(better)} better{more}"
+    return Table(title, ("way", "unit", "baseline", "new"), tuple(rows), frozenset())
+
+
+def _said(results: Sequence[Result]) -> str:
+    """Outcome and response of each question of a unit, in one line."""
+    return " | ".join(f"{result.score.outcome}: {_short(result)}" for result in results)
+
+
+def _short(result: Result) -> str:
+    text = " ".join(result.answer.text.split()) if result.answer is not None else ""
+    if not text and result.score.extracted:
+        text = ", ".join(result.score.extracted)
+    return text if len(text) <= RESPONSE else text[: RESPONSE - 1] + "…"
+
+
+def ranked(ranking: Ranking) -> Table:
+    """Several runs by one measure, the best first."""
+    rows = [
+        (
+            str(row.rank),
+            row.name,
+            percent(row.value),
+            _bounds(None if row.low is None or row.high is None else (row.low, row.high), sign=False),
+            f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}",
+        )
+        for row in ranking.rows
+    ]
+    title = (
+        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}"
+        f"{', less is better' if ranking.better == 'lower' else ''} ({_items(ranking.items)} that all runs have; may be: "
+        "the places that differences leave open, 5 % by Holm over all pairs of runs)"
+    )
+    return Table(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
+
+
+def text(found: Sequence[Section]) -> str:
+    """Sections for a terminal."""
+    blocks = []
+    for section in found:
+        blocks.append(
+            "\n".join([terminal.printable(section.title), *(f"! {terminal.printable(n)}" for n in section.notes)])
+        )
+        blocks += [f"{terminal.printable(table.title)}\n{terminal.draw(table).rstrip()}" for table in section.tables]
+    return "\n\n".join(blocks)
+
+
+def as_markdown(found: Sequence[Section]) -> str:
+    """Sections as Markdown."""
+    blocks = []
+    for i, section in enumerate(found):
+        blocks.append(f"{'##' if i else '#'} {markdown.escape(section.title)}")
+        if section.notes:
+            blocks.append("\n".join(f"- {markdown.escape(note)}" for note in section.notes))
+        for table in section.tables:
+            blocks += [markdown.escape(table.title), markdown.grid(table)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_json(
+    compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]], rankings: Sequence[Ranking] = ()
+) -> dict[str, Any]:
+    """All of comparisons with their refusals and notes, and of rankings, for `records.write_json`."""
+    return {
+        "schema": SCHEMA,
+        "comparisons": [
+            {
+                "new": paired.new.name,
+                "baseline": paired.baseline.name,
+                "level": paired.level,
+                "refusals": list(refusals),
+                "notes": list(notes),
+                "unchanged": paired.unchanged,
+                "parts": paired.parts,
+                "measures": [_as_json(each) for each in paired.tables],
+                "flips": [_flip_as_json(flip) for flip in paired.flips],
+            }
+            for paired, refusals, notes in compared
+        ],
+        "rankings": [
+            {
+                "benchmark": ranking.benchmark,
+                "technique": ranking.technique,
+                "name": ranking.metric,
+                "better": ranking.better,
+                "items": ranking.items,
+                "runs": ranking.rows,
+                "pairs": [{"runs": list(names), "adjusted": p} for names, p in ranking.adjusted.items()],
+            }
+            for ranking in rankings
+        ],
+    }
+
+
+NUMBERS = (
+    *(
+        "baseline",
+        "new",
+        "difference",
+        "low",
+        "high",
+        "worse",
+        "units",
+        "groups",
+        "discordant_groups",
+        "gained",
+        "lost",
+    ),
+    *("deff", "df", "se", "detectable", "mcnemar", "method"),
+)
+"""What JSON and CSV tell of a comparison, by its fields."""
+
+
+def _as_json(compared: Compared) -> dict[str, Any]:
+    seen = compared.shown
+    return {
+        "benchmark": compared.benchmark,
+        "technique": compared.technique,
+        "name": compared.metric,
+        "better": compared.better,
+        "headline": compared.headline,
+        "slice": dict(compared.slice),
+        **{name: getattr(seen, name) for name in NUMBERS},
+        "p": compared.p,
+        "adjusted": compared.adjusted,
+        "bootstrap": compared.resampled,
+    }
+
+
+def _flip_as_json(flip: Flip) -> dict[str, Any]:
+    return {
+        "benchmark": flip.benchmark,
+        "technique": flip.technique,
+        "name": flip.metric,
+        "unit": flip.unit,
+        "better": flip.better,
+        "new": [_result_as_json(result) for result in flip.new],
+        "baseline": [_result_as_json(result) for result in flip.baseline],
+    }
+
+
+def _result_as_json(result: Result) -> dict[str, Any]:
+    return {
+        "item": result.item.id,
+        "sample": result.sample,
+        "outcome": result.score.outcome,
+        "value": result.score.value,
+        "extracted": result.score.extracted,
+        "response": None if result.answer is None else result.answer.text,
+    }
+
+
+def as_csv(compared: Sequence[Paired]) -> str:
+    """One row for each measure and slice of each comparison; fractions, empty where undefined."""
+    about = ("new_run", "baseline_run", "benchmark", "technique", "measure", "better", "dimension", "value")
+    rows = [
+        (
+            *(paired.new.name, paired.baseline.name, each.benchmark, each.technique, each.metric, each.better),
+            *next(iter(each.slice.items()), ("", "")),
+            *(getattr(each.shown, name) for name in NUMBERS),
+            *(each.p, each.adjusted, *(each.resampled or (None, None))),
+        )
+        for paired in compared
+        for each in paired.tables
+    ]
+    return cells.table((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high"), rows)
+
+
+def _points(value: float | None, *, sign: bool = True) -> str:
+    return "–" if value is None else f"{100 * value + 0.0:{'+' if sign else ''}.2f}"
+
+
+def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:
+    return "–" if bounds is None else " to ".join(_points(bound, sign=sign) for bound in bounds)
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count:,} items"
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:SOME]) + (f" and {len(ids) - SOME:,} more" if len(ids) > SOME else "")
