@@ -32,7 +32,8 @@ class Model:
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="bad", items=items, prompt=lambda item, technique: Prompt("?"),
-                      score=lambda item, answer: Score(1.0, "correct", (answer.text,), BAD), metrics=(metrics.accuracy,))]
+                      score=lambda item, answer: Score(1.0, "correct", (answer.text,), BAD),
+                      metrics=(metrics.accuracy,))]
 
 
 def pytest_medvqa_backends():

@@ -24,10 +24,11 @@ LEVEL = 9
 NO_PICTURES = Pictures("none", "")
 
 
-class _Table:
+class Places:
     """Values by the order in which they first came."""
 
     def __init__(self) -> None:
+        """No value has come."""
         self._places: dict[Any, int] = {}
 
     def place(self, value: Any) -> int:
@@ -149,10 +150,10 @@ def _content(
     command: Sequence[str],
     pictures: Pictures,
 ) -> dict[str, Any]:
-    texts, options, sources = _Table(), _Table(), _Table()
-    techniques = _Table()
-    dimensions = [_dimensions(benchmark, items) for benchmark, items in parts]
-    values = [{name: _Table() for name in names} for names in dimensions]
+    texts, options, sources = Places(), Places(), Places()
+    techniques = Places()
+    dimensions = [dimensions_of(benchmark, items) for benchmark, items in parts]
+    values = [{name: Places() for name in names} for names in dimensions]
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for number, item, result, numerator, denominator in rows:
         tags = {"kind": (item.kind,), **item.tags}
@@ -208,7 +209,7 @@ COLUMNS = (
 )
 
 
-def _answered(result: Result | None, techniques: _Table) -> dict[str, Any]:
+def _answered(result: Result | None, techniques: Places) -> dict[str, Any]:
     """The columns that tell of the answer; all null without one."""
     if result is None:
         return dict.fromkeys(("technique", "outcome", "extracted", "why", "response", "finish"), None) | {
@@ -236,7 +237,7 @@ def _short(number: float) -> float | int:
     return int(number) if number.is_integer() else number
 
 
-def _dimensions(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
+def dimensions_of(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
     """The dimensions of the items' tags, those of the benchmark first, `kind` last."""
     there = {name for item in items for name in item.tags}
     first = [name for name in benchmark.dimensions if name in there]
@@ -244,7 +245,7 @@ def _dimensions(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
 
 
 def _about(
-    benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, _Table], command: Sequence[str]
+    benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, Places], command: Sequence[str]
 ) -> dict[str, Any]:
     score = score_of(benchmark)
     asked = [each for each in command if each != FROM_CATEGORY or benchmark.recover is not None]

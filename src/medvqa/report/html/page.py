@@ -16,7 +16,7 @@ from medvqa.report.build import Report, as_json, notes_of
 from medvqa.report.html import figures, pack
 from medvqa.report.html.facts import command, facts
 from medvqa.report.html.pictures import Pictures
-from medvqa.report.html.texts import label, shown, visible
+from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
 from medvqa.report.html.views import section
 
 FILE = "index.html"
@@ -102,10 +102,12 @@ def _template(name: str) -> Any:
     environment.filters |= {
         "label": label,
         "percent": tables.percent,
+        "points": points,
+        "chance": chance,
         "shown": shown,
         "interval": tables.interval,
         "where": lambda measure: "; ".join(f"{k}={v}" for k, v in measure.slice.items()),
         "number": lambda number: f"{number:,g}",
     }
-    environment.globals |= {"references": tables.REFERENCES, "outcomes": OUTCOMES, "few": tables.FEW}
+    environment.globals |= {"references": tables.REFERENCES, "outcomes": OUTCOMES, "few": tables.FEW, "bounds": bounds}
     return environment.get_template(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from medvqa import lexicon
 from medvqa.comparing import Compared, Paired, Part, Ranked, Ranking, Side
@@ -79,6 +78,11 @@ class Sliced:
         """Whether the table is long."""
         return len(self.rows) > OPEN
 
+    @property
+    def few(self) -> bool:
+        """Whether no row has enough units for a percentage."""
+        return all(row.few for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class PartView:
@@ -117,15 +121,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One ranking; the axis of differences runs from -`end` to `end`."""
+    """One ranking; `first` of its benchmark and technique."""
 
     ranking: Ranking
     title: str
     places: tuple[Place, ...]
-    end: float
+    first: bool
 
 
-def render(
+LONG = 200
+"""Characters of a file's name without its ending."""
+
+
+def comparison_name(sides: Sequence[Side]) -> str:
+    """What the page's file is called: `new-against-baseline.html`, of more runs `3-runs-against-baseline.html`."""
+    return _title(sides).replace("/", "-").replace("\\", "-").replace(" ", "-")[:LONG] + ".html"
+
+
+def _title(sides: Sequence[Side]) -> str:
+    baseline, *others = (side.name for side in sides)
+    return f"{others[0] if len(others) == 1 else f'{len(others)} runs'} against {baseline}"
+
+
+def comparison_page(
     sides: Sequence[Side],
     compared: Sequence[Versus],
     rankings: Sequence[Ranking],
@@ -142,20 +160,15 @@ def render(
         pictures,
         measures=comparison.as_csv([each.paired for each in allowed]),
     )
-    names = [side.name for side in sides]
     return draw(
         "comparison",
         data,
-        folder=pictures.mode == "folder",
-        title=" and ".join(names) if len(names) < 3 else f"{len(names)} runs against {names[0]}"
-        if False
-        else f"{names[0]} and {len(names) - 1} more",
+        title=_title(sides),
         sides=sides,
         runs=[_about(side) for side in sides],
         views=views,
-        boards=[_board(each, allowed, sides[0], benchmarks) for each in rankings],
+        boards=_boards(rankings, allowed, benchmarks),
         pictures=pictures,
-        flipped=bool(data["units"]["unit"]),
     )
 
 
@@ -173,23 +186,23 @@ def _about(side: Side) -> dict[str, str]:
 
 def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> View:
     paired = versus.paired
-    parts = [] if versus.refusals else [_part(each, paired, benchmarks) for each in paired.parts]
-    notes = list(versus.notes)
-    if paired.unchanged:
-        notes.append("unchanged: the responses are identical on every question")
+    head, *told = comparison.sections(paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0))
+    parts = [
+        _part(part, paired, benchmarks, section.notes) for part, section in zip(paired.parts, told, strict=True)
+    ] * (not versus.refusals)
     return View(
         f"comparison-{number + 1}",
         paired.new.name,
         paired.baseline.name,
         paired.level,
         versus.refusals,
-        tuple(notes),
+        head.notes,
         tuple(parts),
         any(row.seen.comparison.mcnemar is not None for part in parts for row in part.rows),
     )
 
 
-def _part(part: Part, paired: Paired, benchmarks: Mapping[str, Benchmark]) -> PartView:
+def _part(part: Part, paired: Paired, benchmarks: Mapping[str, Benchmark], warnings: tuple[str, ...]) -> PartView:
     benchmark = benchmarks[part.benchmark]
     own = [
         each
@@ -209,7 +222,7 @@ def _part(part: Part, paired: Paired, benchmarks: Mapping[str, Benchmark]) -> Pa
     return PartView(
         part,
         f"{named}, {part.technique}" if several else named,
-        tuple(comparison.warnings(part, paired)),
+        warnings,
         rows,
         _end(rows),
         tuple(each for each in sliced if each.metric == first),
@@ -243,31 +256,20 @@ def _end(rows: Sequence[Row]) -> float:
     return next((step for step in STEPS if farthest <= step), float(ceil(farthest)))
 
 
-def _board(
-    ranking: Ranking, allowed: Sequence[Versus], baseline: Side, benchmarks: Mapping[str, Benchmark]
-) -> Board:
+def _boards(rankings: Sequence[Ranking], allowed: Sequence[Versus], benchmarks: Mapping[str, Benchmark]) -> list[Board]:
     against = {
-        each.paired.new.name: row
+        (each.paired.new.name, row.benchmark, row.technique, row.metric): row
         for each in allowed
         for row in each.paired.tables
-        if (row.benchmark, row.technique, row.metric) == (ranking.benchmark, ranking.technique, ranking.metric)
-        and not row.slice
+        if not row.slice
     }
-    places = tuple(Place(row, against.get(row.name)) for row in ranking.rows)
-    named = benchmarks[ranking.benchmark].title or ranking.benchmark
-    return Board(
-        ranking,
-        f"{named}, {ranking.technique}",
-        places,
-        _end([Row("", "", place.against) for place in places if place.against is not None]),
-    )
-
-
-def as_numbers(compared: Compared) -> Mapping[str, Any]:
-    """What identifies a number of the page, as attributes of its element."""
-    return {
-        "benchmark": compared.benchmark,
-        "technique": compared.technique,
-        "measure": compared.metric,
-        "slice": "; ".join(f"{name}={value}" for name, value in compared.slice.items()),
-    }
+    seen: set[tuple[str, str]] = set()
+    made = []
+    for each in rankings:
+        places = tuple(
+            Place(row, against.get((row.name, each.benchmark, each.technique, each.metric))) for row in each.rows
+        )
+        title = f"{benchmarks[each.benchmark].title or each.benchmark}, {each.technique}"
+        made.append(Board(each, title, places, (each.benchmark, each.technique) not in seen))
+        seen.add((each.benchmark, each.technique))
+    return made

@@ -53,7 +53,7 @@ const common = (() => {
     const order = values.map((value, i) => [title(value), value, sums[i]])
       .filter(([text, value, sum]) => (sum[2] > 0 || value[0] === chosen) && (!typed || text.toLowerCase().includes(typed)))
       .sort((x, y) => (x[0].toLowerCase() < y[0].toLowerCase() ? -1 : 1));
-    return html`<section class="column" aria-label=${flat(spaced(name))}>
+    return html`<section class=${scored ? "column" : "column plain"} aria-label=${flat(spaced(name))}>
       <h3>${visible(spaced(name))}<small>${chosen === undefined ? `${order.length}` : ""}</small></h3>
       ${values.length > LONG && html`<input type="search" aria-label=${"Find in " + flat(spaced(name))} placeholder="Find" value=${narrowed[name] ?? ""}
         onInput=${(event) => { narrowed[name] = event.target.value; redraw(); }} />`}
