@@ -79,7 +79,7 @@ def summarise(reporter: pytest.TerminalReporter, report: Report) -> None:
     """Print the report after pytest's own lines."""
     reporter.section("medvqa")
     # What goes into a file or a pipe is text to be read by lines.
-    bars = reporter.isatty and _can_write(GLYPHS, getattr(reporter._tw._file, "encoding", None))
+    bars = bool(reporter.isatty) and _can_write(GLYPHS, getattr(reporter._tw._file, "encoding", None))
     reporter.write_line(summary(report, width=reporter._tw.fullwidth, colour=reporter.hasmarkup, bars=bars))
 
 
