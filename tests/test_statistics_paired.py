@@ -339,3 +339,9 @@ def test_impossible_plans_are_refused(wrong: dict[str, float]) -> None:
         chance_of_pass(**{"n": 100, "discordance": 0.15, "margin": 0.02} | wrong)
     with pytest.raises(ValueError, match="margin must be above 0"):
         units_needed(0.0, 0.15)
+
+
+def test_a_macro_average_over_nothing_that_is_defined_is_undefined() -> None:
+    nothing = Table(np.zeros(6), np.zeros(6), np.arange(6), np.arange(6), np.arange(6) % 2, slices=2)
+    (seen,) = compare(nothing, nothing, binary=True, over=[0, 1])
+    assert (seen.new, seen.baseline, seen.difference, seen.low, seen.worse, seen.units) == (*(None,) * 5, 0)

@@ -18,9 +18,7 @@ SOME = 5
 RESPONSE = 60
 """Characters of a response in a table of flips."""
 
-EXPLORATORY = (
-    "exploratory: p after Holm within this dimension and measure; many slices are looked at, none is a verdict"
-)
+EXPLORATORY = "exploratory, p by Holm over all its slices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +74,12 @@ def _name(part: Part) -> str:
 def _warnings(part: Part, paired: Paired) -> list[str]:
     """What blocks a verdict, by sort and run."""
     told = [
-        (part.unmatched_new, f"are in {paired.new.name} alone"),
-        (part.unmatched_baseline, f"are in {paired.baseline.name} alone"),
-        (part.errors_new, f"have no answer in {paired.new.name}"),
-        (part.errors_baseline, f"have no answer in {paired.baseline.name}"),
+        (part.unmatched_new, f"in {paired.new.name} alone"),
+        (part.unmatched_baseline, f"in {paired.baseline.name} alone"),
+        (part.errors_new, f"without an answer in {paired.new.name}"),
+        (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
-    found = [f"{_items(len(ids))} {what}, no verdict: {_some(ids)}" for ids, what in told if ids]
+    found = [f"no verdict can be given, {_items(len(ids))} {what}: {_some(ids)}" for ids, what in told if ids]
     if part.unchanged and not paired.unchanged:
         found.append("unchanged: the responses are identical on every question")
     return found
@@ -201,10 +199,10 @@ def ranked(ranking: Ranking) -> Table:
         )
         for row in ranking.rows
     ]
+    less = ", less is better" if ranking.better == "lower" else ""
     title = (
-        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}"
-        f"{', less is better' if ranking.better == 'lower' else ''} ({_items(ranking.items)} that all runs have; may be: "
-        "the places that differences leave open, 5 % by Holm over all pairs of runs)"
+        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({_items(ranking.items)} that all runs "
+        "have; may be: the places that differences leave open, 5 % by Holm over all pairs of runs)"
     )
     return Table(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
 

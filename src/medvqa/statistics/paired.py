@@ -126,7 +126,7 @@ def compare(
     se = np.sqrt(np.where(usable, found.variance, np.nan))
     tails = ndtri(level), stdtrit(df, level)
     # A sum of both runs' ratios has half the effective number of one.
-    n = np.where(usable, found.n * (len(apart.factor) / len(sides[0].factor)), 1.0)
+    n = np.where(usable, found.n * (len(apart.factor) / max(len(sides[0].factor), 1)), 1.0)
     if score := binary and over is None and np.array_equal(new.denominator, baseline.denominator):
         total = sums(new.slice, new.denominator, new.slices)
         b, c = (_shares(new, total, flipped) for flipped in (flips.rose, flips.fell))
