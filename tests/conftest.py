@@ -13,7 +13,16 @@ import medvqa
 # everything is imported before.
 for module in pkgutil.walk_packages(medvqa.__path__, "medvqa."):
     importlib.import_module(module.name)
-for name in ("jinja2", "matplotlib.backends.backend_svg", "matplotlib.figure", "numpy", "PIL.Image", "openpyxl"):
+for name in (
+    "jinja2",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
+    "numpy",
+    "openpyxl",
+    "PIL.Image",
+    "scipy.sparse.csgraph",
+    "scipy.special",
+):
     importlib.import_module(name)
 
 if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from medvqa import __version__
-from medvqa.cli import cache, compare, lexicon, merge, models, report
+from medvqa.cli import baseline, cache, compare, gate, lexicon, merge, models, report
 from medvqa.items import MedVQAError
 
 
@@ -44,6 +44,6 @@ def _parser() -> argparse.ArgumentParser:
         help="a Python file with medvqa hooks, for instance your conftest.py (repeatable)",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (report, compare, merge, lexicon, models, cache):
+    for command in (report, compare, gate, baseline, merge, lexicon, models, cache):
         command.add(commands, common)
     return parser

@@ -53,14 +53,15 @@ class Side:
         return told
 
     def said(self, result: Result) -> object:
-        """What the model said, as something to compare: equal where two responses are."""
-        if result.answer is None:
-            return None
-        return result.answer.text, result.answer.option_logprobs and dict(result.answer.option_logprobs)
+        """What the model said, as something to compare: equal where two responses are, also if one is a digest."""
+        return records.said(self.run, result)
 
 
 def load(path: Path) -> Side:
-    """Read a run folder. UsageError when it is none."""
+    """Read a run folder, or a baseline file. UsageError when it is none, DataError for a damaged file."""
+    if records.is_baseline(path):
+        run, results = records.read_baseline(path)
+        return Side(str(run.get("name") or path.name), run, results)
     return Side(path.resolve().name, records.read_run(path), records.read(path).results)
 
 

@@ -125,7 +125,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         state.collected = state.expected(session.items), state.left_out
         config.workeroutput["medvqa_collected"] = state.collected  # type: ignore[attr-defined]
     else:
-        config.stash[CONTROLLER].expect(state.expected(session.items), state.left_out)
+        expected = state.expected(session.items)
+        config.stash[CONTROLLER].expect(expected, state.left_out)
+        if expected:
+            config.stash[CONTROLLER].promise()
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -21,6 +21,7 @@ from medvqa.plugin import options as _options
 from medvqa.plugin import process
 
 if TYPE_CHECKING:
+    from medvqa.gating import Gate
     from medvqa.plugin.collection import LeftOut
     from medvqa.plugin.crashes import Crashes
     from medvqa.plugin.leases import Leases
@@ -48,6 +49,8 @@ class Controller:
         self._scheduler: BatchScheduling | None = None
         self._leases: Leases | None = None
         self._crashes: Crashes | None = None
+        self._gate: Gate | None = None
+        self._prepared = False
 
     @cached_property
     def session(self) -> str:
@@ -93,12 +96,41 @@ class Controller:
                     f"{' '.join(f'--benchmark={name}' for name in others)}, so that all are read by "
                     f"--extraction={state.plan.extraction}"
                 )
+        self._prepare_gate()
         if not self._config.option.collectonly and state.plan.places is not None:
             from medvqa.plugin import leases
 
             self._leases = leases.Leases(state.plan.places, state.plan.options.model)
             if not leases.workers_asked(self._config):
                 process.occupy(self._config, state.plan.places[0])
+
+    def _prepare_gate(self) -> None:
+        """Find what is gated, once (UsageError, DataError)."""
+        if self._prepared or self._config.option.collectonly:
+            return
+        from medvqa.plugin import gates
+
+        self._prepared = True
+        self._gate = gates.prepare(self._config, process.state_of(self._config).plan)
+
+    def promise(self) -> None:
+        """Store the rules of the gate, after collection and before anything is asked."""
+        try:
+            self._prepare_gate()
+            if self._gate is not None:
+                from medvqa.plugin import gates
+
+                gates.promise(self._gate, process.state_of(self._config).plan, self._folder)
+        except MedVQAError as error:
+            raise pytest.UsageError(str(error)) from error
+        except OSError as error:
+            self._give_up(error)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Workers have collected, and wait for what they are given."""
+        if self._gate is not None:
+            self.promise()
 
     def expect(self, names: list[str], left_out: LeftOut) -> None:
         """Note what was selected and must end with a result, and what could not be; the same in every process."""
@@ -217,6 +249,8 @@ class Controller:
 
             workers = len(self._scheduler.nodes) if self._scheduler is not None else 0
             plan = process.state_of(self._config).plan
+            # Where nothing was typed, it is not known before the first result that workers have questions to ask.
+            self.promise()
             self._recording = Recording(plan, self._folder, self.session, workers)
             reporter = self._config.pluginmanager.get_plugin("terminalreporter")
             if reporter is not None:
@@ -233,7 +267,7 @@ class Controller:
         self._expected.update(self._unfinished())
         if self._recording is not None:
             try:
-                self._report = self._recording.finish(self._expected, self._left_out)
+                self._report = self._recording.finish(self._expected, self._left_out, self._gate)
             except (MedVQAError, OSError) as error:
                 # A metric of one's own that fails, or a full disk: the answers are there and can be reported later.
                 self._problem = f"the reports could not be made: {error}"
@@ -245,10 +279,17 @@ class Controller:
                 from medvqa.records import close_journals
 
                 close_journals(self._folder, complete=False)
+                if self._gate is not None:
+                    from medvqa.plugin import gates
+
+                    gates.withdraw(self._folder)
             return
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             others = session.testsfailed > self._failures or self._problem is not None
             session.exitstatus = int(others or self._incomplete)
+            verdict = self._recording.verdict if self._recording is not None else None
+            if session.exitstatus == pytest.ExitCode.OK and verdict is not None:
+                session.exitstatus = verdict.exit_code
 
     def _unfinished(self) -> list[str]:
         """Tests that no worker ran to its end, where no worker could tell which items it had collected."""

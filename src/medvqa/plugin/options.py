@@ -110,6 +110,30 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": None,
         "help": "score gmai-mmbench-test against the column 'category'; every report says so",
     },
+    "baseline": {
+        "metavar": "RUN",
+        "action": "append",
+        "help": "gate: must not be worse than this run folder or baseline file (repeatable); write it with =",
+    },
+    "margin": {
+        "metavar": "POINTS",
+        "type": float,
+        "help": "gate: the loss against the baseline that must be ruled out (default: 2 points)",
+    },
+    "gate-slices": {
+        "metavar": "DIMENSION",
+        "action": "append",
+        "help": "gate: guard each slice of a dimension of the lexicon too (repeatable, or DIMENSION,DIMENSION)",
+    },
+    "looks": {
+        "metavar": "J",
+        "type": int,
+        "help": "gate: how often this baseline will be asked, by which the 5 % of error are divided (default: 1)",
+    },
+    "inconclusive": {
+        "metavar": "pass|fail",
+        "help": "gate: an inconclusive verdict has exit code 11 (fail, the default) or 0 (pass)",
+    },
 }
 
 
@@ -137,6 +161,11 @@ class Options:
     deadline: float | None
     max_errors: int
     answers_from_category: bool
+    baselines: tuple[str, ...]
+    margin: float | None
+    gate_slices: tuple[str, ...]
+    looks: int | None
+    inconclusive: str | None
     typed: bool
 
 
@@ -188,5 +217,10 @@ def read(config: pytest.Config) -> Options:
         deadline=raw["deadline"],
         max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
         answers_from_category=bool(raw["answers-from-category"]),
+        baselines=tuple(raw["baseline"] or ()),
+        margin=raw["margin"],
+        gate_slices=tuple(raw["gate-slices"] or ()),
+        looks=raw["looks"],
+        inconclusive=raw["inconclusive"],
         typed=any(value is not None for value in raw.values()),
     )

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import engine, records, report
+from medvqa.gating import Gate, Verdict
 from medvqa.items import Benchmark, Extraction, Item, Outcome, Query
+from medvqa.plugin import gates
 from medvqa.plugin.collection import LeftOut
 from medvqa.plugin.plan import Plan
 from medvqa.plugin.state import STOP
@@ -62,6 +64,9 @@ class Recording:
             "benchmarks": {**before.get("benchmarks", {}), **about["benchmarks"]},
             "sessions": [*before.get("sessions", []), self._session],
         }
+        if "gate" in before:
+            self._about["gate"] = before["gate"]
+        self.verdict: Verdict | None = None
         self._told = False
         self._write()
 
@@ -124,8 +129,8 @@ class Recording:
     def _missing(self, expected: Collection[str]) -> list[str]:
         return sorted(set(expected) - self._outcomes.keys() - self._known.keys())
 
-    def finish(self, expected: Collection[str], left_out: LeftOut) -> report.Report:
-        """Close the folder and write its reports."""
+    def finish(self, expected: Collection[str], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
+        """Close the folder, decide what is gated, and write the reports."""
         self._recorder.close()
         folder = self._recorder.folder
         self._stop.unlink(missing_ok=True)
@@ -141,6 +146,7 @@ class Recording:
         if self._served_by:
             self._about["served_by"] = sorted(self._served_by)
         self._write()
+        self.verdict = gates.settle(gate, folder, self._about, missing)
         known = self._plan.known
         made = report.build(folder, known.benchmarks, known.metrics, missing)
         # Thousands of images take minutes, which nobody has asked for at the end of a run.

@@ -1,9 +1,10 @@
 """What is on disk: the run folder, and the answers that runs share.
 
-`folder` is one run's files, `merging` makes one run of several, `store` are the answers, `journal` what the processes
-of a run are asking this moment.
+`folder` is one run's files, `merging` makes one run of several, `baseline` a file of one, `store` are the answers,
+`journal` what the processes of a run are asking this moment.
 """
 
+from medvqa.records.baseline import is_baseline, read_baseline, response_digest, said, write_baseline
 from medvqa.records.folder import (
     DISTRIBUTION,
     RESULTS,
@@ -54,14 +55,19 @@ __all__ = [
     "decode",
     "differences",
     "encode",
+    "is_baseline",
     "key",
     "lines",
     "properties",
     "read",
+    "read_baseline",
     "read_run",
     "remove",
+    "response_digest",
     "run_name",
+    "said",
     "versions",
     "write_atomic",
+    "write_baseline",
     "write_json",
 ]

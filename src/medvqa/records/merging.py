@@ -172,6 +172,8 @@ def _about(runs: Sequence[Run], name: str) -> dict[str, Any]:
     about["options"] = {**abouts[0].get("options", {}), "shard": None}
     about["benchmarks"] = dict(sorted((k, v) for each in abouts for k, v in each.get("benchmarks", {}).items()))
     about.pop("sessions", None)  # of one run alone
+    if any(each.get("gate") != abouts[0].get("gate") for each in abouts):
+        about.pop("gate", None)  # the rules of some of the answers are not those of all
     # The same in all shares of a benchmark, so that nothing is summed.
     if left_out := {k: v for each in abouts for k, v in each.get("left_out", {}).items()}:
         about["left_out"] = dict(sorted(left_out.items()))

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medvqa import engine, metrics, records
+from medvqa import engine, gating, metrics, records
 from medvqa.ablation import LABELS
 from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark, Measure, Metric, Outcome, Result, Technique, UsageError
 
@@ -51,7 +51,8 @@ class Part:
 class Report:
     """Everything that the files of a run folder are written from. `missing` names items without a result.
 
-    `ablation` says what was done to the images ("blank images"), "" for nothing.
+    `ablation` says what was done to the images ("blank images"), "" for nothing. `gate` is the verdict on these very
+    results, None where there is none; `stale` tells that there is one on other results.
     """
 
     folder: Path
@@ -61,6 +62,8 @@ class Report:
     missing: tuple[str, ...] = ()
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
+    gate: gating.Decided | None = None
+    stale: bool = False
 
     @property
     def title(self) -> str:
@@ -98,7 +101,12 @@ def build(
         for part in made:
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
-    return Report(folder, run, tuple(parts), stored.unread, tuple(sorted(missing)), ablation=label)
+    decided = gating.read(folder)
+    stale = decided is not None and decided.verdict.of != gating.digest(run, stored.results)
+    gate = None if stale else decided
+    return Report(
+        folder, run, tuple(parts), stored.unread, tuple(sorted(missing)), ablation=label, gate=gate, stale=stale
+    )
 
 
 def _parts(
@@ -175,6 +183,10 @@ def notes_of(report: Report) -> list[str]:
         notes.append(f"{_items(len(report.missing))} of this run without a result: {_some(report.missing)}.")
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners." for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
+    if report.stale:
+        notes.append(
+            f"the gate's verdict is of other results and is left out. Decide anew: medvqa gate {report.folder}."
+        )
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
@@ -252,7 +264,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "run": report.run,
         "measures": [measure for part in report.parts for measure in part.measures],
-        "gate": None,
+        "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         "missing": report.missing,

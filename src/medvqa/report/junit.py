@@ -1,4 +1,7 @@
-"""junit.xml: one test suite a benchmark (and technique, if there are several), one test case an item."""
+"""junit.xml: one test suite a benchmark (and technique, if there are several), one test case an item.
+
+A gate has a suite of its own, `gate`, with one test case a rule.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from xml.sax.saxutils import quoteattr
 from junitparser import Error, Failure, Properties, Property, Skipped, TestCase
 
 from medvqa import records
+from medvqa.gating import Entry, Verdict
 from medvqa.items import Outcome, Result
+from medvqa.report import gate
 from medvqa.report.build import Report
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -24,7 +29,10 @@ def text(value: str) -> str:
 def render(report: Report) -> Iterator[bytes]:
     """The document, in UTF-8, case by case: as one tree it would be the largest thing in memory."""
     yield b"<?xml version='1.0' encoding='UTF-8'?>\n"
-    yield _start("testsuites", "medvqa", [result for part in report.parts for result in part.results])
+    verdict = report.gate.verdict if report.gate is not None else None
+    cases = [] if verdict is None else rules(verdict)
+    results = [result for part in report.parts for result in part.results]
+    yield _start("testsuites", "medvqa", results, cases)
     for part in report.parts:
         if not part.results:
             continue
@@ -32,14 +40,25 @@ def render(report: Report) -> Iterator[bytes]:
         for result in part.results:
             yield case(result).tostring()
         yield b"</testsuite>"
+    if cases:
+        yield _start("testsuite", "gate", (), cases)
+        for each in cases:
+            yield each.tostring()
+        yield b"</testsuite>"
     yield b"</testsuites>"
 
 
-def _start(tag: str, name: str, results: Sequence[Result]) -> bytes:
+def _start(tag: str, name: str, results: Sequence[Result], cases: Sequence[TestCase] = ()) -> bytes:
     """The opening tag of a suite, or of all suites, with its counts."""
-    kinds = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
+    kinds: Counter[type] = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
+    kinds.update(type(found) for each in cases for found in each.result)
     seconds = sum(result.answer.seconds or 0.0 for result in results if result.answer is not None)
-    counts = {"tests": len(results), "errors": kinds[Error], "failures": kinds[Failure], "skipped": kinds[Skipped]}
+    counts = {
+        "tests": len(results) + len(cases),
+        "errors": kinds[Error],
+        "failures": kinds[Failure],
+        "skipped": kinds[Skipped],
+    }
     attributes = {"name": text(name), **counts, "time": round(seconds, 3)}
     return f"<{tag} {' '.join(f'{key}={quoteattr(str(value))}' for key, value in attributes.items())}>".encode()
 
@@ -49,6 +68,27 @@ def _kind(outcome: Outcome) -> type[Error | Failure | Skipped] | None:
     if outcome in ("correct", "partial"):
         return None
     return Error if outcome == "error" else Skipped if outcome == "unscored" else Failure
+
+
+def rules(verdict: Verdict) -> list[TestCase]:
+    """One test case a rule: failed by FAIL, and by INCONCLUSIVE unless that passes the gate; else that is skipped.
+
+    So is a slice that is too small to be gated. Where there is no verdict, one case ends in error.
+    """
+    if verdict.outcome is None:
+        made = TestCase("verdict", "gate", 0.0)
+        made.result = [Error(text("; ".join(verdict.blockers)), "blocked")]
+        return [made]
+    return [_rule(entry, verdict) for entry in verdict.entries]
+
+
+def _rule(entry: Entry, verdict: Verdict) -> TestCase:
+    made = TestCase(text(entry.rule), "gate", 0.0)
+    undecided = Failure if verdict.inconclusive == "fail" else Skipped
+    kind = {"FAIL": Failure, "INCONCLUSIVE": undecided, "NOT GATED": Skipped}.get(entry.outcome)
+    if kind is not None:
+        made.result = [kind(text(gate.rule(entry)), entry.outcome)]
+    return made
 
 
 def case(result: Result) -> TestCase:

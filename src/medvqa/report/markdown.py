@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable
 
+from medvqa.report import gate
 from medvqa.report.build import Report, notes_of, usage_of
 from medvqa.report.tables import Table, by_dimension, headline, outcomes
 
@@ -25,6 +26,7 @@ def render(report: Report) -> str:
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction {run.get('extraction', 'sound')}.",
         grid(headline(report)),
+        *_verdict(report),
         grid(outcomes(report)),
     ]
     if usage := usage_of(report):
@@ -37,6 +39,32 @@ def render(report: Report) -> str:
             if table.rows:
                 blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(blocks) + "\n"
+
+
+def _verdict(report: Report) -> list[str]:
+    """The gate: the verdict, its rules, what moved most, and the first units that flipped."""
+    if report.gate is None:
+        return []
+    found = report.gate.verdict
+    blocks = [f"## Gate: {escape(gate.headline(report.gate))}"]
+    if found.blockers:
+        blocks.append("\n".join(f"- {escape(line)}" for line in found.blockers))
+    told = gate.listed(found)
+    if told:
+        blocks.append("\n".join(f"- **{entry.outcome}** {escape(gate.rule(entry))}" for entry in told))
+        blocks.append(grid(gate.table(found)))
+    lines = gate.quiet(found)
+    for name, moved in (("Largest losses", found.worst), ("Largest gains", found.best)):
+        if moved:
+            lines.append(f"{name} by slice, in points, exploratory: {gate.moved(moved)}.")
+    lines += gate.remarks(report.gate)
+    if lines:
+        blocks.append("\n".join(f"- {escape(line)}" for line in lines))
+    if found.flips:
+        first = [f"- {'gained' if each.better else 'lost'}: {escape(gate.flip(each))}" for each in found.flips]
+        blocks += [f"Flipped: {gate.flips(found)}. The first of each:", "\n".join(first)]
+    blocks.append(f"Every question and answer: index.html of run {escape(report.folder.name)}.")
+    return blocks
 
 
 def grid(table: Table) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from medvqa.items import Measure
+from medvqa.report import gate
 from medvqa.report.build import Report, answers_of, notes_of, usage_of
 from medvqa.report.tables import FEW, Table, headline, outcomes
 
@@ -85,4 +86,17 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     blocks = [draw(table, colour=colour) for table in shown]
     notes = [f"! {printable(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
-    return "\n".join([*blocks, *notes, *usage, f"run folder: {report.folder}"])
+    return "\n".join([*blocks, *notes, *usage, *verdict(report), f"run folder: {report.folder}"])
+
+
+def verdict(report: Report) -> list[str]:
+    """The gate's verdict and why, in a few lines; none where nothing was gated."""
+    if report.gate is None:
+        return []
+    found = report.gate.verdict
+    lines = [f"gate: {gate.headline(report.gate)}"]
+    lines += [f"  blocked: {line}" for line in found.blockers]
+    lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(found)]
+    lines += [f"  {line}" for line in gate.quiet(found)]
+    lines += [f"  {line}" for line in gate.remarks(report.gate)]
+    return [printable(line) for line in lines]

@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
-from medvqa.report import tables
-from medvqa.report.build import Report, as_json, notes_of
+from medvqa.report import gate, tables
+from medvqa.report.build import Report, notes_of
 from medvqa.report.html import figures, pack
 from medvqa.report.html.facts import command, facts
 from medvqa.report.html.pictures import Pictures
@@ -44,7 +44,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         run=report.run,
         facts=facts(report),
         notes=notes_of(report),
-        gate=as_json(report)["gate"],
+        gate=report.gate,
         pictures=pictures,
         sections=sections,
         charts=figures.available(),
@@ -109,5 +109,11 @@ def _template(name: str) -> Any:
         "where": lambda measure: "; ".join(f"{k}={v}" for k, v in measure.slice.items()),
         "number": lambda number: f"{number:,g}",
     }
-    environment.globals |= {"references": tables.REFERENCES, "outcomes": OUTCOMES, "few": tables.FEW, "bounds": bounds}
+    environment.globals |= {
+        "references": tables.REFERENCES,
+        "outcomes": OUTCOMES,
+        "few": tables.FEW,
+        "bounds": bounds,
+        "gates": gate,
+    }
     return environment.get_template(name)

@@ -1,0 +1,39 @@
+"""`medvqa baseline`: a run as one file that others are compared with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from medvqa.cli.common import Commands
+from medvqa.items import UsageError
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    baseline = commands.add_parser(
+        "baseline", parents=[common], help="write a run as one small file for --baseline, without images"
+    )
+    baseline.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
+    baseline.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the file to write")
+    baseline.add_argument(
+        "--no-responses",
+        action="store_true",
+        help="leave out what the model said: digests tell whether an answer is the same",
+    )
+    baseline.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """What was written."""
+    from medvqa import records
+
+    about, stored = records.read_run(options.run), records.read(options.run)
+    if stored.unread:
+        raise UsageError(f"{options.run} cannot be a baseline, since not all of it can be read: {stored.unread[0]}")
+    if options.output.is_dir():
+        raise UsageError(f"-o {options.output}: a folder; name a file")
+    records.write_baseline(options.output, about, stored.results, responses=not options.no_responses)
+    left = ", without responses" if options.no_responses else ""
+    size = f"{options.output.stat().st_size / 1024:,.0f} KiB"
+    return f"{options.output}: {len(stored.results):,} results of run {options.run.name}{left}, {size}"

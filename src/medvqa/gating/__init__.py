@@ -1,0 +1,57 @@
+"""The gate: rules, baselines and a run -> PASS, FAIL or INCONCLUSIVE."""
+
+from __future__ import annotations
+
+from medvqa.gating import rules
+from medvqa.gating.deciding import attempts, changed, decide, decided
+from medvqa.gating.preparing import Gate, Target, load, prepare
+from medvqa.gating.rules import DEFAULT_MARGIN, Floor, Headline, Rules, SliceMargin, from_json, typed_over
+from medvqa.gating.rules import read as read_rules
+from medvqa.gating.verdict import (
+    FAILED,
+    FILE,
+    UNDECIDED,
+    Against,
+    Decided,
+    Entry,
+    Flipped,
+    Moved,
+    Verdict,
+    digest,
+    read,
+    remove,
+    write,
+)
+
+__all__ = [
+    "DEFAULT_MARGIN",
+    "FAILED",
+    "FILE",
+    "UNDECIDED",
+    "Against",
+    "Decided",
+    "Entry",
+    "Flipped",
+    "Floor",
+    "Gate",
+    "Headline",
+    "Moved",
+    "Rules",
+    "SliceMargin",
+    "Target",
+    "Verdict",
+    "attempts",
+    "changed",
+    "decide",
+    "decided",
+    "digest",
+    "from_json",
+    "load",
+    "prepare",
+    "read",
+    "read_rules",
+    "remove",
+    "rules",
+    "typed_over",
+    "write",
+]

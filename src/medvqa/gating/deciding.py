@@ -1,0 +1,380 @@
+"""A run, its baselines and the rules -> the verdict. `medvqa.statistics` decides; here the rules get their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from medvqa import comparing, engine, metrics, records, statistics
+from medvqa.comparing import Compared, Paired, Side
+from medvqa.gating.preparing import Gate, Target, metric_of
+from medvqa.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
+from medvqa.items import Metric, Result, UsageError
+from medvqa.metrics.measuring import tables
+from medvqa.statistics import FloorRule, MarginRule, SliceGuard
+
+SHOWN = 5
+"""Flips of each way, and slices of each end, that a verdict names."""
+LEAST_SHOWN = 10
+"""Units of a slice that is named among the worst and the best."""
+
+
+def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
+    """The verdict on a run; `missing` names questions that were selected and have no result.
+
+    Of a baseline that was asked more, what the run did not select is left out, and a note says so. The verdict depends
+    on results, rules and baselines alone, not on how the run was spread.
+    """
+    level = statistics.level_of(gate.rules.looks)
+    results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
+    keys = {records.key(result) for result in results}
+    notes = [*gate.notes]
+    blockers = _missing(gate, missing)
+    blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
+    pairs: list[Paired] = []
+    for side in gate.baselines:
+        mine = [t for t in gate.targets if t.benchmark.name in side.run.get("benchmarks", {})]
+        both = [
+            replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)))
+            for each in (new, side)
+        ]
+        kept = tuple(r for r in both[1].results if records.key(r) in keys)
+        if len(kept) < len(both[1].results):
+            notes.append(
+                f"decided on {len(kept):,} of the {len(both[1].results):,} questions of {side.name}: "
+                "the others were not selected"
+            )
+        found = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
+        pairs.append(found)
+        blockers += _blockers(found)
+    notes += _judged(gate, results)
+    verdict = Verdict(
+        outcome=None,
+        entries=(),
+        blockers=_shortened(blockers),
+        notes=tuple(notes),
+        baselines=tuple(Against(name=s.name, digest=digest(s.run, s.results)) for s in gate.baselines),
+        rules=gate.rules.digest,
+        level=level,
+        looks=gate.rules.looks,
+        inconclusive=gate.rules.inconclusive,
+        of=digest(new.run, new.results),
+    )
+    if blockers:
+        return verdict
+    drafts = [draft for found in pairs for draft in _compared(gate, found, new)] + _floors(gate, new, level)
+    decision = statistics.decide([draft.rule for draft in drafts], looks=gate.rules.looks)
+    entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
+    flips = [flip for found in pairs for flip in _flips(gate, found)]
+    moved = [each for found in pairs for each in _moved(gate, found)]
+    worst = sorted((m for m in moved if m.difference < 0), key=lambda m: (m.difference, *m.slice.items()))
+    best = sorted((m for m in moved if m.difference > 0), key=lambda m: (-m.difference, *m.slice.items()))
+    lost, gained = ([flip for flip in flips if flip.better is better] for better in (False, True))
+    return replace(
+        verdict,
+        outcome="INCONCLUSIVE" if decision.outcome == "NOT GATED" else decision.outcome,
+        entries=entries,
+        worst=tuple(worst[:SHOWN]),
+        best=tuple(best[:SHOWN]),
+        flips=(*lost[:SHOWN], *gained[:SHOWN]),
+        gained=len(gained),
+        lost=len(lost),
+    )
+
+
+def decided(gate: Gate, folder: Path, new: Side, missing: Sequence[str] = ()) -> Decided:
+    """The verdict on a run folder, with a note where the rules are not those that were stored before its answers."""
+    verdict = decide(gate, new, missing)
+    if note := changed(new.run.get("gate"), gate):
+        verdict = replace(verdict, notes=(*verdict.notes, note))
+    return Decided(verdict=verdict, attempts=tuple(attempts(folder, each.digest) for each in verdict.baselines))
+
+
+def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
+    """How rules and baselines differ from those stored before the first answer, as a sentence; None if they do not."""
+    if not stored:
+        return "the rules were not stored before the first answer"
+    now = gate.stored()
+    was, is_now = stored.get("rules", {}), now["rules"]
+    differences = [
+        f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
+    ]
+    before, after = ([each["digest"] for each in told["baselines"]] for told in (stored, now))
+    if before != after:
+        names = (", ".join(each["name"] for each in told["baselines"]) or "none" for told in (stored, now))
+        differences.append("the baseline was {} and is {}".format(*names))
+    return f"the rules were changed after the first answer: {'; '.join(differences)}" if differences else None
+
+
+def attempts(folder: Path, baseline: str) -> int:
+    """How many runs beside a run folder, itself included, say in run.json or gate.json that they met this baseline."""
+    folder = folder.resolve()
+    return 1 + sum(_met(each, baseline) for each in folder.parent.iterdir() if each.is_dir() and each != folder)
+
+
+def _met(folder: Path, baseline: str) -> bool:
+    from medvqa.gating import verdict
+
+    try:
+        run = records.read_run(folder) if (folder / records.RUN).is_file() else {}
+        seen = verdict.read(folder)
+    except UsageError:
+        # A damaged folder beside this one is no reason to stop.
+        return False
+    told = (run.get("gate") or {}).get("baselines", ())
+    known = {each.get("digest") for each in told} | {each.digest for each in (seen.verdict.baselines if seen else ())}
+    return baseline in known
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A rule with its numbers, and what the verdict says of it beside these."""
+
+    rule: MarginRule | SliceGuard | FloorRule
+    kind: Kind
+    target: Target
+    metric: Metric
+    slice: Mapping[str, str]
+    baseline: str | None
+    asked_margin: float | None = None
+
+
+def _is_of(result: Result, target: Target) -> bool:
+    return result.item.benchmark == target.benchmark.name and result.technique == target.technique
+
+
+def _missing(gate: Gate, missing: Iterable[str]) -> list[str]:
+    names = {target.benchmark.name for target in gate.targets}
+    return [f"{name}: no result" for name in missing if name.partition("/")[0] in names]
+
+
+def _blockers(found: Paired) -> list[str]:
+    """What is not in both runs, or has no score in one of them though it has an answer."""
+    base = found.baseline.name
+    unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in found.new.results if r.score.outcome == "error"}
+    return [
+        _line(part.benchmark, item, why)
+        for part in found.parts
+        for why, items in (
+            (f"not in baseline {base}", part.unmatched_new),
+            (f"in baseline {base} alone", part.unmatched_baseline),
+            ("no score here", part.errors_new),
+            (f"no score in baseline {base}", part.errors_baseline),
+        )
+        for item in items
+        if (part.benchmark, item, part.technique) not in unanswered
+    ]
+
+
+def _line(benchmark: str, item: str, why: str) -> str:
+    return f"{benchmark}/{item}: {why}"
+
+
+def _shortened(lines: Sequence[str], limit: int = 10) -> tuple[str, ...]:
+    return tuple(lines) if len(lines) <= limit else (*lines[:limit], f"and {len(lines) - limit} more")
+
+
+def _judged(gate: Gate, results: Sequence[Result]) -> list[str]:
+    """What a reader must know of measures that a judge decided."""
+    notes = []
+    for target in gate.targets:
+        if not _is_judged(target, results):
+            continue
+        reliability = _reliability(gate, target)
+        notes.append(
+            f"{target.benchmark.name}: a judge scored answers, and no human labels say how reliably "
+            "(judge_reliability): its errors make runs look alike and favour PASS"
+            if reliability is None
+            else f"{target.benchmark.name}: a judge scored answers; margins are multiplied by its reliability, "
+            f"{reliability:g}"
+        )
+    return notes
+
+
+def _is_judged(target: Target, results: Iterable[Result]) -> bool:
+    return any(r.judgement is not None and _is_of(r, target) for r in results)
+
+
+def _reliability(gate: Gate, target: Target) -> float | None:
+    own = target.rules.judge_reliability
+    return gate.rules.judge_reliability if own is None else own
+
+
+def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
+    """Rules of one baseline: for each target its margin, its slices' margins, and the guards of the other slices."""
+    drafts = []
+    for target in gate.targets:
+        name = target.benchmark.name
+        rows = [each for each in found.tables if _is_headline(each, target)]
+        if not rows:
+            continue
+        shrunk = (_reliability(gate, target) or 1.0) if _is_judged(target, new.results) else 1.0
+        unchanged = found.of(name, target.technique).unchanged
+        against = f"against {found.baseline.name}"
+        own = {(rule.dimension, rule.value): rule.margin for rule in gate.rules.slice if rule.benchmark == name}
+        for each in rows:
+            place = dict(each.slice)
+            label = f"{name}: {target.metric.name}" + "".join(f" in {d} {v}" for d, v in place.items())
+            if not place:
+                points = gate.rules.margin if target.rules.margin is None else target.rules.margin
+                chance, low = _chance(found.baseline, target, gate)
+                margin = MarginRule(
+                    name=f"{label} {against}, margin {points:g}",
+                    comparison=each.comparison,
+                    margin=points / 100 * shrunk,
+                    chance=chance,
+                    baseline_low=low,
+                    unchanged=unchanged,
+                )
+                drafts.append(
+                    _Draft(margin, "baseline", target, target.metric, place, found.baseline.name, points / 100)
+                )
+            elif (where := next(iter(place.items()))) in own:
+                points = own[where]
+                sliced = MarginRule(
+                    name=f"{label} {against}, margin {points:g}",
+                    comparison=each.comparison,
+                    margin=points / 100 * shrunk,
+                    unchanged=unchanged,
+                    of_slice=True,
+                )
+                drafts.append(_Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100))
+            elif where[0] in gate.rules.slices:
+                guard = SliceGuard(name=f"{label} {against}", comparison=each.comparison, unchanged=unchanged)
+                drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name))
+    return drafts
+
+
+def _is_headline(row: Compared, target: Target) -> bool:
+    return (row.benchmark, row.technique, row.metric) == (
+        target.benchmark.name,
+        target.technique,
+        target.metric.name,
+    )
+
+
+def _chance(side: Side, target: Target, gate: Gate) -> tuple[float | None, float | None]:
+    """What guessing gives, if anything says, and the baseline's lower bound; of 1 - measure where less is better."""
+    results = [result for result in side.results if _is_of(result, target)]
+    extraction = side.run.get("extraction", "sound")
+    overall = metrics.measures(
+        results,
+        [target.metric],
+        (),
+        benchmark=target.benchmark.name,
+        signature={},
+        score=engine.scorer(target.benchmark, extraction),
+    )[0]
+    chance = overall.references.get("random")
+    if target.metric.better == "higher":
+        return chance, overall.low
+    return None if chance is None else 1 - chance, None if overall.high is None else 1 - overall.high
+
+
+def _floors(gate: Gate, new: Side, level: float) -> list[_Draft]:
+    drafts = []
+    for rule in gate.rules.floor:
+        for target in gate.targets:
+            if target.benchmark.name != rule.benchmark:
+                continue
+            metric = metric_of(target.benchmark, rule.measure, gate.extra, "floor")
+            at_most, limit = rule.at_most is not None, rule.at_least if rule.at_most is None else rule.at_most
+            name = f"{rule.benchmark}: {rule.measure} {'<=' if at_most else '>='} {limit:g}" + (
+                " (point)" if rule.point else ""
+            )
+            results = [result for result in new.results if _is_of(result, target)]
+            made = _floor(name, results, metric, limit or 0.0, at_most=at_most, point=rule.point, level=level)
+            drafts.append(_Draft(made, "point" if rule.point else "floor", target, metric, {}, None))
+    return drafts
+
+
+def _floor(
+    name: str, results: Sequence[Result], metric: Metric, limit: float, *, at_most: bool, point: bool, level: float
+) -> FloorRule:
+    tabled = tables(results, [metric], ())
+    if not tabled:
+        return FloorRule(
+            name=name, limit=limit, value=None, low=None, high=None, p=None, level=level, at_most=at_most, point=point
+        )
+    found = statistics.ratios(tabled[0].table())
+    if tabled[0].over is not None:
+        found = statistics.mean_over(found, tabled[0].over)
+    return statistics.floor(
+        name,
+        statistics.clustered(found),
+        limit,
+        binary=tabled[0].binary,
+        at_most=at_most,
+        point=point,
+        level=level,
+    )
+
+
+def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -> Entry:
+    rule, about = draft.rule, run.get("benchmarks", {}).get(draft.target.benchmark.name, {})
+    entry = Entry(
+        rule=rule.name,
+        kind=draft.kind,
+        benchmark=draft.target.benchmark.name,
+        measure=draft.metric.name,
+        technique=draft.target.technique,
+        outcome=decided.outcome,
+        why=decided.why,
+        slice=draft.slice,
+        baseline=draft.baseline,
+        p=decided.p,
+        adjusted=decided.adjusted,
+        needed=decided.needed,
+        passable=decided.passable,
+        items=about.get("items"),
+    )
+    if isinstance(rule, FloorRule):
+        return replace(entry, value=rule.value, low=rule.low, high=rule.high, limit=rule.limit)
+    seen, margin = rule.comparison, rule.margin
+    return replace(
+        entry,
+        value=seen.new,
+        baseline_value=seen.baseline,
+        difference=seen.difference,
+        low=seen.low,
+        high=seen.high,
+        margin=margin,
+        asked_margin=draft.asked_margin,
+        units=seen.units,
+        groups=seen.groups,
+        discordant_groups=seen.discordant_groups,
+        gained=seen.gained,
+        lost=seen.lost,
+        detectable=seen.detectable,
+        beyond=margin is not None and seen.high is not None and seen.high < -margin,
+        unchanged=rule.unchanged,
+    )
+
+
+def _flips(gate: Gate, found: Paired) -> list[Flipped]:
+    return [
+        Flipped(
+            benchmark=flip.benchmark,
+            unit=flip.unit,
+            better=flip.better,
+            baseline=tuple(", ".join(r.score.extracted) or r.score.outcome for r in flip.baseline),
+            new=tuple(", ".join(r.score.extracted) or r.score.outcome for r in flip.new),
+        )
+        for flip in found.flips
+        for target in gate.targets
+        if (flip.benchmark, flip.technique, flip.metric)
+        == (target.benchmark.name, target.technique, target.metric.name)
+    ]
+
+
+def _moved(gate: Gate, found: Paired) -> list[Moved]:
+    """Slices of the benchmarks' own dimensions that are large enough to be named."""
+    return [
+        Moved(benchmark=row.benchmark, slice=dict(row.slice), difference=seen.difference, units=seen.units)
+        for target in gate.targets
+        for row in found.tables
+        if _is_headline(row, target) and set(row.slice) & {*target.benchmark.dimensions, *gate.rules.slices}
+        if (seen := row.comparison).units >= LEAST_SHOWN and seen.difference is not None
+    ]

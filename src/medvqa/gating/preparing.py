@@ -1,0 +1,259 @@
+"""Rules, baselines and what a run asks -> what is gated; all that can be found wrong before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medvqa import comparing, records
+from medvqa.comparing import Side
+from medvqa.gating.rules import FILE, TABLE, Headline, Rules, suggestion
+from medvqa.gating.verdict import digest
+from medvqa.items import Benchmark, Item, Metric, Result, Score, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One headline measure, asked by one technique, of one benchmark."""
+
+    benchmark: Benchmark
+    metric: Metric
+    technique: str
+    rules: Headline
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is gated: the targets, and the baselines as far as they have to do with them.
+
+    `known` are the benchmarks by name, `extra` metrics that all of them get. `notes` name rules about benchmarks that
+    the run was told to leave out.
+    """
+
+    rules: Rules
+    baselines: tuple[Side, ...]
+    targets: tuple[Target, ...]
+    known: Mapping[str, Benchmark]
+    extra: tuple[Metric, ...]
+    notes: tuple[str, ...]
+
+    def stored(self) -> dict[str, Any]:
+        """What run.json says of the gate before the first answer: the rules, their digest, and the baselines."""
+        paths = self.rules.baseline if len(self.rules.baseline) == len(self.baselines) else ()
+        return {
+            "digest": self.rules.digest,
+            "rules": self.rules.as_json(),
+            "baselines": [
+                {"name": side.name, "path": path, "digest": digest(side.run, side.results)}
+                for path, side in zip(paths, self.baselines, strict=False)
+            ],
+        }
+
+    def lacking(self, asked: Collection[tuple[str, str, str]]) -> str | None:
+        """What is asked (benchmark, item, technique) that a baseline has not, as one line; None when it has all."""
+        for side in self.baselines:
+            have = {records.key(result)[:3] for result in side.results}
+            for target in self.targets:
+                if not _has(side, target.benchmark.name):
+                    continue
+                wanted = [key for key in asked if (key[0], key[2]) == (target.benchmark.name, target.technique)]
+                if lack := sorted(key for key in wanted if key not in have):
+                    return (
+                        f"baseline {side.name} has no result for {len(lack)} of {len(wanted)} questions of "
+                        f"{target.benchmark.name}, the first: {lack[0][1]}. Select what it has, or run it on all"
+                    )
+        return None
+
+
+def load(rules: Rules, folder: Path) -> tuple[Side, ...]:
+    """Read the baselines; paths are relative to the folder. UsageError, DataError for what is none."""
+    return tuple(_load(path, folder) for path in rules.baseline)
+
+
+def _load(path: str, folder: Path) -> Side:
+    found = folder / path
+    if not found.exists():
+        near = sorted(each.name for each in found.parent.glob("*") if (each / records.RUN).is_file())
+        there = f"; runs in {found.parent}: {', '.join(near[:10])}" if near else ""
+        raise UsageError(
+            f"--baseline={path}: no such run folder or baseline file{there}.{suggestion(found.name, near)} "
+            "`medvqa baseline RUN -o FILE` writes a file"
+        )
+    return comparing.load(found)
+
+
+def prepare(
+    rules: Rules,
+    baselines: Sequence[Side],
+    run: Mapping[str, Any],
+    known: Mapping[str, Benchmark],
+    extra: Sequence[Metric] = (),
+) -> Gate | None:
+    """What is gated of a run; None where there is no rule about it.
+
+    `run` is run.json, or what it will be. A benchmark that the user left out by naming others is no reason to refuse: a
+    benchmark that is merely not there is. Raises UsageError for rules that name what does not exist, and for baselines
+    that may not be compared with the run.
+    """
+    if not rules.active:
+        return None
+    present, chosen = run.get("benchmarks", {}), bool(run.get("options", {}).get("benchmark"))
+    _check_names(rules, known)
+    notes = _check_present(rules, present, chosen)
+    sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
+    for name in present:
+        floors = any(rule.benchmark == name for rule in rules.floor)
+        if sides and not floors and not any(_has(side, name) for side in sides):
+            raise UsageError(
+                f"benchmark '{name}' is in no baseline ({', '.join(side.name for side in sides)}). Name others: "
+                f"{' '.join(f'--benchmark={each}' for each in _shared(sides, present)) or '--benchmark=NAME'}"
+            )
+    gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
+    targets = tuple(_target(known[name], present[name], rules, extra) for name in gated)
+    _check_slices(rules, sides, targets)
+    for side in sides:
+        _check_errors(side, targets)
+    for floor in rules.floor:
+        if floor.benchmark in present:
+            metric_of(known[floor.benchmark], floor.measure, extra, f"[[{TABLE}.floor]]")
+    return Gate(rules, sides, targets, known, tuple(extra), notes) if targets else None
+
+
+def metric_of(benchmark: Benchmark, name: str, extra: Sequence[Metric], where: str) -> Metric:
+    """A measure of a benchmark by name; UsageError lists what there is."""
+    metrics = {metric.name: metric for metric in (*benchmark.metrics, *extra)}
+    if name not in metrics:
+        raise UsageError(
+            f"{where}: benchmark '{benchmark.name}' has no measure '{name}'; it has: {', '.join(sorted(metrics))}."
+            f"{suggestion(name, metrics)}"
+        )
+    return metrics[name]
+
+
+def _has(side: Side, benchmark: str) -> bool:
+    return benchmark in side.run.get("benchmarks", {})
+
+
+def _shared(sides: Iterable[Side], present: Iterable[str]) -> list[str]:
+    return [name for name in present if any(_has(side, name) for side in sides)]
+
+
+def _check_names(rules: Rules, known: Mapping[str, Benchmark]) -> None:
+    named = {f"[{TABLE}.benchmarks.{name}]": name for name in rules.benchmarks} | {
+        f"[[{TABLE}.slice]]": rule.benchmark for rule in reversed(rules.slice) if rule.benchmark not in known
+    }
+    named |= {f"[[{TABLE}.floor]]": rule.benchmark for rule in reversed(rules.floor) if rule.benchmark not in known}
+    for where, name in named.items():
+        if name not in known:
+            raise UsageError(
+                f"{FILE}: {where}: no benchmark '{name}'; known: {', '.join(sorted(known))}.{suggestion(name, known)}"
+            )
+
+
+def _check_present(rules: Rules, present: Collection[str], chosen: bool) -> tuple[str, ...]:
+    """Notes on rules about benchmarks that the user left out; UsageError where nobody did."""
+    about = [rule.benchmark for rule in rules.floor]
+    if rules.baseline:
+        about += [rule.benchmark for rule in rules.slice]
+    absent = [name for name in dict.fromkeys(about) if name not in present]
+    if absent and not chosen:
+        raise UsageError(
+            f"{FILE}: [{TABLE}] has rules about '{absent[0]}', which this run does not ask. Name its data by "
+            "--data=DIR, or leave it out by naming others with --benchmark=NAME"
+        )
+    return tuple(f"rules about {name} are left out: --benchmark names others" for name in absent)
+
+
+def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], chosen: bool) -> Side:
+    if chosen:
+        side = side.only(present)
+    if not any(_has(side, name) for name in present):
+        raise UsageError(
+            f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
+        )
+    if differences := comparing.refusals(_announced(run), side):
+        more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
+        raise UsageError(f"no verdict can be given against baseline {side.name}: {'; '.join(differences[:3])}{more}")
+    return side
+
+
+def _announced(run: Mapping[str, Any]) -> Side:
+    """The run that is to come, with a result without answer for each technique of each benchmark."""
+    asked = [(name, each) for name, about in run.get("benchmarks", {}).items() for each in about.get("prompts", {})]
+    results = (
+        Result("", Item("", name, "short_answer", ""), "", None, Score(None, "unscored"), technique=technique)
+        for name, technique in asked
+    )
+    return Side("this run", run, tuple(results))
+
+
+def _target(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
+    own = rules.benchmarks.get(benchmark.name, Headline())
+    where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
+    asked = list(about.get("prompts", {}))
+    technique = own.technique or (asked[0] if len(asked) == 1 else None)
+    if technique is None:
+        raise UsageError(
+            f"benchmark '{benchmark.name}' is asked by {', '.join(asked)}, and one technique is gated. Name it in "
+            f'{FILE}: [{TABLE}.benchmarks.{benchmark.name}] technique = "{asked[0] if asked else "mc"}"'
+        )
+    if technique not in asked:
+        raise UsageError(f"{where}: technique = '{technique}', and this run asks by {', '.join(asked)}")
+    metric = metric_of(benchmark, own.measure or benchmark.headline[0], extra, where)
+    if metric.mean_over is not None and (rules.slices or any(rule.benchmark == benchmark.name for rule in rules.slice)):
+        raise UsageError(
+            f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another "
+            "measure, or no slices"
+        )
+    return Target(benchmark, metric, technique, own)
+
+
+def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]) -> None:
+    """UsageError for a dimension or a slice that no baseline has."""
+    if not sides:
+        return
+    values: dict[str, dict[str, set[str]]] = {}
+    for target in targets:
+        tags = values.setdefault(target.benchmark.name, {})
+        for result in _results(sides, target):
+            for dimension, found in {"kind": (result.item.kind,), **result.item.tags}.items():
+                tags.setdefault(dimension, set()).update(found)
+    dimensions = sorted({dimension for tags in values.values() for dimension in tags})
+    for dimension in rules.slices:
+        if dimension not in dimensions:
+            raise UsageError(
+                f"--gate-slices={dimension}: no such dimension; there are: {', '.join(dimensions)}."
+                f"{suggestion(dimension, dimensions)}"
+            )
+    for rule in rules.slice:
+        if rule.benchmark not in values:
+            continue
+        tags, where = values[rule.benchmark], f"{FILE}: [[{TABLE}.slice]] of {rule.benchmark}"
+        if rule.dimension not in tags:
+            raise UsageError(f"{where}: no dimension '{rule.dimension}'; there are: {', '.join(sorted(tags))}")
+        if rule.value not in tags[rule.dimension]:
+            there = sorted(tags[rule.dimension])
+            raise UsageError(
+                f"{where}: no {rule.dimension} '{rule.value}'; there are: {', '.join(there)}."
+                f"{suggestion(rule.value, there)}"
+            )
+
+
+def _check_errors(side: Side, targets: Sequence[Target]) -> None:
+    for target in targets:
+        errors = [r for r in _results([side], target) if r.score.outcome == "error"]
+        if errors:
+            raise UsageError(
+                f"no verdict can be given against baseline {side.name}: {len(errors)} of its questions of "
+                f"{target.benchmark.name} ended in error, the first: {errors[0].item.id}. Finish that run first: "
+                "pytest --run=NAME"
+            )
+
+
+def _results(sides: Iterable[Side], target: Target) -> Iterable[Result]:
+    for side in sides:
+        for result in side.results:
+            if result.item.benchmark == target.benchmark.name and result.technique == target.technique:
+                yield result

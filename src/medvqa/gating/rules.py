@@ -1,0 +1,249 @@
+"""The gate's rules: tables `[tool.medvqa.gate]` of a pyproject.toml, and what is typed over them.
+
+[tool.medvqa.gate]
+baseline = "baselines/main.medvqa"      # or several, in a list; relative to the file's folder
+margin = 2                              # points
+slices = ["department"]                 # dimensions whose slices are guarded
+looks = 1
+inconclusive = "fail"
+judge_reliability = 0.8
+
+[tool.medvqa.gate.benchmarks.mediconfusion]
+measure = "set_accuracy"                # by default the first headline measure
+technique = "gd"                        # needed where the model is asked by several
+margin = 5
+
+[[tool.medvqa.gate.slice]]
+benchmark = "gmai-mmbench-val"
+dimension = "department"
+value = "ophthalmology"
+margin = 8
+
+[[tool.medvqa.gate.floor]]
+benchmark = "gmai-mmbench-val"
+measure = "accuracy"
+at_least = 0.55                         # or at_most; fractions
+point = true                            # the estimate alone decides
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from medvqa.items import UsageError
+
+DEFAULT_MARGIN = 2.0
+"""Points."""
+FILE = "pyproject.toml"
+TABLE = "tool.medvqa.gate"
+
+Inconclusive = Literal["pass", "fail"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What is gated of one benchmark: None leaves the choice to the benchmark, the run and the rules for all."""
+
+    measure: str | None = None
+    technique: str | None = None
+    margin: float | None = None
+    judge_reliability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceMargin:
+    """A slice that must not be worse than the baseline's by a margin (points) of its own."""
+
+    benchmark: str
+    dimension: str
+    value: str
+    margin: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """A measure that must be at least, or at most, a fraction. `point`: the estimate alone decides."""
+
+    benchmark: str
+    measure: str
+    at_least: float | None = None
+    at_most: float | None = None
+    point: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a run must meet. Margins are points, limits fractions.
+
+    `baseline` are paths of run folders or baseline files. `slices` are dimensions: each of their slices that is large
+    enough must not be shown to be worse. `judge_reliability` in (0, 1] is how much of a true difference a judge's
+    scores show, by human labels: of right or wrong answers sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
+    else the slope of its scores over people's. Margins of judged measures are multiplied by it.
+    """
+
+    baseline: tuple[str, ...] = ()
+    margin: float = DEFAULT_MARGIN
+    slices: tuple[str, ...] = ()
+    looks: int = 1
+    inconclusive: Inconclusive = "fail"
+    judge_reliability: float | None = None
+    benchmarks: Mapping[str, Headline] = field(default_factory=dict)
+    slice: tuple[SliceMargin, ...] = ()
+    floor: tuple[Floor, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything to decide."""
+        return bool(self.baseline or self.floor)
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values, less the paths of baselines, which differ from machine to machine."""
+        # There and back: 2 and 2.0 are one margin.
+        same = msgspec.convert(msgspec.to_builtins(self), Rules)
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
+        del found["baseline"]
+        return found
+
+    @property
+    def digest(self) -> str:
+        """What identifies the rules, 12 hex digits; the baselines have digests of their own."""
+        return sha256(msgspec.json.encode(self.as_json(), order="sorted")).hexdigest()[:12]
+
+
+def from_json(stored: Mapping[str, Any], where: str) -> Rules:
+    """Rules as stored by `as_json`; UsageError, which names `where`, for what is none."""
+    return _convert(stored, where)
+
+
+def read(path: Path) -> Rules:
+    """The rules of a file, none where it has none or is not there. UsageError names the file and the key."""
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return Rules()
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+    table: Any = content
+    for name in TABLE.split("."):
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    found = _convert(table, f"{path}: [{TABLE}]")
+    return replace(found, baseline=tuple(str(path.parent / each) for each in found.baseline))
+
+
+def typed_over(
+    rules: Rules,
+    *,
+    baseline: Sequence[str] = (),
+    margin: float | None = None,
+    slices: Sequence[str] = (),
+    looks: int | None = None,
+    inconclusive: str | None = None,
+) -> Rules:
+    """The rules with what was typed: `--baseline` and so on take the place of the file's keys of these names.
+
+    UsageError for values out of range, and for what has no meaning without a baseline or without any rule.
+    """
+    changes: dict[str, Any] = {
+        "baseline": tuple(baseline),
+        "margin": margin,
+        "slices": tuple(dict.fromkeys(name for each in slices for name in each.split(",") if name)),
+        "looks": looks,
+        "inconclusive": inconclusive,
+    }
+    changes = {name: value for name, value in changes.items() if value not in (None, ())}
+    made = replace(rules, **changes)
+    for name, option in (("margin", "--margin"), ("slices", "--gate-slices")):
+        if name in changes and not made.baseline:
+            raise UsageError(f"{option}: worse than what? Name a run folder or a baseline file: --baseline=RUN")
+    for name in changes:
+        if not made.active:
+            raise UsageError(
+                f"--{name}: there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or "
+                f"floors in [[{TABLE}.floor]] of {FILE}"
+            )
+    _check_range("--margin", made.margin, 0, 100, "points")
+    if made.looks < 1:
+        raise UsageError(f"--looks={made.looks}: how often the gate is asked, at least 1")
+    if made.inconclusive not in ("pass", "fail"):
+        raise UsageError(f"--inconclusive={made.inconclusive}: pass or fail")
+    return made
+
+
+def _convert(table: Any, where: str) -> Rules:
+    """Rules of JSON or TOML values, all keys checked."""
+    _check_keys(table, Rules, where)
+    inside = where.removesuffix("]")
+    close = "]" if where.endswith("]") else ""
+    headlines = table.get("benchmarks", {})
+    if isinstance(headlines, Mapping):
+        for name, each in headlines.items():
+            _check_keys(each, Headline, f"{inside}.benchmarks.{name}{close}")
+    for key, kind in (("slice", SliceMargin), ("floor", Floor)):
+        listed = table.get(key, [])
+        for number, each in enumerate(listed if isinstance(listed, list) else (), 1):
+            _check_keys(each, kind, f"{_of(inside, key, close)} number {number}")
+    baseline = table.get("baseline", ())
+    try:
+        rules = msgspec.convert({**table, "baseline": [baseline] if isinstance(baseline, str) else baseline}, Rules)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {error}") from None
+    _check_values(rules, inside, close)
+    return rules
+
+
+def _check_values(rules: Rules, inside: str, close: str) -> None:
+    where = inside + close
+    _check_range(f"{where}: margin", rules.margin, 0, 100, "points")
+    _check_reliability(where, rules.judge_reliability)
+    if rules.looks < 1:
+        raise UsageError(f"{where}: looks = {rules.looks}: how often the gate is asked, at least 1")
+    for name, headline in rules.benchmarks.items():
+        _check_range(f"{inside}.benchmarks.{name}{close}: margin", headline.margin, 0, 100, "points")
+        _check_reliability(f"{inside}.benchmarks.{name}{close}", headline.judge_reliability)
+    for number, each in enumerate(rules.slice, 1):
+        _check_range(f"{_of(inside, 'slice', close)} number {number}: margin", each.margin, 0, 100, "points")
+    for number, floor in enumerate(rules.floor, 1):
+        here = f"{_of(inside, 'floor', close)} number {number}"
+        if (floor.at_least is None) == (floor.at_most is None):
+            raise UsageError(f"{here}: one of at_least and at_most, a fraction such as 0.55")
+        for key in ("at_least", "at_most"):
+            limit = getattr(floor, key)
+            if limit is not None and not 0 <= limit <= 1:
+                raise UsageError(f"{here}: {key} = {limit:g}: a fraction from 0 to 1, such as 0.55")
+
+
+def _of(inside: str, key: str, close: str) -> str:
+    """How a file names an array of tables: `FILE: [[tool.medvqa.gate.floor]]`."""
+    return f"{inside.replace('[', '[[', 1)}.{key}{close * 2}"
+
+
+def _check_reliability(where: str, value: float | None) -> None:
+    _check_range(f"{where}: judge_reliability", value, 0, 1, "a fraction")
+
+
+def _check_range(what: str, value: float | None, low: float, high: float, unit: str) -> None:
+    if value is not None and not low < value <= high:
+        raise UsageError(f"{what} = {value:g}: {unit}, more than {low:g} and at most {high:g}")
+
+
+def _check_keys(table: Any, kind: type, where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where}: a table is needed, not {table!r}")
+    known = [each.name for each in fields(kind)]
+    for name in table:
+        if name not in known:
+            raise UsageError(f"{where}: no key {name!r}; there are: {', '.join(known)}.{suggestion(name, known)}")
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """A sentence that names what was perhaps meant, "" where nothing is near."""
+    close = get_close_matches(name, list(names), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,174 @@
+"""The gate's verdict as a value, and as `gate.json` of a run folder, from which reports draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from medvqa import records
+from medvqa.gating.rules import Inconclusive
+from medvqa.items import Result, UsageError
+from medvqa.statistics.gate import Outcome
+
+FILE = "gate.json"
+SCHEMA = 1
+
+FAILED, UNDECIDED = 10, 11
+"""Exit codes of a gate that failed, and of one that is inconclusive."""
+
+Kind = Literal["baseline", "slice guard", "slice", "floor", "point"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What became of one rule. Fractions, also margins and limits; None where a rule has no such number.
+
+    `difference` is new - baseline with its one-sided bounds `low` and `high`; of a measure of which less is better, all
+    numbers of a comparison are those of 1 minus it. Of a floor, `low` and `high` bound `value`. `p` before and
+    `adjusted` after Holm. `gained` and `lost` units flipped, in `discordant_groups` of `groups`. `margin` is what was
+    decided by; `asked_margin` is that of the rules where a judge's reliability made it smaller. `beyond`: the upper
+    bound is below -margin. INCONCLUSIVE has `needed`, the units with which the margin would pass with 80 % power at no
+    change, and `passable`, the margin that this many units pass. `items` is the size of the data set in questions.
+    """
+
+    rule: str
+    kind: Kind
+    benchmark: str
+    measure: str
+    technique: str
+    outcome: Outcome
+    why: str
+    slice: Mapping[str, str] = field(default_factory=dict)
+    baseline: str | None = None
+    value: float | None = None
+    baseline_value: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    adjusted: float | None = None
+    margin: float | None = None
+    asked_margin: float | None = None
+    limit: float | None = None
+    units: int | None = None
+    groups: int | None = None
+    discordant_groups: int | None = None
+    gained: int | None = None
+    lost: int | None = None
+    needed: int | None = None
+    passable: float | None = None
+    detectable: float | None = None
+    items: int | None = None
+    beyond: bool = False
+    unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A slice and by how much its measure differs (a fraction); exploratory. `units` were compared."""
+
+    benchmark: str
+    slice: Mapping[str, str]
+    difference: float
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flipped:
+    """A unit that is right in one run alone: what was read from the answers of both, question by question."""
+
+    benchmark: str
+    unit: str
+    better: bool
+    baseline: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Against:
+    """A baseline: its run's name, and a digest of its results, the same for a folder and for its baseline file."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The gate's decision over all rules.
+
+    `outcome` is None where `blockers` say why there is none: questions without a result, errors, questions that the
+    baseline does not have. `notes` are what a reader must know beside it. `rules` is the digest of the rules, `level`
+    that of each one-sided bound. `worst` and `best` are slices by their differences, `flips` the first units that
+    flipped, `gained` and `lost` how many there are. `of` is a digest of the results that were judged.
+    """
+
+    outcome: Literal["PASS", "FAIL", "INCONCLUSIVE"] | None
+    entries: tuple[Entry, ...]
+    blockers: tuple[str, ...]
+    notes: tuple[str, ...]
+    baselines: tuple[Against, ...]
+    rules: str
+    level: float
+    looks: int
+    inconclusive: Inconclusive
+    of: str
+    worst: tuple[Moved, ...] = ()
+    best: tuple[Moved, ...] = ()
+    flips: tuple[Flipped, ...] = ()
+    gained: int = 0
+    lost: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """0, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 where there is no verdict."""
+        if self.outcome is None:
+            return 1
+        undecided = UNDECIDED if self.inconclusive == "fail" else 0
+        return {"PASS": 0, "FAIL": FAILED, "INCONCLUSIVE": undecided}[self.outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What gate.json holds: the verdict, and what depends on where the run folder lies.
+
+    `attempts` counts, for each baseline, the runs of the folder (this one included) that were compared with it.
+    """
+
+    verdict: Verdict
+    attempts: tuple[int, ...] = ()
+    schema: int = SCHEMA
+
+
+def write(folder: Path, decided: Decided) -> None:
+    """Write gate.json."""
+    records.write_json(folder / FILE, decided)
+
+
+def read(folder: Path) -> Decided | None:
+    """What was decided of a run, None where nothing was. UsageError when gate.json is damaged."""
+    path = folder / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Decided)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}. Decide anew: medvqa gate {folder}") from error
+
+
+def remove(folder: Path) -> None:
+    """Take an earlier verdict away."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def digest(run: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """What identifies the results of a run, 12 hex digits: questions, what was said, and how it was scored."""
+    total = sha256()
+    for result in sorted(results, key=records.key):
+        score = result.score.outcome, result.score.value
+        total.update(msgspec.json.encode((records.key(result), records.said(run, result), score)))
+    return total.hexdigest()[:12]

@@ -1,0 +1,168 @@
+"""A run as one file to compare others with: the results of a run folder, without answers of no use to a comparison.
+
+Gzip over JSON lines. The first line is the header, `{"medvqa_baseline": 1, "responses": true, "results": N,
+"run": {...}}`, with the run's run.json; each other line is a result as in results.jsonl, sorted by key. Images are what
+they are there: name, extent and digest. Without responses, each is replaced by its digest, so that "the same answer"
+can still be told: texts become `response_digest`, log-probabilities, reasons and what a judge said are left out, and
+of what was extracted the letters of options stay.
+
+A file may come from anywhere: sizes are limited, and nothing in it is evaluated.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa.items import Answer, DataError, Result, UsageError
+from medvqa.records.folder import decode, encode, key, write_atomic
+
+VERSION = 1
+MAX_BYTES = 2**30
+"""Of the file when it is unpacked: a few bytes may claim to be terabytes."""
+MAX_LINE = 2**24
+"""Bytes of one result."""
+MAX_RESULTS = 2**20
+
+DIGESTS = "digests"
+"""What the run of a baseline file without responses says of them."""
+
+_MAGIC = b"\x1f\x8b"
+_encoder = msgspec.json.Encoder()
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    medvqa_baseline: int
+    responses: bool
+    results: int
+    run: dict[str, Any]
+
+
+_header = msgspec.json.Decoder(_Header)
+
+
+def response_digest(answer: Answer | None) -> str:
+    """SHA-256 (hex) of what a model said: text and log-probabilities; "" for no answer."""
+    if answer is None:
+        return ""
+    logprobs = sorted((answer.option_logprobs or {}).items())
+    return hashlib.sha256(_encoder.encode((answer.text, logprobs))).hexdigest()
+
+
+def said(run: Mapping[str, Any], result: Result) -> str:
+    """The digest of a result's response, of a run folder or a baseline file alike: equal where the answers are."""
+    if run.get("responses") == DIGESTS and result.answer is not None:
+        return result.answer.text
+    return response_digest(result.answer)
+
+
+def write_baseline(path: Path, run: Mapping[str, Any], results: Sequence[Result], *, responses: bool = True) -> None:
+    """Write a baseline file; the same run gives the same bytes. UsageError when it cannot be written."""
+    if run.get("responses") == DIGESTS:
+        responses = True  # they are digests already, and stay
+    about = dict(run) if responses else {**run, "responses": DIGESTS}
+    kept = sorted((result if responses else without_response(result) for result in results), key=key)
+    packed = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
+        header = {"medvqa_baseline": VERSION, "responses": "responses" not in about, "results": len(kept), "run": about}
+        file.write(_encoder.encode(header) + b"\n")
+        for result in kept:
+            file.write(encode(result) + b"\n")
+    try:
+        write_atomic(path, packed.getvalue())
+    except OSError as error:
+        raise UsageError(f"baseline file {path} cannot be written: {error.strerror}") from error
+
+
+def without_response(result: Result) -> Result:
+    """The result with digests in place of what the model and the judge said."""
+    answer, score, judgement = result.answer, result.score, result.judgement
+    if answer is not None:
+        answer = Answer(response_digest(answer), finish=answer.finish, served_by=answer.served_by)
+    extracted = tuple(each if each in result.item.options else _digest(each) for each in score.extracted)
+    if judgement is not None:
+        judgement = replace(judgement, replies=())
+    return replace(result, answer=answer, score=replace(score, extracted=extracted, why=""), judgement=judgement)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether a path is a file that begins as a baseline file does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
+    """Run.json and the results, sorted by key, of a baseline file.
+
+    UsageError when there is none; DataError, which names file and line, for one that is damaged, too large, or of a
+    later version. Where responses were left out, the first value has `"responses": "digests"`; compare by `said`.
+    """
+    try:
+        with path.open("rb") as raw:
+            if raw.read(len(_MAGIC)) != _MAGIC:
+                raise DataError(f"{path} line 1: no baseline file; `medvqa baseline RUN -o FILE` writes one")
+            raw.seek(0)
+            lines = _lines(path, raw)
+            header = _read_header(path, next(lines, (1, b"")))
+            results = [_result(path, *line) for line in lines]
+    except OSError as error:
+        raise UsageError(f"baseline {path} cannot be read: {error.strerror or error}") from error
+    keys = [key(result) for result in results]
+    if len(results) != header.results:
+        raise DataError(f"{path} line {len(results) + 1}: {header.results} results are announced, {len(results)} there")
+    if keys != sorted(set(keys)):
+        twice = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
+        raise DataError(
+            f"{path} line {twice + 2}: results must be sorted and each there once, not {'/'.join(keys[twice])}"
+        )
+    return header.run, tuple(results)
+
+
+def _lines(path: Path, raw: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+    """Number and content of each line, unpacked as far as it is needed."""
+    total = number = 0
+    try:
+        with gzip.GzipFile(fileobj=raw, mode="rb") as file:
+            while line := file.readline(MAX_LINE + 1):
+                number += 1
+                total += len(line)
+                if len(line) > MAX_LINE:
+                    raise DataError(f"{path} line {number}: longer than {MAX_LINE} bytes")
+                if total > MAX_BYTES:
+                    raise DataError(f"{path} line {number}: larger than {MAX_BYTES} bytes when unpacked")
+                if number > MAX_RESULTS + 1:
+                    raise DataError(f"{path} line {number}: more than {MAX_RESULTS} results")
+                yield number, line
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} line {number + 1}: the file is damaged: {error}") from error
+
+
+def _read_header(path: Path, line: tuple[int, bytes]) -> _Header:
+    try:
+        found = _header.decode(line[1])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DataError(f"{path} line 1: no header of a baseline file: {error}") from error
+    if found.medvqa_baseline != VERSION:
+        raise DataError(f"{path} line 1: version {found.medvqa_baseline}; this one reads version {VERSION}")
+    return found
+
+
+def _result(path: Path, number: int, line: bytes) -> Result:
+    try:
+        return decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DataError(f"{path} line {number}: {error}") from error

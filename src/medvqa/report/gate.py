@@ -1,0 +1,126 @@
+"""The gate's verdict as lines and a table, for the terminal, Markdown, JUnit and the page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from medvqa.gating import Decided, Entry, Flipped, Moved, Verdict
+from medvqa.report.tables import Table, percent
+
+ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
+
+
+def headline(decided: Decided) -> str:
+    """The verdict in a line: against what, and what it does to the exit code."""
+    verdict = decided.verdict
+    against = f" against {', '.join(each.name for each in verdict.baselines)}" if verdict.baselines else ""
+    code = verdict.exit_code
+    return f"{verdict.outcome or 'no verdict'}{against}" + (f" (exit code {code})" if code else "")
+
+
+def remarks(decided: Decided) -> list[str]:
+    """What a reader must know beside the rules, one sentence each: attempts, level, notes."""
+    verdict = decided.verdict
+    found = []
+    for each, number in zip(verdict.baselines, decided.attempts, strict=False):
+        looks = "1 look" if verdict.looks == 1 else f"{verdict.looks} looks"
+        beyond = number > verdict.looks
+        said = f"attempt {number} in this folder against {each.name}, decided at the level for {looks}"
+        found.append(said + (": each further one is another chance of a wrong PASS (--looks)." if beyond else "."))
+    found += [f"{note}." for note in verdict.notes]
+    return found
+
+
+def rule(entry: Entry) -> str:
+    """What became of a rule, and what its data could show, in a line."""
+    text = f"{entry.rule}: {entry.why}"
+    if entry.outcome == "INCONCLUSIVE" and entry.needed is not None:
+        passable = f"; the {entry.units:,} there are could pass a margin of {points(entry.passable)} points"
+        size = "" if entry.items is None else f" (the data set has {entry.items:,} questions)"
+        text += f". No change would pass in 80 % of runs with {entry.needed:,} units{passable}{size}"
+    return text
+
+
+def listed(verdict: Verdict) -> list[Entry]:
+    """The rules that decide, the worst outcome first; guards that pass and slices that are not gated are summed up."""
+    told = [entry for entry in verdict.entries if not _quiet(entry)]
+    return sorted(told, key=lambda entry: ORDER.index(entry.outcome))
+
+
+def _quiet(entry: Entry) -> bool:
+    return entry.outcome == "NOT GATED" or (entry.kind == "slice guard" and entry.outcome == "PASS")
+
+
+def quiet(verdict: Verdict) -> list[str]:
+    """The guards that pass, and the slices that are not gated, in a line each."""
+    passed = [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
+    small = [f"{_place(entry)} ({entry.units} units)" for entry in verdict.entries if entry.outcome == "NOT GATED"]
+    lines = []
+    if passed:
+        number = "1 slice" if len(passed) == 1 else f"{len(passed)} slices"
+        lines.append(f"{number} not shown to be worse: {_some(map(_place, passed))}.")
+    if small:
+        lines.append(f"Not gated, below 30 units or 10 groups: {_some(small)}.")
+    return lines
+
+
+def moved(slices: Iterable[Moved]) -> str:
+    """Slices with their differences in points."""
+    return ", ".join(f"{_where(each.slice)} {points(each.difference, sign=True)} (n {each.units:,})" for each in slices)
+
+
+def flips(verdict: Verdict) -> str:
+    """How many units flipped."""
+    return f"{verdict.lost:,} lost, {verdict.gained:,} gained"
+
+
+def flip(each: Flipped) -> str:
+    """One unit that flipped, and what was read from the two answers."""
+    return f"{each.benchmark}/{each.unit}: {' + '.join(each.baseline)} -> {' + '.join(each.new)}"
+
+
+def table(verdict: Verdict, *, every: bool = False) -> Table:
+    """The rules with their numbers, those that `listed` names or all of them."""
+    columns = ("verdict", "rule", "new %", "baseline %", "difference", "bounds", "lost", "gained", "adjusted p")
+    shown = sorted(verdict.entries, key=lambda each: ORDER.index(each.outcome)) if every else listed(verdict)
+    return Table("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    floor = entry.kind in ("floor", "point")
+    bounds = ""
+    if entry.low is not None and entry.high is not None:
+        bounds = (
+            f"{percent(entry.low)} to {percent(entry.high)}"
+            if floor
+            else f"{points(entry.low, sign=True)} to {points(entry.high, sign=True)}"
+        )
+    return (
+        entry.outcome,
+        entry.rule,
+        percent(entry.value),
+        "" if floor else percent(entry.baseline_value),
+        "" if entry.difference is None else points(entry.difference, sign=True),
+        bounds,
+        "" if entry.lost is None else str(entry.lost),
+        "" if entry.gained is None else str(entry.gained),
+        "" if entry.adjusted is None else f"{entry.adjusted:.2g}",
+    )
+
+
+def points(value: float | None, *, sign: bool = False) -> str:
+    """A difference of fractions in percentage points."""
+    return "–" if value is None else f"{100 * value:{'+' if sign else ''}.2f}"
+
+
+def _place(entry: Entry) -> str:
+    return _where(entry.slice)
+
+
+def _where(place: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in place.items())
+
+
+def _some(names: Iterable[str], limit: int = 8) -> str:
+    names = list(names)
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

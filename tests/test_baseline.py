@@ -1,0 +1,168 @@
+"""Baseline files: what they keep, and what a hostile one meets."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import records
+from medvqa.cli import main
+from medvqa.items import Answer, DataError, Image, Item, Judgement, MedVQAError, Result, Score, UsageError
+from medvqa.records import baseline
+
+OPTIONS = {"A": "liver", "B": "spleen"}
+RUN = {"name": "first", "model": {"name": "echo"}}
+
+
+def result(n: int, text: str = "A") -> Result:
+    item = Item(f"q{n}", "slake", "single_choice", f"{n}?", OPTIONS, ("A",), (Image("a.png", digest="12"),))
+    score = Score(float(text == "A"), "correct" if text == "A" else "wrong", (text,), f"it said {text}")
+    return Result("first", item, "digest", Answer(text, seconds=0.5), score)
+
+
+def folder(path: Path, results: list[Result]) -> Path:
+    recorder = records.Recorder(path)
+    for each in results:
+        recorder.append(records.encode(each))
+    recorder.close()
+    records.write_json(path / records.RUN, RUN)
+    return path
+
+
+def test_a_run_comes_back_sorted(tmp_path: Path) -> None:
+    records.write_baseline(tmp_path / "main", RUN, [result(2), result(1, "B")])
+    assert records.read_baseline(tmp_path / "main") == (RUN, (result(1, "B"), result(2)))
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    records.write_baseline(tmp_path / "a", RUN, [result(2), result(1)])
+    records.write_baseline(tmp_path / "b", RUN, [result(1), result(2)])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_without_responses_outcomes_and_equality_of_answers_stay(tmp_path: Path) -> None:
+    secret = "the patient's name is Rose"
+    item = replace(result(3).item, kind="short_answer", options={}, answers=("liver",))
+    said = Judgement("judge", "t@1", "score", (f"it said {secret}",))
+    open_answer = Result("first", item, "d", Answer(secret), Score(0.5, "partial", (secret,), secret), judgement=said)
+    guessed = replace(result(4), answer=Answer(secret, {"A": -0.1234, "B": -2.0}))
+    given_ = [result(1), result(2, "B"), open_answer, guessed]
+    records.write_baseline(tmp_path / "main", RUN, given_, responses=False)
+    run, kept = records.read_baseline(tmp_path / "main")
+    unpacked = gzip.decompress((tmp_path / "main").read_bytes()).decode()
+    assert secret not in unpacked
+    assert "0.1234" not in unpacked
+    assert [(each.score.value, each.score.outcome) for each in kept] == [
+        (g.score.value, g.score.outcome) for g in given_
+    ]
+    assert kept[1].score.extracted == ("B",), "letters are needed for measures of pairs"
+    assert [records.said(run, k) for k in kept] == [records.said(RUN, g) for g in given_]
+    assert records.said(run, kept[0]) != records.said(run, kept[1])
+    again = tmp_path / "again"
+    records.write_baseline(again, run, kept, responses=False)
+    assert again.read_bytes() == (tmp_path / "main").read_bytes(), "digests are not digested again"
+
+
+def test_an_answer_that_looks_like_a_digest_is_an_answer() -> None:
+    first = result(1)
+    lookalike = replace(first, answer=Answer(records.response_digest(first.answer)))
+    assert records.said(RUN, first) != records.said(RUN, lookalike)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
+def test_any_response_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = tmp_path_factory.mktemp("any") / "main"
+    given_ = tuple(replace(result(n), answer=Answer(text)) for n, text in enumerate(texts))
+    records.write_baseline(path, RUN, given_)
+    assert records.read_baseline(path) == (RUN, given_)
+
+
+def packed(path: Path, *lines: bytes) -> Path:
+    path.write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines)))
+    return path
+
+
+def header(**changes: object) -> bytes:
+    return json.dumps({"medvqa_baseline": 1, "responses": True, "results": 1, "run": RUN} | changes).encode()
+
+
+LINE = records.encode(result(1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ((), "line 1: no header"),
+        ((b"{}",), "line 1: no header"),
+        ((b"[" * 100_000,), "line 1: no header"),
+        ((header(medvqa_baseline=2), LINE), "line 1: version 2; this one reads version 1"),
+        ((header(), b'{"run": 7}'), "line 2: "),
+        ((header(results=2), LINE), "line 2: 2 results are announced, 1 there"),
+        ((header(results=2), LINE, LINE), "line 3: results must be sorted and each there once, not slake/q1/mc"),
+        ((header(),), "line 1: 1 results are announced, 0 there"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, lines: tuple[bytes, ...], complaint: str) -> None:
+    path = packed(tmp_path / "main", *lines)
+    with pytest.raises(DataError) as caught:
+        records.read_baseline(path)
+    assert str(caught.value).startswith(f"{path} {complaint}")
+
+
+def test_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = packed(tmp_path / "main", header(results=3), LINE, LINE, LINE)
+    for limit, complaint in (("MAX_LINE", "longer than"), ("MAX_BYTES", "larger than"), ("MAX_RESULTS", "more than")):
+        with monkeypatch.context() as patch:
+            patch.setattr(baseline, limit, 2 if limit == "MAX_RESULTS" else 300)
+            with pytest.raises(DataError, match=complaint):
+                records.read_baseline(path)
+
+
+def test_a_torn_file_and_another_file(tmp_path: Path) -> None:
+    whole = packed(tmp_path / "main", header(), LINE).read_bytes()
+    (tmp_path / "torn").write_bytes(whole[:-20])
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "flipped").write_bytes(whole[:30] + bytes([whole[30] ^ 255]) + whole[31:])
+    for name in ("torn", "text", "flipped"):
+        with pytest.raises(DataError, match=rf"{name} line \d"):
+            records.read_baseline(tmp_path / name)
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        records.read_baseline(tmp_path / "nowhere")
+    assert records.is_baseline(tmp_path / "torn")
+    assert not records.is_baseline(tmp_path / "text")
+    assert not records.is_baseline(tmp_path)
+
+
+@given(st.binary(max_size=200))
+def test_no_file_is_a_surprise(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("any") / "main"
+    for each in (content, b"\x1f\x8b" + content, gzip.compress(header() + b"\n" + content)):
+        path.write_bytes(each)
+        with pytest.raises(MedVQAError):
+            records.read_baseline(path)
+
+
+def test_the_command_writes_a_smaller_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = folder(tmp_path / "first", [result(n) for n in range(50)])
+    assert main(["baseline", str(run), "-o", str(tmp_path / "main.baseline")]) == 0
+    assert "main.baseline: 50 results of run first, " in capsys.readouterr().out
+    assert (tmp_path / "main.baseline").stat().st_size < (run / "results.jsonl").stat().st_size / 3
+    assert main(["baseline", str(run), "-o", str(tmp_path / "b"), "--no-responses"]) == 0
+    assert "without responses" in capsys.readouterr().out
+    assert len(records.read_baseline(tmp_path / "b")[1]) == 50
+
+
+def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = folder(tmp_path / "first", [result(1)])
+    assert main(["baseline", str(run), "-o", str(tmp_path)]) == 4
+    assert "a folder; name a file" in capsys.readouterr().err
+    assert main(["baseline", str(tmp_path / "none"), "-o", str(tmp_path / "b")]) == 4
+    assert "is no run folder" in capsys.readouterr().err
+    (run / "results.jsonl").open("ab").write(b"{torn")
+    assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
+    assert "not all of it can be read" in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()

@@ -1,0 +1,676 @@
+"""The gate: rules of files and of the command line, what may be compared, verdicts, and what a gate can show."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medvqa import gating, metrics, records
+from medvqa.cli import main
+from medvqa.comparing import Side
+from medvqa.gating import Rules, planning
+from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
+
+OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}
+
+
+def scored(item: Item, answer: Answer) -> Score:
+    right = answer.text in item.answers
+    return Score(float(right), "correct" if right else "wrong", (answer.text,), f"chose {answer.text}")
+
+
+SLAKE = Benchmark(
+    name="slake",
+    items=lambda data: [],
+    prompt=lambda item, technique: Prompt(item.question),
+    score=scored,
+    metrics=(metrics.accuracy, metrics.macro_accuracy("modality"), *metrics.rates),
+    dimensions=("modality",),
+)
+KNOWN = {"slake": SLAKE, "vqa-rad": replace(SLAKE, name="vqa-rad")}
+ABOUT = {
+    "items": 300,
+    "data_sha256": "0" * 64,
+    "answers": "given",
+    "signature": {"data": "0" * 12, "extraction": "sound", "answers": "given"},
+    "prompts": {"mc": "slake/mc@1f2e3d4c"},
+}
+
+
+def run_json(*names: str, **about: Any) -> dict[str, Any]:
+    names = names or ("slake",)
+    return {
+        "name": "new",
+        "model": {"name": "echo", "fingerprint": "1"},
+        "extraction": "sound",
+        "ablation": None,
+        "techniques": ["mc"],
+        "options": {"benchmark": []},
+        "finished": "2026-01-01T00:00:00+00:00",
+        "benchmarks": dict.fromkeys(names, ABOUT),
+        **about,
+    }
+
+
+def result(n: int, right: bool, *, benchmark: str = "slake", per_group: int = 1, **changes: Any) -> Result:
+    """Question n: its key is A, and its modality one of four; `per_group` questions share a case."""
+    tags = {"modality": (("ct", "mri", "oct", "rare")[3 if n < 8 else n % 3],)}
+    item = Item(
+        f"q{n:04}", benchmark, "single_choice", f"{n}?", OPTIONS, ("A",), (), tags, cluster_id=f"c{n // per_group}"
+    )
+    answer = Answer("A" if right else "B")
+    made = Result("new", item, "0" * 64, answer, scored(item, answer))
+    return replace(made, **changes)
+
+
+def side(name: str, rights: Sequence[bool], **changes: Any) -> Side:
+    results = tuple(result(n, right, **changes) for n, right in enumerate(rights))
+    return Side(name, run_json(changes.get("benchmark", "slake")), results)
+
+
+def model(n: int, accuracy: float, worse: Callable[[int], bool] = lambda n: False) -> list[bool]:
+    """Right in that share of n questions, spread evenly, but wrong where it is worse."""
+    return [int((i + 1) * accuracy) > int(i * accuracy) and not worse(i) for i in range(n)]
+
+
+def flipped(lost: int, gained: int) -> list[bool]:
+    """The model that is right in 70 %, but for so many questions that it lost, and gained."""
+    rights = model(300, 0.7)
+    places = [i for i, right in enumerate(rights) if right][-lost:] + [i for i, r in enumerate(rights) if not r][
+        -gained:
+    ]
+    return [not right if i in places else right for i, right in enumerate(rights)]
+
+
+def verdict(rules: Rules, new: Side, *baselines: Side, missing: Sequence[str] = ()) -> gating.Verdict:
+    rules = replace(rules, baseline=tuple(each.name for each in baselines))
+    gate = gating.prepare(rules, baselines, new.run, KNOWN)
+    assert gate is not None
+    return gating.decide(gate, new, missing)
+
+
+def toml(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(text)
+    return path
+
+
+# --- rules --------------------------------------------------------------------------------------------------
+
+
+def test_rules_of_a_file(tmp_path: Path) -> None:
+    path = toml(
+        tmp_path,
+        """
+        [tool.medvqa.gate]
+        baseline = "baselines/main.medvqa"
+        margin = 3
+        slices = ["modality"]
+        judge_reliability = 0.8
+        [tool.medvqa.gate.benchmarks.slake]
+        measure = "accuracy"
+        margin = 5
+        [[tool.medvqa.gate.slice]]
+        benchmark = "slake"
+        dimension = "modality"
+        value = "ct"
+        margin = 8
+        [[tool.medvqa.gate.floor]]
+        benchmark = "slake"
+        measure = "accuracy"
+        at_least = 0.55
+        """,
+    )
+    rules = gating.read_rules(path)
+    assert rules.baseline == (str(tmp_path / "baselines/main.medvqa"),)
+    assert (rules.margin, rules.slices, rules.judge_reliability, rules.looks) == (3, ("modality",), 0.8, 1)
+    assert rules.benchmarks == {"slake": gating.Headline(measure="accuracy", margin=5)}
+    assert rules.slice == (gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=8),)
+    assert rules.floor == (gating.Floor(benchmark="slake", measure="accuracy", at_least=0.55),)
+    assert rules.active
+
+
+@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'", "[tool.medvqa]\nother = 1"])
+def test_a_file_without_rules_has_none(tmp_path: Path, text: str) -> None:
+    assert gating.read_rules(toml(tmp_path, text)) == Rules()
+    assert gating.read_rules(tmp_path / "nowhere.toml") == Rules()
+    assert not Rules().active
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x = [", "pyproject.toml: cannot be read: "),
+        ("[tool.medvqa.gate]\nmargn = 2", "[tool.medvqa.gate]: no key 'margn'; there are: baseline, margin, slices"),
+        ("[tool.medvqa.gate]\nmargn = 2", "Did you mean 'margin'?"),
+        ("[tool.medvqa.gate]\nmargin = 'two'", "[tool.medvqa.gate]: Expected `float`, got `str` - at `$.margin`"),
+        ("[tool.medvqa.gate]\nmargin = true", "[tool.medvqa.gate]: Expected `float`, got `bool`"),
+        ("[tool.medvqa.gate]\nmargin = nan", "[tool.medvqa.gate]: margin = nan: points, more than 0 and at most 100"),
+        ("[tool.medvqa.gate]\nmargin = 0", "[tool.medvqa.gate]: margin = 0: points, more than 0 and at most 100"),
+        ("[tool.medvqa.gate]\nlooks = 0", "looks = 0: how often the gate is asked, at least 1"),
+        ("[tool.medvqa.gate]\ninconclusive = 'maybe'", "Invalid enum value 'maybe'"),
+        (
+            "[tool.medvqa.gate]\njudge_reliability = 1.2",
+            "judge_reliability = 1.2: a fraction, more than 0 and at most 1",
+        ),
+        (
+            "[tool.medvqa.gate.benchmarks.slake]\nmetric = 'a'",
+            "[tool.medvqa.gate.benchmarks.slake]: no key 'metric'; there are: measure, technique, margin",
+        ),
+        ("[tool.medvqa.gate]\nbenchmarks = 3", "[tool.medvqa.gate]: Expected `object`, got `int` - at `$.benchmarks`"),
+        (
+            "[tool.medvqa.gate]\nbenchmarks = {slake = 3}",
+            "[tool.medvqa.gate.benchmarks.slake]: a table is needed, not 3",
+        ),
+        (
+            "[[tool.medvqa.gate.floor]]\nbenchmark = 'slake'\nmeasure = 'accuracy'\natleast = 1",
+            "[[tool.medvqa.gate.floor]] number 1: no key 'atleast'; there are: benchmark, measure, at_least, at_most",
+        ),
+        (
+            "[[tool.medvqa.gate.floor]]\nbenchmark = 'slake'\nmeasure = 'accuracy'",
+            "[[tool.medvqa.gate.floor]] number 1: one of at_least and at_most, a fraction such as 0.55",
+        ),
+        (
+            "[[tool.medvqa.gate.floor]]\nbenchmark = 'slake'\nmeasure = 'accuracy'\nat_least = 55",
+            "[[tool.medvqa.gate.floor]] number 1: at_least = 55: a fraction from 0 to 1, such as 0.55",
+        ),
+        (
+            "[[tool.medvqa.gate.slice]]\nbenchmark = 'slake'\ndimension = 'modality'\nmargin = 3",
+            "[tool.medvqa.gate]: Object missing required field `value` - at `$.slice[0]`",
+        ),
+    ],
+)
+def test_a_bad_rule_is_named_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        gating.read_rules(toml(tmp_path, text))
+    assert str(tmp_path / "pyproject.toml") in str(caught.value)
+    assert complaint in str(caught.value)
+
+
+def test_what_is_typed_takes_the_place_of_the_file() -> None:
+    rules = Rules(baseline=("a",), margin=3, slices=("modality",), looks=2)
+    typed = gating.typed_over(rules, baseline=["b"], margin=5, slices=["task,department", "task"], inconclusive="pass")
+    assert typed == replace(rules, baseline=("b",), margin=5, slices=("task", "department"), inconclusive="pass")
+    assert gating.typed_over(rules) == rules
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ({"margin": 2}, "--margin: worse than what? Name a run folder or a baseline file: --baseline=RUN"),
+        ({"slices": ["task"]}, "--gate-slices: worse than what?"),
+        ({"looks": 2}, "--looks: there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN"),
+        ({"baseline": ["a"], "margin": 0}, "--margin = 0: points, more than 0 and at most 100"),
+        ({"baseline": ["a"], "looks": 0}, "--looks=0: how often the gate is asked, at least 1"),
+        ({"baseline": ["a"], "inconclusive": "skip"}, "--inconclusive=skip: pass or fail"),
+    ],
+)
+def test_what_is_typed_must_have_a_meaning(typed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        gating.typed_over(Rules(), **typed)
+    assert complaint in str(caught.value)
+
+
+def test_the_digest_is_that_of_the_rules_wherever_the_baseline_lies() -> None:
+    rules = Rules(baseline=("a",), margin=3, floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.5),))
+    stored = json.loads(json.dumps(rules.as_json()))
+    assert gating.from_json(stored, "run.json").digest == rules.digest == replace(rules, baseline=("b",)).digest
+    assert replace(rules, margin=4).digest != rules.digest
+    with pytest.raises(UsageError, match=r"run\.json: no key 'other'"):
+        gating.from_json({**stored, "other": 1}, "run.json")
+
+
+# --- what may be compared -----------------------------------------------------------------------------------
+
+MAIN = side("main", model(300, 0.7))
+
+
+def prepared(rules: Rules, run: dict[str, Any] | None = None, *baselines: Side) -> gating.Gate | None:
+    rules = replace(rules, baseline=tuple(each.name for each in baselines))
+    return gating.prepare(rules, baselines, run or run_json(), KNOWN)
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {"slake": {**ABOUT, **changes}}
+
+
+@pytest.mark.parametrize(
+    ("run", "complaint"),
+    [
+        ({"benchmarks": changed(signature={**ABOUT["signature"], "data": "1" * 12}, data_sha256="1" * 64)}, "data"),
+        ({"benchmarks": changed(prompts={"mc": "slake/mc@00000000"})}, "slake/mc@00000000"),
+        ({"benchmarks": changed(prompts={"gd": "slake/gd@00000000"}), "techniques": ["gd"]}, "gd"),
+        (
+            {
+                "benchmarks": changed(signature={**ABOUT["signature"], "extraction": "official"}),
+                "extraction": "official",
+            },
+            "official",
+        ),
+        ({"benchmarks": {"vqa-rad": ABOUT}}, "baseline main has none of the benchmarks of this run (vqa-rad)"),
+        (
+            {"benchmarks": dict.fromkeys(KNOWN, ABOUT)},
+            "'vqa-rad' is in no baseline (main). Name others: --benchmark=slake",
+        ),
+    ],
+)
+def test_a_baseline_of_something_else_is_refused(run: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        prepared(Rules(), run_json(**run), MAIN)
+    assert complaint in str(caught.value)
+    assert "main" in str(caught.value)
+
+
+def test_a_benchmark_that_the_user_left_out_is_no_reason_to_refuse() -> None:
+    other = side("main", [True], benchmark="vqa-rad")
+    both = replace(MAIN, run=run_json("slake", "vqa-rad"), results=MAIN.results + other.results)
+    with pytest.raises(UsageError, match="vqa-rad"):
+        prepared(Rules(), run_json(), both)
+    assert prepared(Rules(), run_json(options={"benchmark": ["slake"]}), both) is not None
+
+
+@pytest.mark.parametrize(
+    ("rules", "complaint"),
+    [
+        (
+            Rules(slices=("modalty",)),
+            "--gate-slices=modalty: no such dimension; there are: kind, modality. Did you mean",
+        ),
+        (
+            Rules(benchmarks={"slak": gating.Headline()}),
+            "benchmarks.slak]: no benchmark 'slak'; known: slake, vqa-rad.",
+        ),
+        (
+            Rules(benchmarks={"slake": gating.Headline(measure="f1")}),
+            "pyproject.toml: [tool.medvqa.gate.benchmarks.slake]: benchmark 'slake' has no measure 'f1'; it has: ",
+        ),
+        (
+            Rules(benchmarks={"slake": gating.Headline(technique="gd")}),
+            "technique = 'gd', and this run asks by mc",
+        ),
+        (
+            Rules(benchmarks={"slake": gating.Headline(measure="macro_accuracy")}, slices=("modality",)),
+            "measure = 'macro_accuracy' is an average over slices and has none of its own",
+        ),
+        (
+            Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="organ", value="ct", margin=2),)),
+            "[[tool.medvqa.gate.slice]] of slake: no dimension 'organ'; there are: kind, modality",
+        ),
+        (
+            Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="xray", margin=2),)),
+            "no modality 'xray'; there are: ct, mri, oct, rare",
+        ),
+        (
+            Rules(floor=(gating.Floor(benchmark="slake", measure="acuracy", at_least=0.5),)),
+            "[[tool.medvqa.gate.floor]]: benchmark 'slake' has no measure 'acuracy'; it has: ",
+        ),
+        (
+            Rules(floor=(gating.Floor(benchmark="vqa-rad", measure="accuracy", at_least=0.5),)),
+            "has rules about 'vqa-rad', which this run does not ask. Name its data by --data=DIR",
+        ),
+    ],
+)
+def test_a_rule_about_what_does_not_exist_is_refused(rules: Rules, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        prepared(rules, None, MAIN)
+    assert complaint in str(caught.value)
+
+
+def test_one_technique_is_gated_and_must_be_named_where_there_are_several() -> None:
+    prompts = {"mc": "slake/mc@1", "gd": "slake/gd@1"}
+    run = run_json(benchmarks=changed(prompts=prompts), techniques=["mc", "gd"])
+    with pytest.raises(UsageError) as caught:
+        prepared(Rules(), run, replace(MAIN, run=run))
+    assert "is asked by mc, gd, and one technique is gated" in str(caught.value)
+    assert '[tool.medvqa.gate.benchmarks.slake] technique = "mc"' in str(caught.value)
+    gate = prepared(Rules(benchmarks={"slake": gating.Headline(technique="gd")}), run, replace(MAIN, run=run))
+    assert gate is not None
+    assert [target.technique for target in gate.targets] == ["gd"]
+
+
+def test_a_baseline_with_errors_is_refused() -> None:
+    failed = replace(MAIN.results[0], answer=None, score=Score(None, "error", (), "busy"))
+    with pytest.raises(UsageError, match="1 of its questions of slake ended in error, the first: q0000"):
+        prepared(Rules(), None, replace(MAIN, results=(failed, *MAIN.results[1:])))
+
+
+def test_a_rule_about_a_benchmark_that_was_left_out_is_noted() -> None:
+    rules = Rules(
+        floor=tuple(gating.Floor(benchmark=name, measure="accuracy", at_least=0.5) for name in ("slake", "vqa-rad"))
+    )
+    gate = prepared(rules, run_json(options={"benchmark": ["slake"]}))
+    assert gate is not None
+    assert gate.notes == ("rules about vqa-rad are left out: --benchmark names others",)
+    other = Rules(floor=rules.floor[1:])
+    assert prepared(other, run_json(options={"benchmark": ["slake"]})) is None
+
+
+def test_what_a_baseline_lacks_is_told_before_anything_is_asked() -> None:
+    gate = prepared(Rules(), None, replace(MAIN, results=MAIN.results[:290]))
+    assert gate is not None
+    asked = [records.key(each)[:3] for each in MAIN.results]
+    assert gate.lacking(asked[:290]) is None
+    lack = gate.lacking(asked)
+    assert lack is not None
+    assert lack.startswith("baseline main has no result for 10 of 300 questions of slake, the first: q0290.")
+
+
+def test_a_baseline_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "reports/main").mkdir(parents=True)
+    (tmp_path / "reports/main/run.json").write_text("{}")
+    with pytest.raises(UsageError) as caught:
+        gating.load(Rules(baseline=("reports/mian",)), tmp_path)
+    assert "--baseline=reports/mian: no such run folder or baseline file; runs in " in str(caught.value)
+    assert "reports: main. Did you mean 'main'? `medvqa baseline RUN -o FILE` writes a file" in str(caught.value)
+
+
+# --- verdicts -----------------------------------------------------------------------------------------------
+
+
+def test_identical_responses_pass_as_unchanged() -> None:
+    found = verdict(Rules(), replace(MAIN, name="new"), MAIN)
+    assert (found.outcome, found.exit_code) == ("PASS", 0)
+    (entry,) = found.entries
+    assert entry.unchanged
+    assert entry.why == "unchanged: the responses are identical on every unit"
+
+
+def test_a_loss_within_the_margin_passes() -> None:
+    new = side("new", model(300, 0.7, lambda i: i in (10, 20)))
+    (entry,) = verdict(Rules(margin=5), new, MAIN).entries
+    assert entry.outcome == "PASS"
+    assert entry.rule == "slake: accuracy against main, margin 5"
+    assert entry.low is not None
+    assert entry.low > -0.05
+    assert (entry.units, entry.items, entry.margin) == (300, 300, 0.05)
+
+
+def test_a_loss_beyond_the_margin_fails() -> None:
+    found = verdict(Rules(margin=2), side("new", model(300, 0.7, lambda i: i % 4 == 0)), MAIN)
+    assert (found.outcome, found.exit_code) == ("FAIL", 10)
+    (entry,) = found.entries
+    assert entry.beyond
+    assert "beyond the margin" in entry.why
+    assert entry.adjusted is not None
+    assert entry.adjusted <= 0.05
+    assert (found.lost, found.gained) == (entry.lost, entry.gained)
+    assert len(found.flips) == 5
+    assert found.flips[0].baseline == ("A",)
+    assert found.flips[0].new == ("B",)
+
+
+def test_a_loss_that_cannot_be_told_is_inconclusive_and_says_what_could() -> None:
+    new = side("new", flipped(lost=12, gained=10))
+    found = verdict(Rules(margin=2), new, MAIN)
+    assert (found.outcome, found.exit_code) == ("INCONCLUSIVE", 11)
+    assert replace(found, inconclusive="pass").exit_code == 0
+    (entry,) = found.entries
+    assert entry.needed is not None
+    assert entry.needed > 300
+    assert entry.passable is not None
+    assert entry.passable > 0.02
+
+
+def test_a_baseline_at_chance_does_not_pass() -> None:
+    guessing = side("main", model(300, 0.25))
+    new = side("new", [r if i % 50 else not r for i, r in enumerate(model(300, 0.25))])
+    (entry,) = verdict(Rules(margin=10), new, guessing).entries
+    assert entry.outcome == "INCONCLUSIVE"
+    assert "not above chance (25.00 %)" in entry.why
+
+
+def test_a_slice_fails_alone_and_small_ones_are_not_gated() -> None:
+    # A third of the questions is worse by half of them: the whole, by a sixth, passes a wide margin.
+    new = side("new", model(300, 0.7, lambda i: i >= 8 and i % 3 == 0 and i % 2 == 0))
+    found = verdict(Rules(margin=25, slices=("modality",)), new, MAIN)
+    by_slice = {entry.slice.get("modality"): entry for entry in found.entries}
+    assert {name: entry.outcome for name, entry in by_slice.items()} == {
+        None: "PASS",
+        "ct": "FAIL",
+        "mri": "PASS",
+        "oct": "PASS",
+        "rare": "NOT GATED",
+    }
+    assert found.outcome == "FAIL"
+    assert by_slice["rare"].why == "8 units in 8 groups; 30 in 10 are needed"
+    assert [each.slice for each in found.worst] == [{"modality": "ct"}]
+
+
+def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
+    new = side("new", flipped(lost=6, gained=6))
+    rules = Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=1),))
+    found = verdict(replace(rules, slices=("modality",), margin=20), new, MAIN)
+    kinds = {entry.slice.get("modality"): (entry.kind, entry.outcome) for entry in found.entries}
+    assert kinds["ct"] == ("slice", "INCONCLUSIVE")
+    assert kinds["mri"] == ("slice guard", "PASS")
+    assert kinds[None] == ("baseline", "PASS")
+
+
+@pytest.mark.parametrize(
+    ("floor", "outcome"),
+    [
+        ({"at_least": 0.60}, "PASS"),
+        ({"at_least": 0.69}, "INCONCLUSIVE"),
+        ({"at_least": 0.80}, "FAIL"),
+        ({"at_least": 0.69, "point": True}, "PASS"),
+        ({"at_least": 0.71, "point": True}, "FAIL"),
+        ({"at_most": 0.80}, "PASS"),
+        ({"at_most": 0.71}, "INCONCLUSIVE"),
+        ({"at_most": 0.60}, "FAIL"),
+    ],
+)
+def test_floors(floor: dict[str, Any], outcome: str) -> None:
+    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", **floor),))
+    found = verdict(rules, replace(MAIN, name="new"))
+    (entry,) = found.entries
+    assert (entry.outcome, found.outcome) == (outcome, outcome)
+    assert entry.kind == ("point" if floor.get("point") else "floor")
+    assert entry.value == pytest.approx(0.7)
+
+
+def test_a_floor_of_a_macro_average() -> None:
+    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
+    found = verdict(rules, replace(MAIN, name="new"))
+    assert found.outcome == "PASS"
+
+
+def test_looks_divide_the_level() -> None:
+    new = side("new", flipped(lost=14, gained=4))
+    once, often = (verdict(Rules(margin=2, looks=looks), new, MAIN) for looks in (1, 50))
+    assert once.outcome == "FAIL"
+    assert often.outcome == "INCONCLUSIVE"
+    assert often.level == pytest.approx(1 - 0.05 / 50)
+
+
+def test_what_is_missing_blocks_a_verdict() -> None:
+    new = replace(MAIN, name="new")
+    found = verdict(Rules(), replace(new, results=new.results[1:]), MAIN, missing=["slake/q0000", "other/q1"])
+    assert (found.outcome, found.exit_code, found.blockers) == (None, 1, ("slake/q0000: no result",))
+
+
+def test_errors_block_a_verdict() -> None:
+    failed = replace(MAIN.results[3], answer=None, score=Score(None, "error", (), "busy"))
+    for rules, baselines in (
+        (Rules(), [MAIN]),
+        (Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.1),)), []),
+    ):
+        new = replace(MAIN, name="new", results=(failed, *(r for r in MAIN.results if r.item.id != "q0003")))
+        found = verdict(rules, new, *baselines)
+        assert (found.outcome, found.blockers) == (None, ("slake/q0003: busy",))
+
+
+def test_what_the_baseline_does_not_have_blocks_a_verdict() -> None:
+    found = verdict(Rules(), replace(MAIN, name="new"), replace(MAIN, results=MAIN.results[2:]))
+    assert found.outcome is None
+    assert found.blockers == ("slake/q0000: not in baseline main", "slake/q0001: not in baseline main")
+
+
+def test_what_was_not_selected_is_left_out_and_said() -> None:
+    found = verdict(Rules(), replace(MAIN, name="new", results=MAIN.results[:100]), MAIN)
+    assert found.outcome == "PASS"
+    assert found.entries[0].units == 100
+    assert found.notes == ("decided on 100 of the 300 questions of main: the others were not selected",)
+
+
+def test_several_baselines_each_have_their_rule() -> None:
+    worse = side("worse", model(300, 0.7, lambda i: i % 3 == 0))
+    found = verdict(Rules(), worse, replace(worse, name="last"), MAIN)
+    assert [(entry.baseline, entry.outcome) for entry in found.entries] == [("last", "PASS"), ("main", "FAIL")]
+    assert found.outcome == "FAIL"
+
+
+def judged(name: str, rights: Sequence[bool]) -> Side:
+    return side(name, rights, judgement=Judgement("judge", "score@1", "score", ("1",)))
+
+
+def test_a_judge_makes_the_margin_smaller_or_is_warned_of() -> None:
+    new = judged("new", flipped(lost=4, gained=2))
+    main_ = judged("main", model(300, 0.7))
+    blind = verdict(Rules(margin=5), new, main_)
+    assert "no human labels say how reliably" in blind.notes[0]
+    assert "favour PASS" in blind.notes[0]
+    assert blind.entries[0].margin == 0.05
+    labelled = verdict(Rules(margin=5, judge_reliability=0.2), new, main_)
+    assert labelled.entries[0].margin == pytest.approx(0.01)
+    assert labelled.entries[0].asked_margin == 0.05
+    assert (blind.outcome, labelled.outcome) == ("PASS", "INCONCLUSIVE")
+    by_rule = verdict(Rules(margin=5, judge_reliability=0.2), side("new", model(300, 0.7, lambda i: i == 9)), MAIN)
+    assert by_rule.entries[0].margin == 0.05, "what a rule scored has no judge's error"
+
+
+def test_less_of_a_rate_is_better() -> None:
+    rules = Rules(benchmarks={"slake": gating.Headline(measure="unparsed_rate")})
+    mumbling = Score(0.0, "unparsed", (), "")
+    worse = replace(
+        MAIN,
+        name="new",
+        results=tuple(
+            replace(r, answer=Answer("?"), score=mumbling) if i % 3 == 0 else r for i, r in enumerate(MAIN.results)
+        ),
+    )
+    assert verdict(rules, worse, MAIN).outcome == "FAIL"
+
+
+@settings(max_examples=5)
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_results_does_not_matter(random: Any) -> None:
+    new = side("new", model(60, 0.7, lambda i: i % 7 == 0))
+    main_ = side("main", model(60, 0.7))
+    mixed = list(new.results)
+    random.shuffle(mixed)
+    assert verdict(Rules(), replace(new, results=tuple(mixed)), main_) == verdict(Rules(), new, main_)
+
+
+# --- rules that change, and attempts ------------------------------------------------------------------------
+
+
+def written(folder: Path, each: Side, **about: Any) -> Path:
+    recorder = records.Recorder(folder)
+    for line in each.results:
+        recorder.append(records.encode(line))
+    recorder.close()
+    records.write_json(folder / records.RUN, {**each.run, "name": folder.name, **about})
+    return folder
+
+
+def test_rules_that_were_changed_after_the_first_answer_show() -> None:
+    gate = prepared(Rules(margin=2), None, MAIN)
+    assert gate is not None
+    stored = json.loads(json.dumps(gate.stored()))
+    assert gating.changed(stored, gate) is None
+    assert gating.changed(None, gate) == "the rules were not stored before the first answer"
+    laxer = prepared(Rules(margin=9), None, replace(MAIN, name="other", results=MAIN.results[:200]))
+    assert laxer is not None
+    assert gating.changed(stored, laxer) == (
+        "the rules were changed after the first answer: margin was 2.0 and is 9.0; the baseline was main and is other"
+    )
+
+
+def test_a_folder_and_its_baseline_file_are_one_baseline(tmp_path: Path) -> None:
+    folder = written(tmp_path / "reports/main", MAIN)
+    records.write_baseline(tmp_path / "with", *_read(folder))
+    records.write_baseline(tmp_path / "without", *_read(folder), responses=False)
+    rules = Rules(baseline=("reports/main", "with", "without"))
+    sides = gating.load(rules, tmp_path)
+    assert len({gating.digest(each.run, each.results) for each in sides}) == 1
+    assert [each.name for each in sides] == ["main"] * 3
+    for each in sides:
+        found = verdict(Rules(), replace(MAIN, name="new"), each)
+        assert found.entries[0].unchanged
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
+    return records.read_run(folder), records.read(folder).results
+
+
+def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_path: Path) -> None:
+    gate = prepared(Rules(), None, MAIN)
+    assert gate is not None
+    stored = {
+        **gate.stored(),
+        "baselines": [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}],
+    }
+    for name in ("one", "two"):
+        written(tmp_path / "reports" / name, MAIN, gate=stored)
+    written(tmp_path / "reports/other", MAIN)
+    (tmp_path / "reports/damaged").mkdir()
+    (tmp_path / "reports/damaged/run.json").write_text("{")
+    assert gating.decided(gate, tmp_path / "reports/one", MAIN).attempts == (2,)
+
+
+def test_a_verdict_is_read_as_it_was_written(tmp_path: Path) -> None:
+    gate = prepared(Rules(slices=("modality",)), None, MAIN)
+    assert gate is not None
+    (tmp_path / "new").mkdir()
+    decided = gating.decided(gate, tmp_path / "new", side("new", model(300, 0.7, lambda i: i % 5 == 0)))
+    gating.write(tmp_path / "new", decided)
+    assert gating.read(tmp_path / "new") == decided
+    assert gating.read(tmp_path) is None
+    (tmp_path / "new" / gating.FILE).write_text("{}")
+    with pytest.raises(UsageError, match=r"gate\.json cannot be read: .*Decide anew: medvqa gate"):
+        gating.read(tmp_path / "new")
+
+
+# --- planning -----------------------------------------------------------------------------------------------
+
+
+def test_the_plan_says_what_a_gate_could_show() -> None:
+    small, middle, large = planning.prospects([("", 176), ("", 1500), ("", 26_000)], margin=0.02)
+    assert [round(100 * each.passable, 1) for each in (small, middle, large)] == [7.3, 2.5, 0.6]
+    assert small.needed == 2319
+    assert small.at_margin == pytest.approx(0.05)
+    assert large.unchanged == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", "--plan", "--benchmark=phantom-mediconfusion", "--units=1500", "--margin=7.3"]) == 0
+    printed = capsys.readouterr().out
+    assert "phantom-mediconfusion" in printed
+    assert "PASS at a loss of 7.3" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["gate"], "name a run folder: medvqa gate reports/RUN --baseline=reports/MAIN; or plan one: --plan"),
+        (["gate", "reports/x", "--units=3"], "--units belongs to --plan"),
+        (["gate", "reports/x", "--plan"], "--plan is for before there is a run, so without reports/x"),
+        (["gate", "--plan", "--margin=0"], "--margin=0: points, more than 0 and at most 100"),
+        (
+            ["gate", "--plan", "--discordance=1"],
+            "--discordance=1: percent of units that flip either way, from the margin",
+        ),
+        (["gate", "--plan", "--deff=0.5"], "--deff=0.5: how many times the variance"),
+        (["gate", "--plan", "--looks=0"], "--looks=0: how often the gate is asked, at least 1"),
+        (["gate", "--plan", "--units=0"], "--units=0: at least 1"),
+        (["gate", "--plan", "--benchmark=phantm"], "no benchmark 'phantm'"),
+    ],
+)
+def test_what_cannot_be_planned(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 4
+    assert complaint in capsys.readouterr().err
