@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image as Picture
 
 import pages
-from medvqa import benchmarks, lexicon, report
+from medvqa import benchmarks, gating, lexicon, report
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, Image, Item, Result, Score
@@ -316,25 +316,7 @@ def test_hostile_text_makes_no_element_and_no_attribute(strange: pages.Page, tmp
 
 @pytest.mark.parametrize("name", ["shown", "strange"])
 def test_nothing_but_the_pages_own_script_and_style_may_run(name: str, request: pytest.FixtureRequest) -> None:
-    parsed: pages.Page = request.getfixturevalue(name)
-    (policy,) = [m.attributes["content"] for m in parsed.all("meta", http_equiv="Content-Security-Policy")]
-    (style,) = parsed.all("style")
-    data, script = parsed.all("script")
-    assert data.attributes == {"type": "application/octet-stream", "id": "data"}
-    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.text)
-
-    def source(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    assert policy == (
-        f"default-src 'none'; img-src data:; style-src {source(style.text)}; script-src {source(script.text)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    for each in parsed.elements:
-        assert not [a for a in each.attributes if a.startswith("on") or a in ("style", "srcdoc", "formaction")]
-        for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
-            assert link == "" or link.startswith("#")
-    assert "sourceMappingURL" not in script.text
+    pages.check_policy(request.getfixturevalue(name))
 
 
 def test_controls_are_named_not_obeyed(strange: pages.Page) -> None:
@@ -463,12 +445,54 @@ def test_without_matplotlib_the_page_says_what_to_install(made: report.Report, m
     assert parsed.text.count('pip install "pytest-medvqa[html]"') == 3
 
 
-def test_a_gate_is_shown_where_there_is_one(made: report.Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "gate-title" not in html.render(made).decode()
-    monkeypatch.setattr(
-        page, "as_json", lambda made: {"gate": {"verdict": "INCONCLUSIVE", "margin": 0.02, "slices": []}}
-    )
-    assert "INCONCLUSIVE" in html.render(made).decode()
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> tuple[report.Report, pages.Page]:
+    made = report.write(report.build(pages.gated(tmp_path_factory.mktemp("gated")), pages.PHANTOM))
+    return made, pages.Page((made.folder / html.FILE).read_text())
+
+
+def test_a_gate_is_shown_where_there_is_one(shown: pages.Page, gated: tuple[report.Report, pages.Page]) -> None:
+    assert "gate-title" not in shown.content
+    made, parsed = gated
+    stored = json.loads((made.folder / "metrics.json").read_text())["gate"]
+    outcomes = {entry["outcome"] for entry in stored["entries"]}
+    assert {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"} <= outcomes
+    for told in (
+        stored["outcome"],
+        "attempt 1 in this folder against main, decided at the level for 1 look.",
+        "the rules were not stored before the first answer.",
+        *(entry["rule"] for entry in stored["entries"]),
+        *(entry["why"] for entry in stored["entries"]),
+    ):
+        assert " ".join(told.split()) in parsed.text
+
+
+def test_every_number_of_a_rule_is_that_of_metrics_json(gated: tuple[report.Report, pages.Page]) -> None:
+    made, parsed = gated
+    stored = {
+        entry["rule"]: entry for entry in json.loads((made.folder / "metrics.json").read_text())["gate"]["entries"]
+    }
+    cells = parsed.all("data", data_rule="")
+    assert len(cells) > 20
+    for cell in cells:
+        at = cell.attributes
+        assert at["value"] == str(stored[at["data-rule"]][at["data-number"]])
+    told = {(c.attributes["data-rule"], c.attributes["data-number"]) for c in cells}
+    for rule, entry in stored.items():
+        if entry["outcome"] != "NOT GATED":
+            numbers = ("value", "baseline_value", "difference", "gained", "lost", "units", "adjusted")
+            assert {(rule, name) for name in numbers if entry[name] is not None} <= told
+
+
+def test_what_blocks_a_verdict_is_told(tmp_path: Path) -> None:
+    run = pages.gated(tmp_path)
+    decided = gating.read(run)
+    verdict = replace(decided.verdict, outcome=None, entries=(), blockers=("<b>q1</b>: no result",))
+    made = replace(report.build(run, pages.PHANTOM), gate=replace(decided, verdict=verdict))
+    parsed = pages.Page(html.render(made).decode())
+    assert "NO VERDICT" in parsed.text
+    assert "<b>q1</b>: no result" in parsed.text
+    assert len(parsed.all("b")) == html.render(replace(made, gate=None)).count(b"<b>")
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------

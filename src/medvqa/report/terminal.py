@@ -12,7 +12,7 @@ from rich.text import Text
 from medvqa.items import Measure
 from medvqa.report import gate
 from medvqa.report.build import Report, answers_of, notes_of, usage_of
-from medvqa.report.tables import FEW, Table, headline, outcomes
+from medvqa.report.tables import Table, few, headline, outcomes
 
 
 def printable(text: str) -> str:
@@ -65,8 +65,7 @@ def _barred(table: Table, report: Report, width: int) -> Table:
 
 def _bar(measure: Measure) -> str:
     # Of a few units counts are shown, which a bar would turn into a percentage again.
-    few = measure.count is not None and measure.n < FEW
-    return "" if few or measure.value is None else bar(measure.value, measure.references.get("random"))
+    return "" if few(measure) or measure.value is None else bar(measure.value, measure.references.get("random"))
 
 
 def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False) -> str:

@@ -103,6 +103,7 @@ def _template(name: str) -> Any:
         "label": label,
         "percent": tables.percent,
         "points": points,
+        "after": str.removeprefix,
         "chance": chance,
         "shown": shown,
         "interval": tables.interval,
