@@ -1,8 +1,9 @@
-"""How large the page of a big run is, and how fast it opens: `python bench/page.py [--items 26000] [--keep DIR]`.
+"""How large the pages of big runs are, and how fast they open: `python bench/page.py [--items 26000] [--keep DIR]`.
 
 A run in the shape of GMAI-MMBench with responses of about 300 characters is generated and drawn; Chromium then opens
-the page from disk. `--keep` writes the run folder there, `--no-browser` ends after drawing. The same arguments give the
-same bytes.
+the page from disk. The same for the comparison with a second run, of which about half of the answers flip. `--keep`
+writes both run folders, as DIR and DIR-2, and the comparison as DIR.html; `--no-browser` ends after drawing. The same
+arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from medvqa import lexicon, records, report
+from medvqa import comparing, lexicon, records, report
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.items import Answer, Image, Item, Result
 from medvqa.report import html
@@ -37,9 +38,9 @@ considering distribution size shape colour vessels nodules calcification effusio
 """
 
 
-def results(n: int) -> Iterator[Result]:
-    """A model that is right more often than not and says why."""
-    draw = random.Random(0)
+def results(n: int, seed: int = 0) -> Iterator[Result]:
+    """A model that is right more often than not and says why; the seed decides what it says, not what it is asked."""
+    draw, speak = random.Random(0), random.Random(seed + 1)
     known = lexicon.gmai_mmbench()
     branches = sorted(known.trees["task", "modality", "label"])
     departments, grains = (sorted(known.dimensions[name].values) for name in ("department", "granularity"))
@@ -67,32 +68,45 @@ def results(n: int) -> Iterator[Result]:
                 "label": (label,),
             },
         )
-        chosen = right if draw.random() < 0.5 else draw.choice("ABCD?")
+        chosen = right if speak.random() < 0.5 else speak.choice("ABCD?")
         said = f"The answer is {chosen}. " if chosen != "?" else "I cannot tell. "
-        length = draw.randint(100, 500) - len(said)
+        length = speak.randint(100, 500) - len(said)
         while length > 0:
-            word = draw.choice(words)
+            word = speak.choice(words)
             said += word + " "
             length -= len(word) + 1
-        answer = Answer(said.strip(), seconds=draw.uniform(0.2, 2), usage={"input": 900, "output": len(said) // 4})
+        answer = Answer(said.strip(), seconds=speak.uniform(0.2, 2), usage={"input": 900, "output": len(said) // 4})
         # Read from the letter alone: what is said beside it is noise that names other options.
         yield Result("large", item, f"{i:064x}", answer, gmai_mmbench.score(item, Answer(chosen)))
 
 
-def make(folder: Path, n: int) -> None:
+def make(folder: Path, n: int, seed: int = 0) -> None:
     """A run folder with `n` items."""
     recorder = records.Recorder(folder)
-    for result in results(n):
+    for result in results(n, seed):
         recorder.append(records.encode(result))
     recorder.close()
     about = {"items": n, "data_sha256": "0" * 64, "signature": {"data": "0" * 12, "technique": "mc"}}
     records.write_json(
         folder / records.RUN,
-        {"name": "large", "model": {"name": "generated"}, "benchmarks": {gmai_mmbench.VAL.name: about}},
+        {"name": folder.name, "model": {"name": "generated"}, "benchmarks": {gmai_mmbench.VAL.name: about}},
     )
 
 
-def browse(page: Path, rounds: int = 5) -> None:
+STEPS = {
+    "pick a department": "document.querySelectorAll('.column')[1].querySelector('li button').click()",
+    "wrong ones only": "document.querySelector('.chips .o-wrong').click()",
+    "clear": "[...document.querySelectorAll('button')].find(each => each.textContent === 'Clear').click()",
+    "next page": "document.querySelectorAll('.pager button')[1].click()",
+    "open a question": "document.querySelector('.items tbody tr').click()",
+    "close it": "document.querySelector('#close').click()",
+    "search (120 ms of waiting included)": "const s = document.querySelector('#search'); s.value = 'oedema'; "
+    "s.dispatchEvent(new Event('input')); await new Promise(r => setTimeout(r, 121))",
+}
+SORT = {"sort a table of slices": "document.querySelectorAll('table.sortable')[1].querySelector('th button').click()"}
+
+
+def browse(page: Path, steps: Mapping[str, str], rounds: int = 5) -> None:
     """Open the page and use it; print medians."""
     from playwright.sync_api import Page, sync_playwright
 
@@ -103,16 +117,6 @@ def browse(page: Path, rounds: int = 5) -> None:
             "() => requestAnimationFrame(r))); return performance.now() - t; }"
         )
 
-    steps = {
-        "pick a department": "document.querySelectorAll('.column')[1].querySelector('li button').click()",
-        "wrong ones only": "document.querySelector('.chips .o-wrong').click()",
-        "clear": "document.querySelector('.branch .sum button').click()",
-        "next page": "document.querySelectorAll('.pager button')[1].click()",
-        "open a question": "document.querySelector('.items tbody tr').click()",
-        "close it": "document.querySelector('#close').click()",
-        "search (120 ms of waiting included)": "const s = document.querySelector('#search'); s.value = 'oedema'; "
-        "s.dispatchEvent(new Event('input')); await new Promise(r => setTimeout(r, 121))",
-    }
     times: dict[str, list[float]] = {name: [] for name in ("first paint", "ready", *steps)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
@@ -140,7 +144,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary, "large")
         make(folder, options.items)
-        made = report.build(folder, {gmai_mmbench.VAL.name: gmai_mmbench.VAL})
+        made = report.build(folder, KNOWN)
         started = time.perf_counter()
         content = html.render(made)
         seconds = time.perf_counter() - started
@@ -150,9 +154,34 @@ def main() -> int:
         print(f"{options.items:,} items, responses of {mean:.0f} characters on average")
         print(f"  page {len(content) / 1e6:.1f} MB (goal: under {SIZE / 1e6:.0f}), drawn in {seconds:.1f} s")
         if not options.no_browser:
-            browse(page.resolve())
+            browse(page.resolve(), STEPS)
             print(f"  (goal: ready in under {1000 * OPENS:.0f} ms)")
+        versus(folder, options.items, browser=not options.no_browser)
     return 0
+
+
+KNOWN = {gmai_mmbench.VAL.name: gmai_mmbench.VAL}
+
+
+def versus(folder: Path, n: int, *, browser: bool) -> None:
+    """The comparison with a second run of the same questions."""
+    second = folder.with_name(f"{folder.name}-2")
+    make(second, n, seed=1)
+    baseline, new = comparing.load(folder), comparing.load(second)
+    started = time.perf_counter()
+    paired = comparing.compare(new, baseline, KNOWN)
+    compared = time.perf_counter() - started
+    content = html.comparison_page([baseline, new], [html.Versus(paired)], [], KNOWN)
+    seconds = time.perf_counter() - started - compared
+    page = folder.with_suffix(".html")
+    records.write_atomic(page, content)
+    print(f"compared with a second run: {len(paired.flips):,} flips, {len(paired.tables):,} measures and slices")
+    print(
+        f"  page {len(content) / 1e6:.1f} MB (goal: under {SIZE / 1e6:.0f}), compared in {compared:.1f} s and drawn in "
+        f"{seconds:.1f} s"
+    )
+    if browser:
+        browse(page.resolve(), STEPS | SORT)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What a page looks like: `python bench/screenshots.py reports/RUN FOLDER`.
+"""What a page looks like: `python bench/screenshots.py reports/RUN FOLDER`, or of a comparison `... FILE.html FOLDER`.
 
-Writes light.png, dark.png, narrow.png (whole pages), item.png (the first question) and print.pdf. With `--readme FILE`
-only the top of the page and the question of `--item`, as one picture.
+Writes light.png, dark.png, narrow.png (whole pages), item.png (the first question or flip, or that of `--item`) and
+print.pdf. `python bench/screenshots.py --readme` draws the picture of the README from the example that ships: the top
+of its page and the question of `--item`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 WIDE = {"width": 1320, "height": 900}
+ROOT = Path(__file__).parents[1]
+EXAMPLE, README = ROOT / "reports" / "example", ROOT / "docs" / "images" / "report.png"
 
 
 def opened(browser: Browser, file: Path, scheme: str = "light", width: int = 1320, fragment: str = "") -> Page:
@@ -26,15 +29,17 @@ def opened(browser: Browser, file: Path, scheme: str = "light", width: int = 132
     return tab
 
 
-def everything(browser: Browser, file: Path, folder: Path) -> None:
+def everything(browser: Browser, file: Path, folder: Path, item: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, scheme, width in (("light", "light", 1320), ("dark", "dark", 1320), ("narrow", "light", 420)):
         tab = opened(browser, file, scheme, width)
         tab.screenshot(path=folder / f"{name}.png", full_page=True)
-    tab = opened(browser, file)
-    tab.pdf(path=folder / "print.pdf", format="A4")
-    tab.locator(".items tbody tr").first.click()
-    tab.screenshot(path=folder / "item.png")
+    opened(browser, file).pdf(path=folder / "print.pdf", format="A4")
+    for name, scheme, width in (("item", "light", 1320), ("item-dark", "dark", 1320), ("item-narrow", "light", 420)):
+        tab = opened(browser, file, scheme, width, f"#item={item}" if item is not None else "")
+        if item is None:
+            tab.locator(".items tbody tr").first.click()
+        tab.screenshot(path=folder / f"{name}.png")
 
 
 def readme(browser: Browser, file: Path, picture: Path, item: str) -> None:
@@ -51,18 +56,18 @@ def readme(browser: Browser, file: Path, picture: Path, item: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("page", type=Path, nargs="?", default=EXAMPLE, help="a run folder, or a page")
     parser.add_argument("folder", type=Path, nargs="?", default=Path("screenshots"))
-    parser.add_argument("--readme", type=Path, metavar="FILE")
-    parser.add_argument("--item", default="phantom-gmai-mmbench/101", metavar="BENCHMARK/ID")
+    parser.add_argument("--readme", type=Path, nargs="?", const=README, metavar="FILE")
+    parser.add_argument("--item", metavar="BENCHMARK/ID")
     options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        file = options.run / "index.html"
+        file = options.page / "index.html" if options.page.is_dir() else options.page
         if options.readme is not None:
-            readme(browser, file, options.readme, options.item)
+            readme(browser, file, options.readme, options.item or "phantom-gmai-mmbench/101")
         else:
-            everything(browser, file, options.folder)
+            everything(browser, file, options.folder, options.item)
     return 0
 
 

@@ -1,14 +1,17 @@
 """Run folders for the tests of the page, and a reader of it."""
 
+import base64
+import hashlib
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from medvqa import benchmarks, engine, metrics, records
+from medvqa import benchmarks, comparing, engine, gating, metrics, records
 from medvqa.benchmarks import phantom
-from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
+from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Result, Score
 from medvqa.report.html import pack
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
@@ -71,6 +74,69 @@ def twice() -> list[Result]:
     return by_words + again
 
 
+def changed(results: list[Result], seed: int, share: float, right: float = 0.7) -> list[Result]:
+    """The same questions, of which another model answered a share anew, right as often as is said."""
+    draw = random.Random(seed)
+    made = []
+    for result in results:
+        if draw.random() < share:
+            item = result.item
+            wrong = draw.choice([*(item.options or ("no",)), "I cannot say."])
+            answer = Answer(item.answers[0] if draw.random() < right else wrong, None, seconds=draw.random())
+            benchmark = PHANTOM[item.benchmark]
+            result = engine.result(item, Prompt("?", item=item.id), answer, benchmark=benchmark, run="second")
+        made.append(result)
+    return made
+
+
+def several_runs(reports: Path, only: str = "") -> list[Path]:
+    """Three runs that can be compared, the first of which is the baseline; `only` one benchmark of them."""
+    first = [result for result in guesses() if only in result.item.benchmark]
+    return [
+        write(reports / "first", first),
+        write(reports / "second", changed(first, 2, 0.4), model={"name": "other"}),
+        write(reports / "third", changed(first, 3, 0.9), model={"name": "third"}),
+    ]
+
+
+def gated(reports: Path) -> Path:
+    """A run with the verdict of a gate whose rules pass, fail and decide nothing, and were changed afterwards."""
+    about = {
+        "benchmarks": {name: {"items": 100, "signature": {"data": "0"}, "prompts": {"mc": "x@1"}} for name in PHANTOM},
+        "finished": "2026-01-02T03:06:05+00:00",
+    }
+    before = changed(guesses(), 3, 0.9)
+    baseline = write(reports / "main", before, **about)
+    run = write(reports / "change", changed(before, 4, 0.3, 0.0), **about)
+    floors = (
+        gating.Floor(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
+        gating.Floor(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
+        gating.Floor(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
+    )
+    rules = gating.Rules(baseline=(str(baseline),), margin=20, slices=("modality", "task"), floor=floors)
+    known = PHANTOM
+    gate = gating.prepare(rules, gating.load(rules, Path()), records.read_run(run), known)
+    assert gate is not None
+    gating.write(run, gating.decided(gate, run, comparing.load(run)))
+    return run
+
+
+def judged(texts: tuple[str, ...] = ()) -> list[Result]:
+    """The guesses, of which open answers were scored by a judge, the first at its second try."""
+    made = guesses()
+    places = [i for i, result in enumerate(made) if not result.item.options]
+    for place in places:
+        replies = ('{"score": 4, "why": "It names the finding."}',)
+        if place == places[0]:
+            replies = ("I would say four out of five.", *replies)
+        said = Judgement(
+            "referee", "judging/score@1f2e3d4c", "score", texts or replies, 1.25, {"input": 310, "output": 24}
+        )
+        score = Score(0.8, "partial", made[place].score.extracted, "score 4 of 5")
+        made[place] = replace(made[place], judgement=said, score=score)
+    return made
+
+
 def write(folder: Path, results: list[Result], **about: object) -> Path:
     """A run folder."""
     recorder = records.Recorder(folder)
@@ -115,6 +181,15 @@ def hostile(texts: tuple[str, ...] = HOSTILE) -> tuple[Benchmark, list[Result]]:
         outcome = "correct" if right else "wrong"
         made.append(Result("run", item, "0" * 64, answer, Score(float(right), outcome, (text,), text)))
     return benchmark, made
+
+
+def opposite(results: list[Result]) -> list[Result]:
+    """The same questions and answers, with every score the other way round."""
+    flipped = {"correct": (0.0, "wrong"), "wrong": (1.0, "correct")}
+    return [
+        replace(r, score=replace(r.score, value=flipped[r.score.outcome][0], outcome=flipped[r.score.outcome][1]))
+        for r in results
+    ]
 
 
 def harmless(results: list[Result]) -> list[Result]:
@@ -187,3 +262,25 @@ class Page(HTMLParser):
     def text(self) -> str:
         """All text that is shown without the script."""
         return " ".join(" ".join(self.words).split())
+
+
+def check_policy(parsed: Page) -> None:
+    """Nothing but the page's own script and style may run, and nothing leads out of it."""
+    (policy,) = [m.attributes["content"] for m in parsed.all("meta", http_equiv="Content-Security-Policy")]
+    (style,) = parsed.all("style")
+    data, script = parsed.all("script")
+    assert data.attributes == {"type": "application/octet-stream", "id": "data"}
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.text)
+
+    def source(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    assert policy == (
+        f"default-src 'none'; img-src data:; style-src {source(style.text)}; script-src {source(script.text)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    for each in parsed.elements:
+        assert not [a for a in each.attributes if a.startswith("on") or a in ("style", "srcdoc", "formaction")]
+        for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
+            assert link == "" or link.startswith("#")
+    assert "sourceMappingURL" not in script.text

@@ -124,6 +124,51 @@ def test_the_script_gets_every_answer_whole(shown: pages.Page, made: report.Repo
     assert items["why"] == [result.score.why for result in results]
 
 
+def test_a_branch_that_is_a_slice_has_the_interval_of_metrics_json(shown: pages.Page, stored: dict) -> None:
+    bounds = 0
+    for about in shown.data["benchmarks"]:
+        name = pack.score_of(pages.PHANTOM[about["name"]]).name
+        known = {
+            where(m["slice"]): [m["low"], m["high"]]
+            for m in stored["measures"]
+            if (m["benchmark"], m["name"], m["technique"]) == (about["name"], name, "mc") and m["low"] is not None
+        }
+        told = {}
+        for branch, interval in about["intervals"].get("mc", {}).items():
+            place, _, value = branch.partition(".")
+            dimension = about["dimensions"][int(place)] if place else None
+            told[f"{dimension['name']}={dimension['values'][int(value)][0]}" if dimension else ""] = interval
+        assert told == known
+        bounds += len(told)
+    assert bounds > 20
+
+
+def test_what_a_judge_said_goes_with_its_item_and_costs_others_nothing(tmp_path: Path, shown: pages.Page) -> None:
+    results = pages.judged()
+    used = {"judge": {"name": "referee"}, "judge_usage": {"input": 9300.0, "cost": 0.5}}
+    made = report.build(pages.write(tmp_path / "judged", results, **used), pages.PHANTOM)
+    data = pages.Page(html.render(made).decode()).data
+    ordered = [result for part in made.parts for result in part.results]
+    assert {int(place) for place in data["judgements"]} == {i for i, r in enumerate(ordered) if r.judgement}
+    first = next(r.judgement for r in results if r.judgement)
+    assert [each for each in data["judgements"].values() if len(each["replies"]) == 2] == [
+        {
+            "judge": "referee",
+            "task": "score",
+            "template": "judging/score@1f2e3d4c",
+            "replies": list(first.replies),
+            "seconds": 1.25,
+            "usage": {"input": 310, "output": 24},
+        }
+    ]
+    told = dict(facts.facts(made))
+    assert told["Judge"] == f"referee: {len(data['judgements'])} answers"
+    assert told["Time of a judgement"] == "median 1.25 s, longest 1.25 s"
+    assert told["Judging used"] == "9,300 tokens input, cost 0.5 by the prices of its config"
+    assert shown.data["judgements"] == {}
+    assert "judge" not in " ".join(shown.data["items"])
+
+
 def test_a_branch_is_selected_by_the_lexicons_own_expression(shown: pages.Page) -> None:
     for about in shown.data["benchmarks"]:
         for dimension in about["dimensions"]:
@@ -271,25 +316,7 @@ def test_hostile_text_makes_no_element_and_no_attribute(strange: pages.Page, tmp
 
 @pytest.mark.parametrize("name", ["shown", "strange"])
 def test_nothing_but_the_pages_own_script_and_style_may_run(name: str, request: pytest.FixtureRequest) -> None:
-    parsed: pages.Page = request.getfixturevalue(name)
-    (policy,) = [m.attributes["content"] for m in parsed.all("meta", http_equiv="Content-Security-Policy")]
-    (style,) = parsed.all("style")
-    data, script = parsed.all("script")
-    assert data.attributes == {"type": "application/octet-stream", "id": "data"}
-    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.text)
-
-    def source(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    assert policy == (
-        f"default-src 'none'; img-src data:; style-src {source(style.text)}; script-src {source(script.text)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    for each in parsed.elements:
-        assert not [a for a in each.attributes if a.startswith("on") or a in ("style", "srcdoc", "formaction")]
-        for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
-            assert link == "" or link.startswith("#")
-    assert "sourceMappingURL" not in script.text
+    pages.check_policy(request.getfixturevalue(name))
 
 
 def test_controls_are_named_not_obeyed(strange: pages.Page) -> None:
@@ -316,7 +343,7 @@ def test_what_is_squeezed_comes_back_and_means_nothing_in_html(value: object) ->
     assert pack.stretch(squeezed) == value
 
 
-@pytest.mark.parametrize("name", page.SCRIPTS[:-1])
+@pytest.mark.parametrize("name", page.LIBRARIES)
 def test_libraries_are_what_was_published(name: str) -> None:
     assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() == VENDORED[name]
     assert (ASSETS / f"{name.split('-')[0]}-LICENSE.txt").name in page.LICENCES
@@ -418,44 +445,54 @@ def test_without_matplotlib_the_page_says_what_to_install(made: report.Report, m
     assert parsed.text.count('pip install "pytest-medvqa[html]"') == 3
 
 
-def test_a_gate_is_shown_where_there_is_one(made: report.Report) -> None:
-    assert "gate-title" not in html.render(made).decode()
-    evil = "<script>alert(1)</script>"
-    rule = gating.Entry(
-        rule=f"slake: accuracy against {evil}",
-        kind="baseline",
-        benchmark="slake",
-        measure="accuracy",
-        technique="mc",
-        outcome="INCONCLUSIVE",
-        why="the loss may exceed 2.00 points",
-        difference=-0.0123,
-        low=-0.05,
-        high=0.03,
-        needed=2319,
-        units=176,
-        passable=0.073,
-    )
-    verdict = gating.Verdict(
-        outcome="INCONCLUSIVE",
-        entries=(rule,),
-        blockers=(),
-        notes=(evil,),
-        baselines=(gating.Against(name=evil, digest="0"),),
-        rules="0",
-        level=0.95,
-        looks=1,
-        inconclusive="fail",
-        of="0",
-        worst=(gating.Moved(benchmark="slake", slice={evil: evil}, difference=-0.1, units=30),),
-        flips=(gating.Flipped(benchmark="slake", unit=evil, better=False, baseline=(evil,), new=(evil,)),),
-        lost=1,
-    )
-    shown = html.render(replace(made, gate=gating.Decided(verdict=verdict, attempts=(3,)))).decode()
-    assert evil not in shown
-    text = pages.Page(shown).text
-    for said in ("Gate: INCONCLUSIVE against", "-1.23", "-5.00 to +3.00", "2,319 units", "attempt 3 in this folder"):
-        assert said in text
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> tuple[report.Report, pages.Page]:
+    made = report.write(report.build(pages.gated(tmp_path_factory.mktemp("gated")), pages.PHANTOM))
+    return made, pages.Page((made.folder / html.FILE).read_text())
+
+
+def test_a_gate_is_shown_where_there_is_one(shown: pages.Page, gated: tuple[report.Report, pages.Page]) -> None:
+    assert "gate-title" not in shown.content
+    made, parsed = gated
+    stored = json.loads((made.folder / "metrics.json").read_text())["gate"]
+    outcomes = {entry["outcome"] for entry in stored["entries"]}
+    assert {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"} <= outcomes
+    for told in (
+        stored["outcome"],
+        "attempt 1 in this folder against main, decided at the level for 1 look.",
+        "the rules were not stored before the first answer.",
+        *(entry["rule"] for entry in stored["entries"]),
+        *(entry["why"] for entry in stored["entries"]),
+    ):
+        assert " ".join(told.split()) in parsed.text
+
+
+def test_every_number_of_a_rule_is_that_of_metrics_json(gated: tuple[report.Report, pages.Page]) -> None:
+    made, parsed = gated
+    stored = {
+        entry["rule"]: entry for entry in json.loads((made.folder / "metrics.json").read_text())["gate"]["entries"]
+    }
+    cells = parsed.all("data", data_rule="")
+    assert len(cells) > 20
+    for cell in cells:
+        at = cell.attributes
+        assert at["value"] == str(stored[at["data-rule"]][at["data-number"]])
+    told = {(c.attributes["data-rule"], c.attributes["data-number"]) for c in cells}
+    for rule, entry in stored.items():
+        if entry["outcome"] != "NOT GATED":
+            numbers = ("value", "baseline_value", "difference", "gained", "lost", "units", "adjusted")
+            assert {(rule, name) for name in numbers if entry[name] is not None} <= told
+
+
+def test_what_blocks_a_verdict_is_told(tmp_path: Path) -> None:
+    run = pages.gated(tmp_path)
+    decided = gating.read(run)
+    verdict = replace(decided.verdict, outcome=None, entries=(), blockers=("<bdi>q1</bdi>: no result",))
+    made = replace(report.build(run, pages.PHANTOM), gate=replace(decided, verdict=verdict))
+    parsed = pages.Page(html.render(made).decode())
+    assert "NO VERDICT" in parsed.text
+    assert "<bdi>q1</bdi>: no result" in parsed.text
+    assert parsed.all("bdi") == []
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------

@@ -9,12 +9,16 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pages
-from medvqa import benchmarks, lexicon, report
+from medvqa import benchmarks, comparing, lexicon, report
+from medvqa.cli import main
+from medvqa.items import Judgement
 from medvqa.report import html
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -233,9 +237,9 @@ def test_dark_and_light(tab: Tab, phantom: Path) -> None:
     assert page.evaluate(background) == light, "what was chosen by hand stays"
 
 
-def exported(page: sync_api.Page) -> list[dict[str, str]]:
+def exported(page: sync_api.Page, button: str = "#csv") -> list[dict[str, str]]:
     with page.expect_download() as download:
-        page.locator("#csv").click()
+        page.locator(button).click()
     text = Path(download.value.path()).read_text("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
@@ -322,10 +326,16 @@ def test_the_lexical_tree_alone_works_without_a_run(tab: Tab, tmp_path: Path) ->
     assert page.locator("dialog").get_by_text("Response").count() == 0
 
 
-def test_a_page_of_26000_items_is_small_and_can_be_used(tab: Tab, tmp_path: Path) -> None:
-    folder = tmp_path / "large"
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 26,000 items; beside it another, and the page that compares them."""
+    folder = tmp_path_factory.mktemp("large") / "large"
     subprocess.run([sys.executable, str(BENCH), "--no-browser", f"--keep={folder}"], check=True)
-    file = folder / html.FILE
+    return folder
+
+
+def test_a_page_of_26000_items_is_small_and_can_be_used(tab: Tab, large: Path) -> None:
+    file = large / html.FILE
     assert file.stat().st_size < 15e6
     page = tab.open(file)
     assert "26,000" in page.locator(".branch").inner_text()
@@ -333,6 +343,223 @@ def test_a_page_of_26000_items_is_small_and_can_be_used(tab: Tab, tmp_path: Path
     page.locator(".chips").get_by_role("button", name=re.compile("^wrong")).click()
     page.locator(".items tbody tr").first.click()
     assert len(page.locator("dialog .response").inner_text()) >= 90
+
+
+# ---- several runs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def versus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page that compares three runs of the phantom."""
+    reports = tmp_path_factory.mktemp("several")
+    assert main(["report", *map(str, pages.several_runs(reports)), "-o", str(reports / "all.html")]) == 0
+    return reports / "all.html"
+
+
+@pytest.fixture(scope="module")
+def compared(versus: Path) -> dict[str, comparing.Paired]:
+    sides = [comparing.load(versus.parent / name) for name in ("first", "second", "third")]
+    return {new.name: comparing.compare(new, sides[0], pages.PHANTOM) for new in sides[1:]}
+
+
+def choose(page: sync_api.Page, group: str, name: str) -> None:
+    page.get_by_role("group", name=group, exact=True).get_by_role("button", name=name, exact=True).click()
+
+
+def total(page: sync_api.Page) -> int:
+    return int(page.locator(".pager").inner_text().split(" of ")[1].split()[0].replace(",", ""))
+
+
+def test_flips_are_chosen_filtered_and_searched(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
+    page = tab.open(versus)
+    for run, paired in compared.items():
+        choose(page, "Comparison", f"{run} against first")
+        for benchmark, metric in (("phantom-mediconfusion", "set_accuracy"), ("phantom-gmai-mmbench", "accuracy")):
+            choose(page, "Benchmark", benchmark)
+            choose(page, "Measure", metric.replace("_", " "))
+            flips = [f for f in paired.flips if (f.benchmark, f.metric) == (benchmark, metric)]
+            assert total(page) == len(flips)
+            page.get_by_role("group", name="Way").get_by_role("button", name="worse").click()
+            assert total(page) == sum(not flip.better for flip in flips)
+            page.get_by_role("button", name="Clear").click()
+    ct = [flip for flip in flips if "ct" in flip.new[0].item.tags["modality"]]
+    button(page, "modality", "CT").click()
+    assert total(page) == len(ct)
+    page.locator("#search").fill(ct[0].new[0].item.id)
+    sync_api.expect(page.locator(".items a", has_text=re.compile(f"^{re.escape(ct[0].unit)}$"))).to_have_count(1)
+    page.locator("#search").fill("no such words")
+    page.wait_for_selector(".empty")
+
+
+def test_a_flip_shows_both_responses_and_has_a_permalink(
+    tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
+) -> None:
+    page = tab.open(versus)
+    choose(page, "Comparison", "third against first")
+    choose(page, "Benchmark", "phantom-mediconfusion")
+    choose(page, "Measure", "individual accuracy")
+    first = page.locator(".items tbody tr").first
+    unit = first.locator("a").inner_text()
+    first.click()
+    flip = next(f for f in compared["third"].flips if (f.metric, f.unit) == ("individual_accuracy", unit))
+    sides = page.locator("dialog .side")
+    assert sides.count() == 2 * len(flip.new) == 4
+    for i, result in enumerate(each for both in zip(flip.baseline, flip.new, strict=True) for each in both):
+        assert result.answer.text in sides.nth(i).locator(".response").inner_text()
+        assert result.score.why in sides.nth(i).inner_text()
+    left, right = (sides.nth(i).bounding_box() for i in (0, 1))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] < right["x"]
+    assert page.locator("dialog img").count() == 2
+    title = page.locator("dialog h2").inner_text()
+    fragment = page.evaluate("location.hash")
+    page.goto("about:blank")
+    page = tab.open(versus, fragment)
+    assert page.locator("dialog h2").inner_text() == title
+    page.keyboard.press("ArrowRight")
+    assert page.locator("dialog h2").inner_text() != title
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
+    assert (
+        page.get_by_role("group", name="Measure").locator("[aria-pressed=true]").inner_text() == "individual accuracy"
+    )
+    assert page.evaluate("document.activeElement.closest('.items') !== null")
+
+
+def test_slices_of_a_comparison_sort(tab: Tab, versus: Path) -> None:
+    page = tab.open(versus)
+    table = page.locator("#comparison-1 details.slices table.sortable").first
+    differences = table.locator("tbody td:nth-child(4) data")
+
+    def values() -> list[float]:
+        return [float(each.get_attribute("value")) for each in differences.all()]
+
+    head = table.locator("thead th").nth(3)
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert values() == sorted(values(), reverse=True)
+    head.get_by_role("button").click()
+    assert values() == sorted(values())
+    table.locator("thead th").first.get_by_role("button").click()
+    names = table.locator("tbody th").all_inner_texts()
+    assert names == sorted(names, key=str.lower)
+
+
+def test_measures_and_flips_are_exported(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
+    page = tab.open(versus)
+    rows = exported(page, "#measures")
+    assert len(rows) == sum(len(paired.tables) for paired in compared.values())
+    choose(page, "Comparison", "third against first")
+    choose(page, "Benchmark", "phantom-medlesionvqa")
+    rows = exported(page)
+    flips = [f for f in compared["third"].flips if (f.benchmark, f.metric) == ("phantom-medlesionvqa", "mean_score")]
+    assert {row["unit"]: row["way"] for row in rows} == {f.unit: "better" if f.better else "worse" for f in flips}
+    assert {row["unit"]: row["response of new"] for row in rows} == {
+        f.unit: re.sub("^(?=[=+@-])", "'", f.new[0].answer.text) for f in flips
+    }
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("strangers")
+    benchmark, results = pages.hostile()
+    said = Judgement(pages.HOSTILE[0], pages.HOSTILE[1], "options", pages.HOSTILE, 1.0, {pages.HOSTILE[3]: 1.0})
+    judged = [replace(result, judgement=said) for result in pages.opposite(results)]
+    sides = []
+    for name, each in (("0", results), ("1", judged)):
+        run = pages.write(folder / name, each, model={"name": pages.HOSTILE[3]})
+        sides.append(replace(comparing.load(run), name=pages.HOSTILE[int(name)]))
+    paired = comparing.compare(sides[1], sides[0], {"strange": benchmark})
+    page = html.comparison_page(sides, [html.Versus(paired, (), pages.HOSTILE)], [], {"strange": benchmark})
+    (folder / "page.html").write_bytes(page)
+    (folder / "1" / html.FILE).write_bytes(html.render(report.build(folder / "1", {"strange": benchmark})))
+    return folder
+
+
+def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path) -> None:
+    file = strangers / "page.html"
+    page = tab.open(file)
+    assert page.locator(".items tbody tr").count() == len(pages.HOSTILE) // 2
+    for row in range(len(pages.HOSTILE) // 2):
+        page.locator(".items tbody tr").nth(row).click()
+        page.locator("dialog li, dialog dd, dialog .question").last.hover()
+        page.keyboard.press("Escape")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("#app a:not([href^='#']), #app script, #app iframe, #app object, #app [onerror]").count() == 0
+    assert "\u202e" not in page.evaluate("document.body.innerText")
+    assert tab.asked == [file.resolve().as_uri()]
+    for row in exported(page):
+        assert not [cell for cell in row.values() if cell.lstrip("\x00\x1b \t").startswith(("=", "+", "-", "@"))]
+    for row in exported(page, "#measures"):
+        for cell in row.values():
+            with suppress(ValueError):
+                # A number, which a spreadsheet only reads.
+                float(cell)
+                continue
+            assert not cell.startswith(("=", "+", "-", "@"))
+
+
+def test_what_a_hostile_judge_says_fires_nothing(tab: Tab, strangers: Path) -> None:
+    page = tab.open(strangers / "1" / html.FILE)
+    for row in range(len(pages.HOSTILE)):
+        page.locator(".items tbody tr").nth(row).click()
+        said = page.locator("dialog .judged").first
+        assert said.locator(".response").count() == len(pages.HOSTILE)
+        assert pages.HOSTILE[0] in said.inner_text()
+        page.keyboard.press("Escape")
+    assert page.evaluate("window.pwned") is None
+
+
+def test_an_item_tells_what_a_judge_said(tab: Tab, tmp_path: Path) -> None:
+    folder = pages.write(tmp_path / "judged", pages.judged())
+    made = report.write(report.build(folder, pages.PHANTOM))
+    page = tab.open(folder / html.FILE, "#b=phantom-medlesionvqa")
+    places = {r.item.id for part in made.parts for r in part.results if r.judgement}
+    page.locator(".items tbody tr", has=page.locator(".mark")).first.click()
+    dialog = page.locator("dialog")
+    assert dialog.locator("h2").inner_text().split(" · ")[1] in places
+    assert dialog.locator("header .mark").inner_text() == "scored by judge referee"
+    judged = dialog.locator(".judged")
+    assert "It names the finding." in judged.inner_text()
+    assert "1.25 s" in judged.inner_text()
+    assert "310 tokens input" in judged.inner_text()
+
+
+def test_the_score_of_a_slice_has_its_interval_and_that_of_other_branches_none(tab: Tab, phantom: Path) -> None:
+    page = tab.open(phantom)
+    measures = json.loads((phantom.parent / "metrics.json").read_text())["measures"]
+    told = {
+        tuple(m["slice"].items()): m
+        for m in measures
+        if (m["benchmark"], m["name"]) == ("phantom-gmai-mmbench", "accuracy")
+    }
+    shown = page.locator("#interval")
+    for slice, choice in (((), None), ((("modality", "ct"),), "CT")):
+        if choice:
+            button(page, "modality", choice).click()
+        low, high = told[slice]["low"], told[slice]["high"]
+        assert shown.inner_text() == f"95 % interval {100 * low:.2f}–{100 * high:.2f}"
+    button(page, "granularity", "Contour Level").click()
+    assert shown.count() == 0
+    button(page, "granularity", "Contour Level").click()
+    page.locator("#search").fill("liver")
+    shown.wait_for(state="detached")
+
+
+def test_a_comparison_of_26000_items_is_small_and_can_be_used(tab: Tab, large: Path) -> None:
+    file = large.with_suffix(".html")
+    assert file.stat().st_size < 15e6
+    page = tab.open(file)
+    before = total(page)
+    assert before > 10_000
+    button(page, "department", "Dermatology").click()
+    assert 0 < total(page) < before
+    page.get_by_role("group", name="Way").get_by_role("button", name="worse").click()
+    page.locator(".items tbody tr").first.click()
+    responses = page.locator("dialog .response")
+    assert responses.count() == 2
+    assert min(map(len, responses.all_inner_texts())) >= 90
+    assert responses.nth(0).inner_text() != responses.nth(1).inner_text()
 
 
 @pytest.fixture(scope="module")
@@ -348,13 +575,42 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return member.read().decode()
 
 
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = report.write(report.build(pages.gated(tmp_path_factory.mktemp("gated")), pages.PHANTOM))
+    return made.folder / html.FILE
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = pages.write(tmp_path_factory.mktemp("judged") / "run", pages.judged())
+    return report.write(report.build(folder, pages.PHANTOM)).folder / html.FILE
+
+
+STATES = {
+    "page": ("phantom", ""),
+    "item": ("phantom", ""),
+    "pair": ("phantom", "#b=phantom-mediconfusion"),
+    "judged": ("judged", "#b=phantom-medlesionvqa"),
+    "gate": ("gated", ""),
+    "comparison": ("versus", ""),
+    "flip": ("versus", "#b=phantom-mediconfusion"),
+}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("state", ["page", "item", "pair"])
-def test_accessibility(browser: sync_api.Browser, phantom: Path, axe: str, scheme: str, state: str) -> None:
+@pytest.mark.parametrize("state", STATES)
+def test_accessibility(
+    browser: sync_api.Browser, request: pytest.FixtureRequest, axe: str, scheme: str, state: str
+) -> None:
+    name, fragment = STATES[state]
     tab = Tab(browser, color_scheme=scheme, viewport={"width": 1320, "height": 900})
-    page = tab.open(phantom, "#b=phantom-mediconfusion" if state == "pair" else "")
-    if state != "page":
+    page = tab.open(request.getfixturevalue(name), fragment)
+    page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+    if state in ("item", "pair", "flip"):
         page.locator(".items tbody tr").first.click()
+    if state == "judged":
+        page.locator(".items tbody tr", has=page.locator(".mark")).first.click()
     page.evaluate(axe)
     found = page.evaluate(
         "axe.run().then(r => r.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html, v.nodes[0].failureSummary]))"

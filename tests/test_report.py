@@ -212,6 +212,46 @@ def test_the_summary_fits_the_terminal(tmp_path: Path, width: int) -> None:
     assert lines[-1] == f"run folder: {tmp_path / 'run'}"
 
 
+@pytest.mark.parametrize(
+    ("value", "chance", "drawn"),
+    [
+        (0.0, None, "────────────────────"),
+        (1.0, None, "━━━━━━━━━━━━━━━━━━━━"),
+        (0.5, 0.25, "━━━━━┿━━━━──────────"),
+        (0.12, 0.5, "━━╾───────┼─────────"),
+        (0.9, 1.0, "━━━━━━━━━━━━━━━━━━─┼"),
+    ],
+)
+def test_a_bar_is_a_fraction_with_the_level_of_chance(value: float, chance: float | None, drawn: str) -> None:
+    assert terminal.bar(value, chance) == drawn
+
+
+@given(st.floats(0, 1), st.none() | st.floats(0, 1))
+def test_a_bar_has_one_width(value: float, chance: float | None) -> None:
+    drawn = terminal.bar(value, chance)
+    assert len(drawn) == terminal.BAR
+    assert set(drawn) <= set(terminal.GLYPHS)
+    assert abs(drawn.count("━") + drawn.count("┿") + drawn.count("╾") / 2 - terminal.BAR * value) <= 1
+
+
+@pytest.mark.parametrize(("width", "there"), [(80, False), (100, True), (200, True)])
+def test_bars_stand_where_the_terminal_is_wide_enough(tmp_path: Path, width: int, there: bool) -> None:
+    name = "phantom-mediconfusion"
+    results = [replace(r, item=replace(r.item, benchmark=name)) for r in map(result, range(40))]
+    made = report.build(folder(tmp_path / "run", results), {name: replace(SLAKE, name=name)})
+    shown = terminal.summary(made, width=width, bars=True)
+    assert (terminal.SCALE in shown) == there == ("━" * 10 in shown)
+    assert max(map(len, shown.splitlines()[:-1])) <= width
+    plain = terminal.summary(made, width=width)
+    assert not set(terminal.GLYPHS) & set(plain)
+
+
+def test_few_units_have_no_bar(tmp_path: Path) -> None:
+    made = report.build(folder(tmp_path / "run", [result(n) for n in range(4)]), {"slake": SLAKE})
+    assert "4/4" in terminal.summary(made, width=200, bars=True)
+    assert "━" not in terminal.summary(made, width=200, bars=True)
+
+
 def test_slices_have_a_row_for_each_value(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(n, "A" if n % 2 else "B") for n in range(40)])
     made = report.build(run, {"slake": SLAKE})

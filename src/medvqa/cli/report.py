@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from
-from medvqa.items import Benchmark, Item
+from medvqa.items import Benchmark, Item, UsageError
+from medvqa.plugin.known import Known
 from medvqa.plugin.options import ENV_DATA
+
+if TYPE_CHECKING:
+    from medvqa.report.html import Pictures
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     """Add the command."""
     report = commands.add_parser(
-        "report", parents=[common], help="write metrics.json, summary.md, junit.xml and index.html of run folders anew"
+        "report",
+        parents=[common],
+        help="write metrics.json, summary.md, junit.xml and index.html of run folders anew, and of several runs a page "
+        "that compares them",
     )
-    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
+    report.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="a run folder, such as reports/RUN; the others are compared with the first",
+    )
+    report.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the page that compares several runs (default: NEW-against-BASELINE.html beside the first run)",
+    )
     report.add_argument(
         "--images",
         choices=("thumbs", "folder", "none"),
@@ -35,7 +58,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Write the files of each folder anew; their summaries."""
+    """Write the files of each folder anew, and the page that compares them; their summaries."""
     from medvqa import benchmarks, report
     from medvqa.report import html
     from medvqa.report.terminal import summary
@@ -47,8 +70,48 @@ def run(options: argparse.Namespace) -> str:
         there = benchmarks.is_found(benchmark, data)
         return benchmarks.load(benchmark, data or Path()) if there else None
 
-    texts = []
-    for folder in options.runs:
+    runs = list(dict.fromkeys(options.runs))
+    if options.output is not None and len(runs) < 2:
+        raise UsageError("-o names the page that compares several runs: name a second RUN")
+    texts, drawn = [], []
+    for folder in runs:
         made = report.build(folder, known.benchmarks, known.metrics)
-        texts.append(summary(report.write(made, html.draw(made, load, options.images)), width=100))
+        drawn.append(html.draw(made, load, options.images))
+        texts.append(summary(report.write(made, drawn[-1]), width=100))
+    if len(runs) > 1:
+        texts.append(_compared(runs, options.output, known, drawn))
     return "\n".join(texts)
+
+
+def _compared(runs: Sequence[Path], output: Path | None, known: Known, drawn: Sequence[Pictures]) -> str:
+    """Write the page that compares the runs with the first; where it is, and what may not be compared."""
+    from medvqa import comparing, records
+    from medvqa.report import html
+    from medvqa.report.terminal import printable
+
+    sides = [comparing.load(folder) for folder in runs]
+    names = Counter(side.name for side in sides)
+    sides = [
+        replace(side, name=str(path)) if names[side.name] > 1 else side for side, path in zip(sides, runs, strict=True)
+    ]
+    baseline, *others = sides
+    compared, lines = [], []
+    for new in others:
+        refusals = comparing.refusals(new, baseline)
+        paired = comparing.compare(new, baseline, known.benchmarks, metrics=known.metrics)
+        if not refusals and not paired.parts:
+            refusals = [f"{new.name} and {baseline.name} have no benchmark and technique in common"]
+        compared.append(html.Versus(paired, tuple(refusals), tuple(comparing.notes(new, baseline))))
+        lines += refusals
+    told = [f"! not comparable: {printable(line)}" for line in dict.fromkeys(lines)]
+    comparable = [baseline, *(each.paired.new for each in compared if not each.refusals)]
+    if len(comparable) < 2:
+        return "\n".join([*told, "no comparison was written; medvqa compare --anyway compares them nevertheless"])
+    rankings = comparing.rank(comparable, known.benchmarks) if len(comparable) > 2 else []
+    file = output or runs[0].resolve().parent / html.comparison_name(sides)
+    content = html.comparison_page(sides, compared, rankings, known.benchmarks, html.inside(drawn))
+    try:
+        records.write_atomic(file, content)
+    except OSError as error:
+        raise UsageError(f"-o {file} cannot be written: {error.strerror}") from error
+    return "\n".join([*told, f"comparison: {file}"])

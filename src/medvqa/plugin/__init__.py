@@ -53,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     config.stash[CONTROLLER] = Controller(config)
     config.pluginmanager.register(config.stash[CONTROLLER], "medvqa-controller")
+    if config.getoption("htmlpath", None):  # pytest-html's --html
+        from medvqa.plugin.columns import Columns
+
+        config.pluginmanager.register(Columns(), "medvqa-columns")
     if options.read(config).typed and not config.option.help:
         try:
             config.stash[CONTROLLER].check()

@@ -11,7 +11,7 @@ from medvqa.items import Query
 from medvqa.plugin.plan import Plan
 
 Collected = tuple[list[tuple[str, str, int, str]], list[str]]
-"""Benchmark, technique, sample, and the places of items as hexadecimal digits; then names of what the plan does not have."""
+"""Benchmark, technique, sample, and the places of items as hexadecimal digits; then names of what the plan lacks."""
 
 
 def pack(queries: Iterable[Query], plan: Plan) -> Collected:

@@ -10,7 +10,7 @@ import pytest
 
 from medvqa.items import OUTCOMES, Outcome
 from medvqa.report import Report
-from medvqa.report.terminal import summary
+from medvqa.report.terminal import GLYPHS, summary
 
 CATEGORY: Mapping[Outcome, str] = {outcome: outcome for outcome in OUTCOMES} | {"error": "unanswered"}
 """Names in pytest's last line. Not "failed" or "error": pytest lists those one by one, in quadratic time."""
@@ -91,4 +91,15 @@ def clock(seconds: float) -> str:
 def summarise(reporter: pytest.TerminalReporter, report: Report) -> None:
     """Print the report after pytest's own lines."""
     reporter.section("medvqa")
-    reporter.write_line(summary(report, width=reporter._tw.fullwidth, colour=reporter.hasmarkup))
+    # What goes into a file or a pipe is text to be read by lines.
+    bars = bool(reporter.isatty) and _can_write(GLYPHS, getattr(reporter._tw._file, "encoding", None))
+    reporter.write_line(summary(report, width=reporter._tw.fullwidth, colour=reporter.hasmarkup, bars=bars))
+
+
+def _can_write(text: str, encoding: str | None) -> bool:
+    """Whether a terminal of this encoding has these characters; one that does not tell has not."""
+    try:
+        text.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

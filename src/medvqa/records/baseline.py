@@ -144,9 +144,8 @@ def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
         raise DataError(f"{path} line {len(results) + 1}: {header.results} results are announced, {len(results)} there")
     if keys != sorted(set(keys)):
         twice = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
-        raise DataError(
-            f"{path} line {twice + 2}: results must be sorted and each there once, not {'/'.join(map(str, filter(None, keys[twice])))}"
-        )
+        named = "/".join(map(str, filter(None, keys[twice])))
+        raise DataError(f"{path} line {twice + 2}: results must be sorted and each there once, not {named}")
     return header.run, tuple(results)
 
 

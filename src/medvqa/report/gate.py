@@ -47,20 +47,36 @@ def listed(verdict: Verdict) -> list[Entry]:
     return sorted(told, key=lambda entry: ORDER.index(entry.outcome))
 
 
+def passed(verdict: Verdict) -> list[Entry]:
+    """The guards that pass."""
+    return [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
+
+
+def small(verdict: Verdict) -> list[Entry]:
+    """The slices that are not gated."""
+    return [entry for entry in verdict.entries if entry.outcome == "NOT GATED"]
+
+
+def reach(verdict: Verdict) -> float:
+    """How far from 0 an axis must go for the differences, bounds and margins of all rules that decide."""
+    shown = [entry for entry in verdict.entries if entry.limit is None and entry.outcome != "NOT GATED"]
+    values = [value for e in shown for value in (e.difference, e.low, e.high, e.margin) if value is not None]
+    farthest = max(map(abs, values), default=0.0)
+    return next((step for step in (0.02, 0.05, 0.1, 0.2, 0.5) if farthest <= step), max(1.0, farthest))
+
+
 def _quiet(entry: Entry) -> bool:
     return entry.outcome == "NOT GATED" or (entry.kind == "slice guard" and entry.outcome == "PASS")
 
 
 def quiet(verdict: Verdict) -> list[str]:
     """The guards that pass, and the slices that are not gated, in a line each."""
-    passed = [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
-    small = [f"{_place(entry)} ({entry.units} units)" for entry in verdict.entries if entry.outcome == "NOT GATED"]
     lines = []
-    if passed:
-        number = "1 slice" if len(passed) == 1 else f"{len(passed)} slices"
-        lines.append(f"{number} not shown to be worse: {_some(map(_place, passed))}.")
-    if small:
-        lines.append(f"Not gated, below 30 units or 10 groups: {_some(small)}.")
+    if guards := passed(verdict):
+        number = "1 slice" if len(guards) == 1 else f"{len(guards)} slices"
+        lines.append(f"{number} not shown to be worse: {_some(map(_place, guards))}.")
+    if left := [f"{_place(entry)} ({entry.units} units)" for entry in small(verdict)]:
+        lines.append(f"Not gated, below 30 units or 10 groups: {_some(left)}.")
     return lines
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from medvqa.items import Measure
 from medvqa.report import gate
 from medvqa.report.build import Report, answers_of, notes_of, usage_of
-from medvqa.report.tables import Table, headline, outcomes
+from medvqa.report.tables import Table, few, headline, outcomes
 
 
 def printable(text: str) -> str:
@@ -35,8 +37,42 @@ def draw(table: Table, *, colour: bool = False) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
-def summary(report: Report, *, width: int, colour: bool = False) -> str:
-    """The headline measures, how items ended, what a reader must know beside it, and where the rest lies."""
+BAR = 20
+"""Columns of a bar, each of which is two steps of 2.5 %."""
+GLYPHS = "━╾─┿┼"
+"""What a bar is drawn with: filled, half filled, empty, and the level of chance within either."""
+SCALE = f"0{'┼ random':^{BAR - 4}}100"
+
+
+def bar(value: float, chance: float | None = None) -> str:
+    """A fraction as `BAR` characters, with a mark at the level of chance."""
+    steps = round(2 * BAR * min(max(value, 0.0), 1.0))
+    full, half = divmod(steps, 2)
+    cells = list("━" * full + "╾" * half + "─" * (BAR - full - half))
+    if chance is not None:
+        at = min(int(BAR * chance), BAR - 1)
+        cells[at] = "┿" if at < full else "┼"
+    return "".join(cells)
+
+
+def _barred(table: Table, report: Report, width: int) -> Table:
+    """The headline table with a bar in each row, where all fits the width."""
+    measures = [measure for part in report.parts for measure in part.headline]
+    drawn = tuple((*row, _bar(measure)) for row, measure in zip(table.rows, measures, strict=True))
+    made = replace(table, columns=(*table.columns, SCALE), rows=drawn)
+    return made if max(map(len, draw(made).splitlines())) <= width else table
+
+
+def _bar(measure: Measure) -> str:
+    # Of a few units counts are shown, which a bar would turn into a percentage again.
+    return "" if few(measure) or measure.value is None else bar(measure.value, measure.references.get("random"))
+
+
+def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False) -> str:
+    """The headline measures, how items ended, what a reader must know beside it, and where the rest lies.
+
+    `bars` draws the measures, too, where the width allows it.
+    """
     if width >= WIDE:
         shown = (headline(report), outcomes(report))
     else:
@@ -44,6 +80,8 @@ def summary(report: Report, *, width: int, colour: bool = False) -> str:
             headline(report, ["random"]),
             outcomes(report, ["unparsed", "refused", "abstained", "unscored", "errors"]),
         )
+    if bars:
+        shown = (_barred(shown[0], report, width), shown[1])
     blocks = [draw(table, colour=colour) for table in shown]
     notes = [f"! {printable(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]

@@ -1,8 +1,21 @@
-"""index.html: a run, or a lexical tree, as one file that opens offline."""
+"""index.html: a run, a comparison of runs, or a lexical tree, as one file that opens offline."""
 
 from __future__ import annotations
 
 from medvqa.report.html.page import FILE, lexicon_page, render
-from medvqa.report.html.pictures import IMAGES, Images, Pictures, draw
+from medvqa.report.html.pictures import IMAGES, Images, Pictures, draw, inside
+from medvqa.report.html.versus import Versus, comparison_name, comparison_page
 
-__all__ = ["FILE", "IMAGES", "Images", "Pictures", "draw", "lexicon_page", "render"]
+__all__ = [
+    "FILE",
+    "IMAGES",
+    "Images",
+    "Pictures",
+    "Versus",
+    "comparison_name",
+    "comparison_page",
+    "draw",
+    "inside",
+    "lexicon_page",
+    "render",
+]

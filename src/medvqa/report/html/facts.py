@@ -45,6 +45,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ("Technique", ", ".join(report.techniques)),
         ("Reading of answers", str(run.get("extraction", "sound"))),
     ]
+    told += _judge(report)
     if report.ablation:
         told.append(("Ablation", report.ablation))
     for name, about in run.get("benchmarks", {}).items():
@@ -75,6 +76,22 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         told.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in told if value]
+
+
+def _judge(report: Report) -> list[tuple[str, str]]:
+    """Who judged, how many answers, how long that took, and what it used."""
+    judgements = [each.judgement for part in report.parts for each in part.results if each.judgement is not None]
+    about = report.run.get("judge") or {}
+    names = sorted({each.judge for each in judgements}) or ([str(about["name"])] if "name" in about else [])
+    if not names:
+        return []
+    told = [("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
+    if waits := sorted(each.seconds for each in judgements if each.seconds is not None):
+        told.append(("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
+    usage = report.run.get("judge_usage") or {}
+    used = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
+    used += [f"cost {usage['cost']:,.4g} by the prices of its config"] if "cost" in usage else []
+    return [*told, ("Judging used", ", ".join(used))]
 
 
 def _took(report: Report) -> str:

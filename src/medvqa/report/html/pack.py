@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from medvqa import lexicon
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Metric, Result, UsageError
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, Result, UsageError
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
 
@@ -24,10 +24,11 @@ LEVEL = 9
 NO_PICTURES = Pictures("none", "")
 
 
-class _Table:
+class Places:
     """Values by the order in which they first came."""
 
     def __init__(self) -> None:
+        """No value has come."""
         self._places: dict[Any, int] = {}
 
     def place(self, value: Any) -> int:
@@ -67,15 +68,64 @@ def terms_of(metric: Metric | None) -> Callable[[Result], tuple[float, float]]:
 
 
 def run(
-    parts: Sequence[tuple[Benchmark, Sequence[Result]]], command: Sequence[str], pictures: Pictures = NO_PICTURES
+    parts: Sequence[tuple[Benchmark, Sequence[Result]]],
+    command: Sequence[str],
+    pictures: Pictures = NO_PICTURES,
+    measures: Iterable[Measure] = (),
 ) -> dict[str, Any]:
-    """The content for results, by benchmark; `command` is the command line of the run up to its benchmark."""
+    """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
+
+    Of `measures` those have intervals that score branches of the tree over one dimension.
+    """
     rows = [
         (number, result.item, result, *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(results, _shared(results, terms_of(score_of(benchmark))), strict=True)
     ]
-    return _content([(benchmark, [r.item for r in results]) for benchmark, results in parts], rows, command, pictures)
+    items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
+    content = _content(items, rows, command, pictures)
+    known = list(measures)
+    for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
+        about["intervals"] = _intervals(benchmark, about["dimensions"], known)
+    # Few runs have a judge: what it said stands apart, by the place of the item.
+    content["judgements"] = {
+        str(place): judged(result.judgement)
+        for place, (_, _, result, *_) in enumerate(rows)
+        if result.judgement is not None
+    }
+    return content
+
+
+def _intervals(
+    benchmark: Benchmark, dimensions: Sequence[Mapping[str, Any]], measures: Iterable[Measure]
+) -> dict[str, dict[str, list[float]]]:
+    """Low and high of the score by technique and branch: "" for everything, "2.5" for value 5 of dimension 2."""
+    score = score_of(benchmark)
+    branches = {
+        (about["name"], value): f"{d}.{v}"
+        for d, about in enumerate(dimensions)
+        for v, (value, *_) in enumerate(about["values"])
+    } | {("", ""): ""}
+    found: dict[str, dict[str, list[float]]] = {}
+    for measure in measures:
+        if score is None or (measure.benchmark, measure.name) != (benchmark.name, score.name):
+            continue
+        branch = branches.get(next(iter(measure.slice.items()), ("", "")))
+        if branch is not None and measure.low is not None and measure.high is not None:
+            found.setdefault(measure.technique, {})[branch] = [measure.low, measure.high]
+    return found
+
+
+def judged(judgement: Judgement) -> dict[str, Any]:
+    """What a judge said of one answer, as the script shows it."""
+    return {
+        "judge": judgement.judge,
+        "task": judgement.task,
+        "template": judgement.template,
+        "replies": list(judgement.replies),
+        "seconds": None if judgement.seconds is None else float(f"{judgement.seconds:.3g}"),
+        "usage": judgement.usage,
+    }
 
 
 def _shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -100,10 +150,10 @@ def _content(
     command: Sequence[str],
     pictures: Pictures,
 ) -> dict[str, Any]:
-    texts, options, sources = _Table(), _Table(), _Table()
-    techniques = _Table()
-    dimensions = [_dimensions(benchmark, items) for benchmark, items in parts]
-    values = [{name: _Table() for name in names} for names in dimensions]
+    texts, options, sources = Places(), Places(), Places()
+    techniques = Places()
+    dimensions = [dimensions_of(benchmark, items) for benchmark, items in parts]
+    values = [{name: Places() for name in names} for names in dimensions]
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for number, item, result, numerator, denominator in rows:
         tags = {"kind": (item.kind,), **item.tags}
@@ -135,6 +185,7 @@ def _content(
         "texts": texts.values(),
         "options": options.values(),
         "sources": sources.values(),
+        "judgements": {},
         "items": columns,
     }
 
@@ -146,7 +197,7 @@ COLUMNS = (
 )
 
 
-def _answered(result: Result | None, techniques: _Table) -> dict[str, Any]:
+def _answered(result: Result | None, techniques: Places) -> dict[str, Any]:
     """The columns that tell of the answer; all null without one."""
     if result is None:
         return dict.fromkeys(("technique", "outcome", "extracted", "why", "response", "finish"), None) | {
@@ -174,7 +225,7 @@ def _short(number: float) -> float | int:
     return int(number) if number.is_integer() else number
 
 
-def _dimensions(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
+def dimensions_of(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
     """The dimensions of the items' tags, those of the benchmark first, `kind` last."""
     there = {name for item in items for name in item.tags}
     first = [name for name in benchmark.dimensions if name in there]
@@ -182,7 +233,7 @@ def _dimensions(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
 
 
 def _about(
-    benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, _Table], command: Sequence[str]
+    benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, Places], command: Sequence[str]
 ) -> dict[str, Any]:
     score = score_of(benchmark)
     asked = [each for each in command if each != FROM_CATEGORY or benchmark.recover is not None]
@@ -194,6 +245,7 @@ def _about(
         # DIR stands for the folder of the data, whose path is nobody else's business.
         "command": shlex.join([*asked, f"--benchmark={benchmark.name}"])
         + (" --data=DIR" if benchmark.files is not None else ""),
+        "intervals": {},
         "dimensions": [
             {
                 "name": name,

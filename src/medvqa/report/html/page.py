@@ -16,11 +16,13 @@ from medvqa.report.build import Report, notes_of
 from medvqa.report.html import figures, pack
 from medvqa.report.html.facts import command, facts
 from medvqa.report.html.pictures import Pictures
-from medvqa.report.html.texts import label, shown, visible
+from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
 from medvqa.report.html.views import section
 
 FILE = "index.html"
-SCRIPTS = ("preact-10.29.8.js", "htm-3.1.1.js", "page.js")
+LIBRARIES = ("preact-10.29.8.js", "htm-3.1.1.js")
+SCRIPTS = (*LIBRARIES, "common.js")
+"""What every page runs before a script of its own."""
 LICENCES = ("preact-LICENSE.txt", "htm-LICENSE.txt")
 
 
@@ -31,8 +33,10 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
     for part in report.parts:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
-    data = pack.run(list(by_name.values()), command(report.run), pictures)
-    return _page(
+    measures = [measure for part in report.parts for measure in part.measures]
+    data = pack.run(list(by_name.values()), command(report.run), pictures, measures)
+    return draw(
+        "page",
         data,
         folder=pictures.mode == "folder",
         title=report.title,
@@ -49,18 +53,19 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
     """The page of the lexical trees of benchmarks, without a run."""
-    return _page(pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
+    return draw("page", pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
 
 
-def _page(data: Mapping[str, Any], *, folder: bool, **context: Any) -> bytes:
-    style, script = _asset("page.css"), ";\n".join(map(_asset, SCRIPTS))
+def draw(name: str, data: Mapping[str, Any], *, folder: bool = False, **context: Any) -> bytes:
+    """The page of this name: its template with the context, its script with the data; `folder` allows files."""
+    style, script = _asset("page.css"), ";\n".join(map(_asset, (*SCRIPTS, f"{name}.js")))
     # A file has no origin that 'self' could surely mean, hence both.
     source = "data: file: 'self'" if folder else "data:"
     policy = (
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
     )
-    text: str = _template().render(
+    text: str = _template(f"{name}.html").render(
         **context,
         data=pack.squeeze(data),
         style=style,
@@ -83,7 +88,7 @@ def _digest(text: str) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(name: str) -> Any:
     import jinja2
 
     environment = jinja2.Environment(
@@ -97,10 +102,19 @@ def _template() -> Any:
     environment.filters |= {
         "label": label,
         "percent": tables.percent,
+        "points": points,
+        "after": str.removeprefix,
+        "chance": chance,
         "shown": shown,
         "interval": tables.interval,
         "where": lambda measure: "; ".join(f"{k}={v}" for k, v in measure.slice.items()),
         "number": lambda number: f"{number:,g}",
     }
-    environment.globals |= {"references": tables.REFERENCES, "outcomes": OUTCOMES, "few": tables.FEW, "gates": gate}
-    return environment.get_template("page.html")
+    environment.globals |= {
+        "references": tables.REFERENCES,
+        "outcomes": OUTCOMES,
+        "few": tables.FEW,
+        "bounds": bounds,
+        "gates": gate,
+    }
+    return environment.get_template(name)

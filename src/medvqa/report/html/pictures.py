@@ -79,6 +79,17 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
     return Pictures(mode, " ".join([where, *notes]), sources)
 
 
+def inside(drawn: Iterable[Pictures]) -> Pictures:
+    """Of the images of several runs those that stand in their pages, for a page about all of them."""
+    sources: dict[tuple[str, str], tuple[str, ...]] = {}
+    for each in drawn:
+        if each.mode == "thumbs":
+            sources |= each.sources
+    if not sources:
+        return Pictures("none", "Images are left out.")
+    return Pictures("thumbs", f"Images are inside this file, at most {SMALL} pixels wide or high.", sources)
+
+
 def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> dict[tuple[str, str], tuple[Image, ...]]:
     """The image references of a part's items, with their paths; says in `notes` why there are none."""
     benchmark = part.benchmark

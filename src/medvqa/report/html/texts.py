@@ -24,6 +24,21 @@ def shown(measure: Measure) -> str:
     return tables.percent(measure.value)
 
 
+def points(value: float | None) -> str:
+    """A difference of fractions in points with its sign, a dash where undefined."""
+    return "–" if value is None else f"{100 * value + 0.0:+.2f}".replace("-", "\u2212")
+
+
+def bounds(low: float | None, high: float | None) -> str:
+    """Two bounds of a difference in points; empty without."""
+    return "" if low is None or high is None else f"{points(low)} to {points(high)}"
+
+
+def chance(value: float | None) -> str:
+    """A p-value with as many digits as it deserves; empty without."""
+    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def label(name: str) -> str:
     """A name of ours for people: `set_accuracy` -> `set accuracy`."""
     return name.replace("_", " ")

@@ -1,31 +1,10 @@
-"use strict";
-// The tree, the filters and the table of items. Text of data and models only ever becomes text nodes: Preact makes the
-// elements, and no string of theirs is parsed as HTML, followed as a link or run.
+// The tree, the filters and the table of items.
 (() => {
-  const { h, render } = preact;
-  const html = htm.bind(h);
-  const $ = (id) => document.getElementById(id);
+  "use strict";
+  const { html, render, $, visible, flat, count, percent, spaced, title, digits, took, used, copy, Column, Judged, byJudge } = common;
   const PAGE = 50;
-  const LONG = 16; // values in a dimension from which its column can be searched
+  const FEW = 10; // units below which counts are shown
 
-  const read = async () => {
-    const bytes = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  };
-
-  // Control characters and marks that turn the direction of text are named, not obeyed.
-  const HIDDEN = /([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff])/;
-  const code = (c) => "U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0");
-  const visible = (text) =>
-    String(text).split(HIDDEN).map((part, i) => (i % 2 ? html`<span class="control">⟨${code(part)}⟩</span>` : part));
-  const flat = (text) => String(text).split(HIDDEN).map((part, i) => (i % 2 ? `⟨${code(part)}⟩` : part)).join("");
-
-  const count = (n) => n.toLocaleString("en-US", { maximumFractionDigits: 2 });
-  const percent = (sum) => (sum[1] ? ((100 * sum[0]) / sum[1]).toFixed(2) : "–");
-  const digits = (x) => (x >= 100 ? x.toFixed(0) : String(Number(x.toPrecision(3))));
-  const spaced = (name) => name.replaceAll("_", " ");
-  const title = ([value, shown]) => (shown === value ? spaced(value) : shown);
   const word = (outcome) => (outcome === "error" ? "error" : outcome);
 
   let data, items, state, opened = null, timer = 0;
@@ -141,45 +120,35 @@
 
   // ---- drawing -----------------------------------------------------------------------------------------------------
 
-  const copy = (text) => async (event) => {
-    const button = event.currentTarget;
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-    setTimeout(() => (button.textContent = "Copy"), 1500);
-  };
   const Outcome = ({ of }) =>
     of === null || of === undefined ? "" : html`<span class=${"outcome o-" + data.outcomes[of]}><span class="dot"></span>${word(data.outcomes[of])}</span>`;
 
-  const narrowed = Object.create(null); // what was typed into the search field of a column
-  const Column = ({ dimension, sums, scored }) => {
-    const { name, values } = dimension;
-    const chosen = picked(name);
-    const typed = (narrowed[name] ?? "").toLowerCase();
-    const order = values.map((value, i) => [title(value), value, sums[i]])
-      .filter(([text, value, sum]) => (sum[2] > 0 || value[0] === chosen) && (!typed || text.toLowerCase().includes(typed)))
-      .sort((x, y) => (x[0].toLowerCase() < y[0].toLowerCase() ? -1 : 1));
-    return html`<section class="column" aria-label=${flat(spaced(name))}>
-      <h3>${visible(spaced(name))}<small>${chosen === undefined ? `${order.length}` : ""}</small></h3>
-      ${values.length > LONG && html`<input type="search" aria-label=${"Find in " + flat(spaced(name))} placeholder="Find" value=${narrowed[name] ?? ""}
-        onInput=${(event) => { narrowed[name] = event.target.value; draw(); }} />`}
-      <ul>${order.map(([text, value, sum]) => html`<li key=${value[0]}><button type="button" aria-pressed=${String(value[0] === chosen)}
-        title=${flat(value[2] ? `${text} (${value[2]})` : text)} onClick=${() => pick(name, value[0])}>
-        <span>${visible(text)}</span><span class="n">${count(sum[2])}</span>
-        ${scored && html`<span class="s">${sum[1] ? ((100 * sum[0]) / sum[1]).toFixed(1) : "–"}</span>`}
-      </button></li>`)}</ul>
-    </section>`;
+  // The interval of a branch that is one slice of metrics.json: all, or one value of one dimension. Of others none is
+  // known, and none is made up.
+  const interval = ({ about, wanted }) => {
+    const picks = wanted.flatMap((value, d) => (value === null ? [] : [`${d}.${value}`]));
+    const found = about.intervals[state.technique];
+    if (!found || state.q.trim() || state.outcomes.length || picks.length > 1) return null;
+    return Object.hasOwn(found, picks[0] ?? "") ? found[picks[0] ?? ""] : null;
   };
-
+  const Score = ({ found }) => {
+    const { about, branch } = found;
+    const few = branch[1] > 0 && branch[1] < FEW;
+    const bounds = few ? null : interval(found);
+    return html`<span><span class="big" id="score" data-sum=${branch[0]} data-n=${branch[1]}>${few ? `${count(branch[0])}/${count(branch[1])}` : percent(branch)}</span>
+      ${few ? " " : " % "}${about.score}${" "}
+      ${bounds && html`<span id="interval" data-low=${bounds[0]} data-high=${bounds[1]}>95 % interval ${(100 * bounds[0]).toFixed(2)}–${(100 * bounds[1]).toFixed(2)}</span> `}
+      <span class="quiet">of ${count(branch[1])} scored</span></span>`;
+  };
   const Branch = ({ found, answered }) => {
-    const { about, branch, rows } = found;
+    const { about, rows } = found;
     const m = expression(about);
     const asked = state.technique ? ` --technique=${state.technique}` : "";
     const command = m === null ? null : about.command + asked + (m ? ` -m "${m}"` : "");
     const named = Object.entries(state.tags);
     return html`<div class="branch" role="status">
       <p class="sum"><span><span class="big">${count(rows.length)}</span> ${rows.length === 1 ? "question" : "questions"}</span>
-        ${answered && about.score && html`<span><span class="big" id="score" data-sum=${branch[0]} data-n=${branch[1]}>${percent(branch)}</span> % ${about.score}${" "}
-          <span class="quiet">of ${count(branch[1])} scored</span></span>`}
+        ${answered && about.score && html`<${Score} found=${found} />`}
         ${(named.length > 0 || state.q || state.outcomes.length > 0) &&
           html`<button type="button" onClick=${() => go(fresh(state.b, state.technique))}>Clear</button>`}</p>
       ${command === null
@@ -195,7 +164,7 @@
     const tags = about.dimensions.slice(0, 3).flatMap(({ name, values }, d) => name === "kind" ? [] : row.tags[d].slice(0, 1).map((v) => title(values[v])));
     return html`<tr onClick=${() => go({ item: row.key, page: state.page })}>
       <td class="c-id"><a href=${hashOf({ ...state, item: row.key })} data-key=${row.key} onClick=${(event) => event.preventDefault()}>${visible(row.label)}</a></td>
-      ${answered && html`<td class="c-outcome"><${Outcome} of=${row.outcome} /></td>`}
+      ${answered && html`<td class="c-outcome"><${Outcome} of=${row.outcome} />${judgement(row) && html` <span class="mark" title=${flat(byJudge(judgement(row)))}>judge</span>`}</td>`}
       <td title=${flat(row.question)}>${visible(row.question)}</td>
       ${answered && html`<td class="c-answer">${visible(letters(row, "extracted").join(", ") || "–")} <span class="quiet">/ ${visible(letters(row, "answers").join(", ") || "–")}</span></td>`}
       <td class="c-tags quiet">${visible(tags.join(" · "))}</td>
@@ -218,7 +187,7 @@
             <span class="dot"></span>${word(outcome)} <span class="quiet">${count(byOutcome[o])}</span></button>`)}</div>`}
         ${data.techniques.length > 1 && html`<div class="chips" role="group" aria-label="Technique">${data.techniques.map((name) =>
           html`<button type="button" aria-pressed=${String(state.technique === name)} onClick=${() => go({ technique: name })}>${name}</button>`)}</div>`}
-        <button type="button" id="csv" onClick=${() => save(rows)}>CSV</button>
+        <button type="button" id="csv" onClick=${() => common.save(csv(rows), `${data.benchmarks[state.b].name}.csv`)}>CSV</button>
       </div>
       ${rows.length === 0 ? html`<p class="empty">No question fits.</p>` : html`
       <div class="scroll"><table class="items">
@@ -252,24 +221,27 @@
       : html`<div class="missing">The image is not part of this page.</div>`}
       <figcaption>${visible(name)}</figcaption></figure>`;
   });
+  const judgement = (row) => data.judgements[row.i] ?? null;
+
   const Item = ({ row, side }) => {
     const about = data.benchmarks[row.b];
     const options = data.options[column("options", row)];
     const right = new Set(letters(row, "answers")), chosen = new Set(letters(row, "extracted"));
     const p = probabilities(row);
     const answered = row.outcome !== null;
-    const usage = column("usage", row);
+    const usage = column("usage", row), judge = judgement(row);
     const facts = [
+      ...(judge ? [["Judge", byJudge(judge)]] : []),
       ...(answered ? [["Read as", letters(row, "extracted").join(", ") || "nothing"], ["Why", column("why", row)]] : []),
       ["Right", letters(row, "answers").join(", ") || "key withheld"],
       ...(answered ? [["Technique", row.technique]] : []),
-      ...(column("seconds", row) !== null ? [["Time", column("seconds", row) < 0.001 ? "under 1 ms" : digits(column("seconds", row)) + " s"]] : []),
+      ...(column("seconds", row) !== null ? [["Time", took(column("seconds", row))]] : []),
       ...(column("finish", row) && column("finish", row) !== "stop" ? [["Ended by", column("finish", row)]] : []),
-      ...(usage ? [["Used", Object.entries(usage).map(([name, n]) => name === "cost" ? `cost ${digits(n)}` : `${count(n)} tokens ${name}`).join(", ")]] : []),
+      ...(usage ? [["Used", used(usage)]] : []),
       ...about.dimensions.flatMap(({ name, values }, d) => row.tags[d].length ? [[spaced(name), row.tags[d].map((v) => title(values[v])).join(", ")]] : []),
     ];
     return html`<article class="item" aria-label=${"Question " + flat(row.label)}>
-      <div>${side && html`<p class="line"><strong>${visible(row.label)}</strong> <${Outcome} of=${row.outcome} /></p>`}
+      <div>${side && html`<p class="line"><strong>${visible(row.label)}</strong> <${Outcome} of=${row.outcome} />${judgement(row) && html` <span class="mark">${visible(byJudge(judgement(row)))}</span>`}</p>`}
         <${Pictures} row=${row} />${column("names", row).length === 0 && html`<div class="missing">This question has no image.</div>`}</div>
       <div>
         <p class="question" dir="auto">${visible(row.question)}</p>
@@ -280,6 +252,7 @@
           ? html`<p class="quiet">No answer.</p>`
           : row.response === "" ? html`<p class="quiet">An empty text${p ? "; the options were scored by their probabilities" : ""}.</p>`
           : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response to " + flat(row.label)}>${visible(row.response)}</div>`}`}
+        ${judge && html`<${Judged} label=${row.label} of=${judge} />`}
         <h3>${answered ? "How it was read" : "Tags"}</h3>
         <dl class="meta">${facts.map(([name, text]) => html`<dt>${visible(name)}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
       </div>
@@ -299,7 +272,7 @@
         if (event.key === "ArrowRight") step(1);
       }}>
       <header><h2 id="item-title">${visible(data.benchmarks[row.b].name)} · ${row.pair === null ? visible(row.label) : html`pair ${visible(row.pair)}`}</h2>
-        ${partner.length === 1 && html`<${Outcome} of=${row.outcome} />`}
+        ${partner.length === 1 && html`<${Outcome} of=${row.outcome} />${judgement(row) && html`<span class="mark">${visible(byJudge(judgement(row)))}</span>`}`}
         <button type="button" disabled=${at <= 0} onClick=${() => step(-1)}>Previous</button>
         <button type="button" disabled=${at < 0 || at >= rows.length - 1} onClick=${() => step(1)}>Next</button>
         <button type="button" id="close" onClick=${() => $("item").close()}>Close</button></header>
@@ -308,30 +281,18 @@
   };
   const close = () => { if (state.item !== null) go({ item: null, page: state.page }, { replace: true }); };
 
-  // A cell that begins like a formula gets an apostrophe, so that no spreadsheet computes it.
-  const cell = (value) => {
-    const text = String(value ?? "");
-    const safe = /^[\s\x00-\x1f]*[=+\-@]/.test(text) || /^[\t\r\n]/.test(text) ? "'" + text : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
   const csv = (rows) => {
     const about = data.benchmarks[state.b];
     const names = about.dimensions.map(({ name }) => name);
-    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why"];
+    const judges = rows.some(judgement); // a column of its own only where somebody judged
+    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why", ...(judges ? ["judge", "judge said"] : [])];
     const lines = rows.map((row) => [
       about.name, row.id, row.technique, row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
       ...about.dimensions.map(({ values }, d) => row.tags[d].map((v) => values[v][0]).join(",")), row.question, row.response, column("why", row),
+      ...(judges ? [judgement(row)?.judge, judgement(row)?.replies.join("\n\n")] : []),
     ]);
-    return [head, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
+    return common.table([head, ...lines]);
   };
-  const save = (rows) => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob(["\ufeff", csv(rows)], { type: "text/csv" }));
-    link.download = `${data.benchmarks[state.b].name}.csv`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  };
-
   const App = () => {
     const found = select();
     const answered = data.items.outcome.some((each) => each !== null);
@@ -339,7 +300,8 @@
       ${data.benchmarks.length > 1 && html`<div class="tabs" role="group" aria-label="Benchmark">${data.benchmarks.map(({ name, title }, b) =>
         html`<button type="button" aria-pressed=${String(b === state.b)} title=${flat(title)} onClick=${() => go(fresh(b, state.technique))}>${visible(name)}</button>`)}</div>`}
       <div class="columns" tabindex="0" role="region" aria-label="Lexical tree">${found.about.dimensions.map((dimension, d) =>
-        html`<${Column} key=${state.b + dimension.name} dimension=${dimension} sums=${found.counts[d]} scored=${answered && found.about.score} />`)}</div>
+        html`<${Column} key=${state.b + dimension.name} dimension=${dimension} sums=${found.counts[d]} scored=${answered && found.about.score}
+          chosen=${picked(dimension.name)} pick=${pick} redraw=${draw} />`)}</div>
       <${Branch} found=${found} answered=${answered} />
       <${Items} found=${found} answered=${answered} />
       <${Dialog} rows=${found.rows} />
@@ -358,61 +320,9 @@
     opened = state.item;
   };
 
-  // ---- what works without the data ---------------------------------------------------------------------------------
-
-  const sortable = () => {
-    for (const table of document.querySelectorAll("table.sortable")) {
-      const body = table.tBodies[0];
-      const heads = [...table.tHead.rows[0].cells];
-      heads.forEach((head, place) => {
-        if (!head.dataset.sort) return;
-        const button = document.createElement("button");
-        button.type = "button";
-        button.append(...head.childNodes);
-        head.append(button);
-        button.addEventListener("click", () => {
-          const number = head.dataset.sort === "number";
-          const before = head.getAttribute("aria-sort");
-          const down = before === "descending" ? false : before === "ascending" ? true : number;
-          heads.forEach((each) => each.dataset.sort && each.setAttribute("aria-sort", "none"));
-          head.setAttribute("aria-sort", down ? "descending" : "ascending");
-          const of = (row) => {
-            const found = row.cells[place];
-            if (!number) return found.textContent.trim().toLowerCase();
-            const value = found.querySelector("data")?.value ?? "";
-            return value === "" ? null : Number(value);
-          };
-          // What has no value stands last either way.
-          const compare = (x, y) => (x === null ? (y === null ? 0 : 1) : y === null ? -1 : (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1));
-          body.append(...[...body.rows].sort((x, y) => compare(of(x), of(y))));
-        });
-      });
-    }
-  };
-  const theme = () => {
-    const button = $("theme");
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    const dark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-    const name = () => (button.textContent = dark() ? "Light" : "Dark");
-    button.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; name(); });
-    system.addEventListener("change", name);
-    name();
-    button.hidden = false;
-  };
-  const printing = () => {
-    let folded = [];
-    addEventListener("beforeprint", () => {
-      folded = [...document.querySelectorAll("details.slices:not([open])")];
-      folded.forEach((each) => (each.open = true));
-    });
-    addEventListener("afterprint", () => folded.forEach((each) => (each.open = false)));
-  };
-
   const main = async () => {
-    theme();
-    sortable();
-    printing();
-    data = await read();
+    common.start();
+    data = await common.read();
     unpack();
     const follow = () => {
       if (location.hash && !location.hash.includes("=")) return;

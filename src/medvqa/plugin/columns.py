@@ -1,0 +1,50 @@
+"""What the page of pytest-html shows of items, if a user has it: outcome and what was read, in columns of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Protocol
+
+import pytest
+
+COLUMNS = {"outcome": "Outcome", "extracted": "Read"}
+"""The properties of a report that are shown, and their headings."""
+
+
+class _Page(Protocol):
+    """What pytest-html calls the report of its hook for titles."""
+
+    table_header: Sequence[str]
+
+
+class Columns:
+    """Adds the columns when the first item is reported: a session without items keeps the page as it is."""
+
+    def __init__(self) -> None:
+        """Nothing was reported yet."""
+        self._page: _Page | None = None
+        self._there = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_report_title(self, report: _Page) -> None:
+        """Hold on to the page: whether there are items is known after its headings were made."""
+        self._page = report
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
+        """Fill the columns of one row; pytest-html leaves escaping to whoever adds a cell."""
+        told = dict(getattr(report, "user_properties", ()))
+        is_item = COLUMNS.keys() <= told.keys()
+        if is_item and not self._there and self._page is not None:
+            heads = [f'<th class="sortable" data-column-type="{name}">{COLUMNS[name]}</th>' for name in COLUMNS]
+            self._page.table_header = [*self._page.table_header, *heads]
+            self._there = True
+        if not self._there or not cells:
+            return
+        if is_item:
+            # The name of a test holds the id of an item, which pytest-html shows as markup.
+            name = report.nodeid if report.when == "call" else f"{report.nodeid}::{report.when}"
+            cells[:] = [cell.replace(f">{name}<", f">{escape(name)}<") for cell in cells]
+        shown = (escape(" ".join(str(told.get(name, "")).split())) if is_item else "" for name in COLUMNS)
+        cells += [f'<td class="col-{name}">{text}</td>' for name, text in zip(COLUMNS, shown, strict=True)]

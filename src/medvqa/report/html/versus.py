@@ -1,0 +1,275 @@
+"""The page of several runs on the same questions: differences slice by slice, what flipped, and a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from medvqa import lexicon
+from medvqa.comparing import Compared, Paired, Part, Ranked, Ranking, Side
+from medvqa.items import Benchmark
+from medvqa.report import comparison, tables
+from medvqa.report.html import flips
+from medvqa.report.html.page import draw
+from medvqa.report.html.pictures import Pictures
+from medvqa.report.html.texts import title_of
+
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Where the axis of differences may end, as fractions."""
+SURE = 0.05
+"""Adjusted p-values up to this are marked."""
+OPEN = 24
+"""A table with more rows is folded at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """A comparison as it is shown: with why it may not be trusted, and what else must be known.
+
+    Where there are `refusals`, the runs may not be compared, and nothing of `paired` is shown.
+    """
+
+    paired: Paired
+    refusals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measure, over everything or over one value of a dimension."""
+
+    label: str
+    short: str
+    seen: Compared
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few units for percentages."""
+        return self.seen.comparison.units < tables.FEW
+
+    @property
+    def sure(self) -> str:
+        """Which way it differs beyond doubt, "" where it may not: by p after Holm, or over everything by p."""
+        p = self.seen.p if self.seen.adjusted is None else self.seen.adjusted
+        difference = self.seen.comparison.difference
+        if p is None or p > SURE or not difference or self.few:
+            return ""
+        return "better" if difference > 0 else "worse"
+
+    @property
+    def ways(self) -> tuple[int, int]:
+        """Units that are better, and units that are worse in the new run."""
+        return self.seen.comparison.gained, self.seen.comparison.lost
+
+
+@dataclass(frozen=True, slots=True)
+class Sliced:
+    """One measure over the values of one dimension; the axis runs from -`end` to `end`."""
+
+    metric: str
+    lower: bool
+    dimension: str
+    rows: tuple[Row, ...]
+    end: float
+
+    @property
+    def folded(self) -> bool:
+        """Whether the table is long."""
+        return len(self.rows) > OPEN
+
+    @property
+    def few(self) -> bool:
+        """Whether no row has enough units for a percentage."""
+        return all(row.few for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """One benchmark and technique of a comparison; `more` are the slices of further headline measures."""
+
+    part: Part
+    title: str
+    warnings: tuple[str, ...]
+    rows: tuple[Row, ...]
+    end: float
+    first: tuple[Sliced, ...]
+    more: tuple[Sliced, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One comparison."""
+
+    anchor: str
+    new: str
+    baseline: str
+    level: float
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+    parts: tuple[PartView, ...]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row of the ranking, and the difference from the first run, None for that run itself."""
+
+    row: Ranked
+    against: Compared | None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One ranking; `first` of its benchmark and technique."""
+
+    ranking: Ranking
+    title: str
+    places: tuple[Place, ...]
+    first: bool
+
+
+LONG = 200
+"""Characters of a file's name without its ending."""
+
+
+def comparison_name(sides: Sequence[Side]) -> str:
+    """What the page's file is called: `new-against-baseline.html`, of more runs `3-runs-against-baseline.html`."""
+    return _title(sides).replace("/", "-").replace("\\", "-").replace(" ", "-")[:LONG] + ".html"
+
+
+def _title(sides: Sequence[Side]) -> str:
+    baseline, *others = (side.name for side in sides)
+    return f"{others[0] if len(others) == 1 else f'{len(others)} runs'} against {baseline}"
+
+
+def comparison_page(
+    sides: Sequence[Side],
+    compared: Sequence[Versus],
+    rankings: Sequence[Ranking],
+    benchmarks: Mapping[str, Benchmark],
+    pictures: Pictures | None = None,
+) -> bytes:
+    """The page; the first of `sides` is the baseline of the others. `pictures` are those of items that flipped."""
+    pictures = pictures or Pictures("none", "Images are left out.")
+    allowed = [each for each in compared if not each.refusals]
+    views = [_view(each, benchmarks, number) for number, each in enumerate(compared)]
+    data = flips.pack(
+        [each.paired for each in allowed],
+        benchmarks,
+        pictures,
+        measures=comparison.as_csv([each.paired for each in allowed]),
+    )
+    return draw(
+        "comparison",
+        data,
+        title=_title(sides),
+        sides=sides,
+        runs=[_about(side) for side in sides],
+        views=views,
+        boards=_boards(rankings, allowed, benchmarks),
+        pictures=pictures,
+    )
+
+
+def _about(side: Side) -> dict[str, str]:
+    """What a run was, in the columns of the table of runs."""
+    model = side.run.get("model") or {}
+    return {
+        "Model": str(model.get("name", "unknown")),
+        "Technique": ", ".join(dict.fromkeys(name for names in side.asked.values() for name in names)),
+        "Images": str(side.run.get("ablation") or "as they are"),
+        "Answers": f"{len(side.results):,}",
+        "Started": str(side.run.get("started", ""))[:16].replace("T", " "),
+    }
+
+
+def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> View:
+    paired = versus.paired
+    head, *told = comparison.sections(paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0))
+    parts = [
+        _part(part, paired, benchmarks, section.notes) for part, section in zip(paired.parts, told, strict=True)
+    ] * (not versus.refusals)
+    return View(
+        f"comparison-{number + 1}",
+        paired.new.name,
+        paired.baseline.name,
+        paired.level,
+        versus.refusals,
+        head.notes,
+        tuple(parts),
+        any(row.seen.comparison.mcnemar is not None for part in parts for row in part.rows),
+    )
+
+
+def _part(part: Part, paired: Paired, benchmarks: Mapping[str, Benchmark], warnings: tuple[str, ...]) -> PartView:
+    benchmark = benchmarks[part.benchmark]
+    own = [
+        each
+        for each in paired.tables
+        if each.headline and (each.benchmark, each.technique) == (part.benchmark, part.technique)
+    ]
+    rows = tuple(Row(each.metric, "", each) for each in own if not each.slice)
+    sliced = [
+        found
+        for metric in dict.fromkeys(row.seen.metric for row in rows)
+        for dimension in benchmark.dimensions
+        if (found := _sliced(own, metric, dimension)).rows
+    ]
+    first = sliced[0].metric if sliced else ""
+    several = len({each.technique for each in paired.parts if each.benchmark == part.benchmark}) > 1
+    named = benchmark.title or benchmark.name
+    return PartView(
+        part,
+        f"{named}, {part.technique}" if several else named,
+        warnings,
+        rows,
+        _end(rows),
+        tuple(each for each in sliced if each.metric == first),
+        tuple(each for each in sliced if each.metric != first),
+    )
+
+
+def _sliced(compared: Sequence[Compared], metric: str, dimension: str) -> Sliced:
+    found = [each for each in compared if each.metric == metric and dimension in each.slice]
+    rows = [
+        Row(
+            title_of(dimension, each.slice[dimension]),
+            ", ".join(lexicon.abbreviations(dimension, each.slice[dimension])),
+            each,
+        )
+        for each in found
+    ]
+    # Worst first: of what became better nobody must be told.
+    rows.sort(key=lambda row: (row.few, row.seen.comparison.difference or 0.0, row.label))
+    lower = bool(found) and found[0].better == "lower"
+    return Sliced(metric, lower, dimension, tuple(rows), _end(rows))
+
+
+def _end(rows: Sequence[Row]) -> float:
+    """Where the axis of a table ends: after the farthest bound, but not farther than 1."""
+    shown = [row.seen.shown for row in rows if not row.few]
+    farthest = max(
+        (abs(bound) for each in shown for bound in (each.low, each.high, each.difference) if bound is not None),
+        default=0.0,
+    )
+    return next((step for step in STEPS if farthest <= step), float(ceil(farthest)))
+
+
+def _boards(rankings: Sequence[Ranking], allowed: Sequence[Versus], benchmarks: Mapping[str, Benchmark]) -> list[Board]:
+    against = {
+        (each.paired.new.name, row.benchmark, row.technique, row.metric): row
+        for each in allowed
+        for row in each.paired.tables
+        if not row.slice
+    }
+    seen: set[tuple[str, str]] = set()
+    made = []
+    for each in rankings:
+        places = tuple(
+            Place(row, against.get((row.name, each.benchmark, each.technique, each.metric))) for row in each.rows
+        )
+        title = f"{benchmarks[each.benchmark].title or each.benchmark}, {each.technique}"
+        made.append(Board(each, title, places, (each.benchmark, each.technique) not in seen))
+        seen.add((each.benchmark, each.technique))
+    return made

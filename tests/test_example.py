@@ -1,0 +1,73 @@
+"""The run that ships: its reports are those of its results, and the suite gives these results again."""
+
+import json
+import re
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pages
+from medvqa import benchmarks, records, report
+from medvqa.items import Result
+from medvqa.report import html
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "reports" / "example"
+DRAWN = ("metrics.json", "summary.md", "junit.xml")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, its reports drawn anew."""
+    folder = tmp_path_factory.mktemp("reports") / "example"
+    folder.mkdir()
+    for name in (records.RUN, "results.jsonl"):
+        shutil.copyfile(EXAMPLE / name, folder / name)
+    made = report.build(folder, pages.PHANTOM)
+    report.write(made, html.draw(made, lambda benchmark: benchmarks.load(benchmark, Path()), "thumbs"))
+    return folder
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_its_reports_are_those_of_its_results(drawn: Path, name: str) -> None:
+    again = "draw it again: python bench/example.py"
+    assert (drawn / name).read_text() == (EXAMPLE / name).read_text(), again
+
+
+def test_its_page_shows_these_numbers_answers_and_images(drawn: Path) -> None:
+    shipped, made = (pages.Page((folder / html.FILE).read_text()) for folder in (EXAMPLE, drawn))
+    numbers = [[(cell.attributes, cell.text) for cell in page.all("data")] for page in (shipped, made)]
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) > 100
+    told, wanted = shipped.data, made.data
+    # Other versions of Pillow encode the same pixels as other bytes.
+    assert len(told.pop("sources")) == len(wanted.pop("sources")) > 50
+    assert told == wanted
+
+
+def test_it_names_no_folder_of_the_machine_that_made_it() -> None:
+    for name in (records.RUN, *DRAWN):
+        assert re.findall(r"[\"\s:](/[\w.-]+/[^\"\s]*)", (EXAMPLE / name).read_text()) == []
+
+
+def test_it_holds_the_whole_phantom_that_ships() -> None:
+    about = json.loads((EXAMPLE / records.RUN).read_text())
+    assert not about["missing"]
+    for name, benchmark in pages.PHANTOM.items():
+        assert about["benchmarks"][name]["data_sha256"] == records.data_digest(benchmarks.load(benchmark, Path()))
+
+
+def said(result: Result) -> tuple[object, ...]:
+    answer = result.answer
+    assert answer is not None
+    logprobs = {letter: pytest.approx(value, abs=1e-2) for letter, value in (answer.option_logprobs or {}).items()}
+    return records.key(result), answer.text, logprobs, result.score
+
+
+@pytest.mark.slow
+def test_the_suite_gives_these_results_again(tmp_path: Path) -> None:
+    run = runpy.run_path(str(ROOT / "bench" / "example.py"))["run"]
+    anew = records.read(run(tmp_path)).results
+    assert [said(result) for result in records.read(EXAMPLE).results] == [said(result) for result in anew]
