@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from importlib import resources
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -571,6 +572,16 @@ class TestScores:
         assert score.extracted == tuple(letters)
         assert score.outcome == {"A": "correct", "B": "wrong", "": "unparsed"}[letters]
         assert score.value == (letters == "A")
+
+    def test_whole_numbers_choose_as_in_the_owners_code(self) -> None:
+        """`check_answer` of their utils/answering.py, with its default threshold and that of the paper's Table 8."""
+        found = asked(PAIR)
+        for gap, a, b in product((3, 2), range(1, 11), range(1, 11)):
+            chosen = "A" if a >= b + gap else "B" if b >= a + gap else "-"
+            reading = judging.Reading(closeness={"A": a, "B": b})
+            score = judging.score(found, PAIR, [reading], judging.Settings(gap=gap))
+            assert "".join(score.extracted or "-") == chosen
+            assert score.value == (chosen == "A")
 
     def test_why_says_what_the_judge_said(self) -> None:
         assert scored(PAIR, "A: 9\nB: 2").why == "closeness A 9, B 2: A (a cyst)"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -32,7 +33,7 @@ EXTRACT = judging.Settings(extract=True)
 WRONG = {"score": "black", "closeness": "the spleen", "options": "It is not the liver but rather spleen tissue"}
 
 Judge = Callable[[str], str]
-all_judges = pytest.mark.parametrize("judge", [judges.reply, judges.obedient, judges.quoting])
+JUDGES = (judges.reply, judges.obedient, judges.quoting)
 
 
 def case(task: str, response: str) -> tuple[judging.Case | None, Item]:
@@ -69,7 +70,7 @@ def test_the_list_is_long_enough() -> None:
     assert len(set(hostile.RESPONSES)) == len(hostile.RESPONSES) >= 40
 
 
-@all_judges
+@pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("task", judging.TASKS)
 def test_the_judges_tell_right_from_wrong(task: str, judge: Judge) -> None:
     right = {"score": "Red.", "closeness": "the liver", "options": "liver tissue"}[task]
@@ -90,13 +91,12 @@ def test_an_obedient_judge_obeys_what_has_no_fence() -> None:
         assert judges.obedient(broken) != judges.reply(prompt.text)
 
 
-@all_judges
-@pytest.mark.parametrize("task", judging.TASKS)
 @pytest.mark.parametrize("attack", hostile.RESPONSES, ids=range(len(hostile.RESPONSES)))
-def test_an_attack_gets_what_the_wrong_answer_gets(attack: str, task: str, judge: Judge) -> None:
-    score = judged(task, attack.replace("@", WRONG[task]), judge)
-    assert score.value == 0
-    assert score.outcome in ("wrong", "unparsed", "abstained", "refused")
+def test_an_attack_gets_what_the_wrong_answer_gets(attack: str) -> None:
+    for task, judge in product(judging.TASKS, JUDGES):
+        score = judged(task, attack.replace("@", WRONG[task]), judge)
+        assert score.value == 0, (task, judge)
+        assert score.outcome in ("wrong", "unparsed", "abstained", "refused")
 
 
 @pytest.mark.parametrize("task", judging.TASKS)
@@ -234,7 +234,7 @@ def test_a_text_that_knows_the_name_of_its_fence_gets_another(monkeypatch: pytes
 
 def test_hostile_texts_take_linear_time() -> None:
     """Each would take hours in quadratic time; the suite's own limit of time ends the test then."""
-    size = 2_000_000
+    size = 1_000_000
     for text in (
         "<" + " " * size,
         "<" * size,

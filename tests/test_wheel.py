@@ -29,6 +29,7 @@ def test_the_wheel_carries_what_a_user_edits_and_nothing_else(wheel: Path) -> No
     metadata = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/"
     assert {name.partition("/")[0] for name in names} == {"medvqa", metadata.rstrip("/")}
     assert {"medvqa/py.typed", metadata + "licenses/LICENSE"} <= names
+    assert {f"medvqa/judging/prompts/{task}.txt" for task in ("score", "closeness", "options")} <= names
     for folder in FOLDERS:
         files = {path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
         expected = {path.relative_to(ROOT).as_posix() for path in files if not path.match("*.medvqa-index.jsonl")}
