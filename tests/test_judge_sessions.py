@@ -455,6 +455,7 @@ def test_a_judge_who_never_answers_ends_the_run(repository: Repository) -> None:
     assert "3 errors in a row, the last: judge 'openai:judge' did not answer" in output
 
 
+@pytest.mark.slow
 def test_busy_and_slow_judges_are_asked_again(repository: Repository) -> None:
     def script(number: int, request: Request) -> Reply:
         if number in (0, 3):
@@ -494,6 +495,7 @@ def test_nonsense_is_complained_of_once(repository: Repository) -> None:
     assert len(again) == len(judged)
 
 
+@pytest.mark.slow
 def test_nonsense_to_the_end_is_an_error_and_is_not_asked_for_for_ever(repository: Repository) -> None:
     with Server(lambda number, request: Reply(completion("I would rather not."))) as server:
         judge = repository.judge(server.url)

@@ -105,6 +105,7 @@ def test_a_judge_who_falls_ill_leaves_the_run_as_it_was(
         assert answered - prompts(server).keys(), "what was answered is not asked again"
 
 
+@pytest.mark.slow
 def test_errors_of_a_judge_are_made_good(repository: Repository) -> None:
     with Server(lambda number, request: Reply(completion("Hm."))) as server:
         judge = repository.judge(server.url)
