@@ -521,6 +521,13 @@ def test_scores_of_another_version_are_noted() -> None:
     assert note == "answers were scored by pytest-medvqa 2.0 in 2.0 and 1.0 in 1.0; their rules may differ"
 
 
+def test_another_number_of_samples_is_noted_and_compared() -> None:
+    results = [said(question(0), "A")]
+    new, old = side("new", results, **about(repeat=5, signature={"repeat": "5"})), side("old", results, **about())
+    assert comparing.refusals(new, old) == []
+    assert comparing.notes(new, old) == ["samples of each question: 5 in new and 1 in old; their means are compared"]
+
+
 def test_a_side_is_read_from_a_run_folder(tmp_path: Path) -> None:
     recorder = records.Recorder(tmp_path / "run")
     for result in answers("run", "AB").results:

@@ -12,8 +12,9 @@ import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, norm, t
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from medvqa import statistics
 from medvqa.benchmarks import mediconfusion
@@ -479,3 +480,14 @@ def test_a_slice_that_some_draws_miss_is_undefined_there() -> None:
     low, high = statistics.percentile(found)
     assert (low[1], high[1]) == (1, 1)
     assert np.isnan(statistics.percentile(np.full((10, 1), np.nan))).all()
+
+
+def test_units_of_one_value_are_not_thought_to_be_certain() -> None:
+    """One right answer in each of 20 pairs, as a constant answer gives: Wilson's interval of 10 in 20 (z / t)^2."""
+    found = clustered(ratios(Table(np.ones(20), np.full(20, 2.0), np.arange(20), np.arange(20), np.zeros(20, int))))
+    low, high = intervals(found, binary=False)
+    n = 20 * (norm.ppf(0.975) / t.ppf(0.975, 19)) ** 2
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(n / 2, n, method="wilson"))
+    below, above = statistics.bounds(found, binary=False)
+    assert below[0] < 0.5 < above[0]
+    assert statistics.p_below(found, 0.6, binary=False)[0] > 0.05

@@ -20,6 +20,9 @@ WHAT: Mapping[str, str] = {
 }
 """Parts of a signature, in words; others go by their own names."""
 
+NOTED = frozenset({"repeat"})
+"""Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -91,7 +94,7 @@ def refusals(new: Side, baseline: Side) -> list[str]:
 def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
     """The parts of the signatures that are not the same, the best known first."""
     one, other = new.signature(benchmark), baseline.signature(benchmark)
-    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys())]
+    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
     return [
         _line(benchmark, WHAT.get(name, name), (new, one.get(name)), (baseline, other.get(name)))
         for name in names
@@ -111,6 +114,12 @@ def notes(new: Side, baseline: Side) -> list[str]:
             found.append(f"{benchmark} is in {new.name} alone, and not compared")
         elif more := [each for each in techniques if each not in known[benchmark]]:
             found.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
+    times = [side.run.get("repeat") or 1 for side in (new, baseline)]
+    if times[0] != times[1]:
+        found.append(
+            f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
+            "compared"
+        )
     versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
     if versions[0] != versions[1]:
         found.append(

@@ -108,13 +108,33 @@ def by_dimension(part: Part, dimension: str) -> Table:
         if measure.name in shown:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
     names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
-    columns = [dimension, *(column for name in names for column in (f"{name} %", "95 % interval", "n"))]
-    rows = [(label, *(text for name in names for text in _cell(row.get(name)))) for label, row in sorted(cells.items())]
+    # Chance differs between slices where questions have different numbers of options.
+    chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
+    columns = [
+        dimension,
+        *(
+            column
+            for name in names
+            for column in (f"{name} %", "95 % interval", "n", *(["random"] if chance[name] else []))
+        ),
+    ]
+    rows = [
+        (label, *(text for name in names for text in _cell(row.get(name), chance=chance[name])))
+        for label, row in sorted(cells.items())
+    ]
     return Table(f"{part.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
 
 
-def _cell(measure: Measure | None) -> tuple[str, str, str]:
-    return ("", "", "") if measure is None else (value(measure), interval(measure), _number(measure.n))
+def _cell(measure: Measure | None, *, chance: bool) -> tuple[str, ...]:
+    if measure is None:
+        return ("",) * (4 if chance else 3)
+    level = measure.references.get("random")
+    return (
+        value(measure),
+        interval(measure),
+        _number(measure.n),
+        *([percent(level) if level is not None else ""] if chance else []),
+    )
 
 
 def _all_but_first(columns: Sequence[str]) -> frozenset[int]:

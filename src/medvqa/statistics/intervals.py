@@ -26,6 +26,10 @@ LEAST_DF = 4.0
 """Below, Satterthwaite's approximation fails (Tipton 2015, Psychological Methods 20:375)."""
 
 
+VARIES = 1e-24
+"""A variance below comes from rounding: a millionth in one of a million units gives as much."""
+
+
 def wilson(count: ArrayLike, n: ArrayLike, level: float = 0.95) -> Bounds:
     """Wilson's score interval without continuity correction: lower and upper bounds, fractions in [0, 1].
 
@@ -65,8 +69,9 @@ def clopper_pearson(count: ArrayLike, n: ArrayLike, level: float = 0.95) -> Boun
 def intervals(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:
     """Two-sided intervals, (measures,) each, NaN where there is none.
 
-    `binary`: every unit is right or wrong, with any weights. Where all units of another measure are 0, or all 1, the
-    estimate -+ 0 would say that nothing else can be: there the binomial interval is taken too.
+    `binary`: every unit is right or wrong, with any weights. Where all units of another measure have one value, the
+    estimate -+ 0 would say that nothing else can be: there the binomial interval is taken too, which no measure from 0
+    to 1 varies more than.
     """
     import numpy as np
     from scipy.special import stdtrit
@@ -76,9 +81,9 @@ def intervals(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:
     low, high = wilson(count, n, level)
     if not binary:
         half = stdtrit(np.where(usable, found.df, np.nan), 0.5 + level / 2) * np.sqrt(found.variance)
-        at_end = (found.value == 0) | (found.value == 1)
-        low = np.where(at_end, low, np.clip(found.value - half, 0, 1))
-        high = np.where(at_end, high, np.clip(found.value + half, 0, 1))
+        same = _constant(found)
+        low = np.where(same, low, np.clip(found.value - half, 0, 1))
+        high = np.where(same, high, np.clip(found.value + half, 0, 1))
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
 
@@ -91,9 +96,9 @@ def bounds(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:
     low, high = clopper_pearson(*effective(found, level), level)
     if not binary:
         half = stdtrit(np.where(usable, found.df, np.nan), level) * np.sqrt(found.variance)
-        at_end = (found.value == 0) | (found.value == 1)
-        low = np.where(at_end, low, np.clip(found.value - half, 0, 1))
-        high = np.where(at_end, high, np.clip(found.value + half, 0, 1))
+        same = _constant(found)
+        low = np.where(same, low, np.clip(found.value - half, 0, 1))
+        high = np.where(same, high, np.clip(found.value + half, 0, 1))
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
 
@@ -118,7 +123,7 @@ def p_below(found: Estimates, limit: float, *, binary: bool) -> NDArray[np.float
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = (found.value - limit) / np.sqrt(found.variance)
         by_t = stdtr(np.where(usable, found.df, 1.0), np.where(np.isnan(statistic), 0.0, statistic))
-        p = np.where((found.value == 0) | (found.value == 1), p, by_t)
+        p = np.where(_constant(found), p, by_t)
     return np.where(usable, p, np.nan)
 
 
@@ -151,6 +156,11 @@ def design_effect(found: Estimates) -> NDArray[np.float64]:
     independent = found.value * (1 - found.value) / np.where(found.n > 0, found.n, 1.0)
     ratio = np.divide(found.variance, independent, out=np.ones_like(found.value), where=independent > 0)
     return np.fmax(ratio, 1.0)
+
+
+def _constant(found: Estimates) -> NDArray[np.bool_]:
+    """Whether all units have one value, but for rounding: all wrong, all right, or one right answer in every pair."""
+    return found.variance < VARIES
 
 
 def _counted(name: str, count: ArrayLike, n: ArrayLike, level: float) -> Bounds:
