@@ -254,6 +254,22 @@ def test_a_bad_rule_of_the_repository_is_a_usage_error(repo: pytest.Pytester, sp
     assert "pyproject.toml: [tool.medvqa.gate]: no key 'margn'; there are: baseline, margin" in text(done)
 
 
+def test_a_bad_rule_is_told_where_nothing_was_typed(repo: pytest.Pytester) -> None:
+    (repo.path / "pyproject.toml").write_text(FLOOR.replace("accuracy", "acuracy"))
+    done = repo.runpytest_inprocess("-p", "no:randomly", "-p", "no:benchmark")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"[[tool.medvqa.gate.floor]]: benchmark '{NAME}' has no measure 'acuracy'; it has: " in text(done)
+    assert {path.name for path in (repo.path / "reports").iterdir()} <= {"main", ".answers"}
+
+
+def test_a_baseline_of_the_file_lies_beside_it(repo: pytest.Pytester) -> None:
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
+    assert run(repo, "--model=replay:main.jsonl", "--run=new").ret == 0
+    stored = json.loads((repo.path / "reports/new/run.json").read_text())["gate"]
+    assert [each["path"] for each in stored["baselines"]] == ["reports/main"]
+    assert str(repo.path) not in (repo.path / "reports/new/gate.json").read_text()
+
+
 WATCH = """
 import json
 from pathlib import Path

@@ -46,7 +46,7 @@ class Gate:
             "digest": self.rules.digest,
             "rules": self.rules.as_json(),
             "baselines": [
-                {"name": side.name, "path": path, "digest": digest(side.run, side.results)}
+                {"name": side.name, "path": _from_here(path), "digest": digest(side.run, side.results)}
                 for path, side in zip(paths, self.baselines, strict=False)
             ],
         }
@@ -70,6 +70,12 @@ class Gate:
 def load(rules: Rules, folder: Path) -> tuple[Side, ...]:
     """Read the baselines; paths are relative to the folder. UsageError, DataError for what is none."""
     return tuple(_load(path, folder) for path in rules.baseline)
+
+
+def _from_here(path: str) -> str:
+    """A path under the current folder without what lies above, which differs from machine to machine."""
+    found = Path(path)
+    return str(found.relative_to(Path.cwd())) if found.is_relative_to(Path.cwd()) else path
 
 
 def _load(path: str, folder: Path) -> Side:

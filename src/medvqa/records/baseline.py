@@ -46,6 +46,24 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     run: dict[str, Any]
 
 
+class _Benchmark(msgspec.Struct):
+    """What a comparison looks at of a benchmark in run.json."""
+
+    signature: dict[str, str | int | float | bool | None] = {}
+    prompts: dict[str, str] = {}
+    items: int = 0
+
+
+class _Run(msgspec.Struct):
+    """What a comparison looks at in run.json."""
+
+    name: str = ""
+    extraction: str = "sound"
+    responses: str | None = None
+    benchmarks: dict[str, _Benchmark] = {}
+    versions: dict[str, str] = {}
+
+
 _header = msgspec.json.Decoder(_Header)
 
 
@@ -156,6 +174,10 @@ def _read_header(path: Path, line: tuple[int, bytes]) -> _Header:
         found = _header.decode(line[1])
     except (msgspec.DecodeError, RecursionError) as error:
         raise DataError(f"{path} line 1: no header of a baseline file: {error}") from error
+    try:
+        msgspec.convert(found.run, _Run)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{path} line 1: the run is none: {error}") from error
     if found.medvqa_baseline != VERSION:
         raise DataError(f"{path} line 1: version {found.medvqa_baseline}; this one reads version {VERSION}")
     return found
