@@ -183,13 +183,10 @@ def hostile(texts: tuple[str, ...] = HOSTILE) -> tuple[Benchmark, list[Result]]:
     return benchmark, made
 
 
-def opposite(results: list[Result]) -> list[Result]:
-    """The same questions and answers, with every score the other way round."""
-    flipped = {"correct": (0.0, "wrong"), "wrong": (1.0, "correct")}
-    return [
-        replace(r, score=replace(r.score, value=flipped[r.score.outcome][0], outcome=flipped[r.score.outcome][1]))
-        for r in results
-    ]
+def marked(results: list[Result], *, right: bool) -> list[Result]:
+    """The same questions and answers, all of them right or all wrong."""
+    value, outcome = (1.0, "correct") if right else (0.0, "wrong")
+    return [replace(result, score=replace(result.score, value=value, outcome=outcome)) for result in results]
 
 
 def harmless(results: list[Result]) -> list[Result]:

@@ -32,7 +32,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_its_reports_are_those_of_its_results(drawn: Path, name: str) -> None:
-    again = "draw it again: python bench/example.py"
+    again = "draw it again: medvqa report reports/example --images=thumbs"
     assert (drawn / name).read_text() == (EXAMPLE / name).read_text(), again
 
 

@@ -495,6 +495,46 @@ def test_what_blocks_a_verdict_is_told(tmp_path: Path) -> None:
     assert parsed.all("bdi") == []
 
 
+def test_a_gate_that_quotes_hostile_text_is_text(made: report.Report) -> None:
+    assert "gate-title" not in html.render(made).decode()
+    evil = "<script>alert(1)</script>"
+    rule = gating.Entry(
+        rule=f"slake: accuracy against {evil}",
+        kind="baseline",
+        benchmark="slake",
+        measure="accuracy",
+        technique="mc",
+        outcome="INCONCLUSIVE",
+        why="the loss may exceed 2.00 points",
+        difference=-0.0123,
+        low=-0.05,
+        high=0.03,
+        needed=2319,
+        units=176,
+        passable=0.073,
+    )
+    verdict = gating.Verdict(
+        outcome="INCONCLUSIVE",
+        entries=(rule,),
+        blockers=(),
+        notes=(evil,),
+        baselines=(gating.Against(name=evil, digest="0"),),
+        rules="0",
+        level=0.95,
+        looks=1,
+        inconclusive="fail",
+        of="0",
+        worst=(gating.Moved(benchmark="slake", slice={evil: evil}, difference=-0.1, units=30),),
+        flips=(gating.Flipped(benchmark="slake", unit=evil, better=False, baseline=(evil,), new=(evil,)),),
+        lost=1,
+    )
+    shown = html.render(replace(made, gate=gating.Decided(verdict=verdict, attempts=(3,)))).decode()
+    assert evil not in shown
+    text = pages.Page(shown).text
+    for said in ("Gate INCONCLUSIVE against", "−1.23", "−5.00 to +3.00", "2,319 units", "attempt 3 in this folder"):
+        assert said in text
+
+
 # ---- published rows --------------------------------------------------------------------------------------------------
 
 

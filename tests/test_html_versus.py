@@ -154,9 +154,8 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> pages.Page:
 def strange_comparison(folder: Path, texts: tuple[str, ...]) -> pages.Page:
     """Three runs in which every text of data, model and run is one of the texts."""
     benchmark, results = pages.hostile(texts)
-    others = pages.opposite(results)
     sides = []
-    for i, each in enumerate((results, others, results)):
+    for i, each in enumerate(pages.marked(results, right=right) for right in (False, True, False)):
         run = pages.write(folder / str(i), each, model={"name": texts[1]}, ablation=texts[4], started=texts[2])
         sides.append(replace(comparing.load(run), name=f"{texts[i]}{i}"))
     known = {"strange": benchmark}
