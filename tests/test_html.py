@@ -210,12 +210,19 @@ def test_a_recovered_key_is_asked_for_where_there_is_one() -> None:
 
 
 def test_prompts_are_told_by_technique_and_a_checkpoint_by_its_name(tmp_path: Path) -> None:
-    model = {"name": "tiny", "checkpoint": "/home/me/secret/tiny-1b"}
+    model = {
+        "name": "tiny",
+        "checkpoint": "/home/me/secret/tiny-1b",
+        "digests": {"model.safetensors": 4 * "0123456789abcdef"},
+        "settings": {"device": "cpu", "system": None, "raw": "", "processor": {}, "pixels": {"width": 112}},
+    }
     prompts = {"mc": "phantom/closed@1+phantom/open@1", "ps": "phantom/likelihood@1"}
     about = {"model": model, "benchmarks": {"phantom-mediconfusion": {"items": 3, "prompts": prompts}}}
     told = dict(facts.facts(report.build(pages.write(tmp_path / "run", [], **about), pages.PHANTOM)))
     assert told["Prompts of phantom-mediconfusion"] == "mc: phantom/closed@1, phantom/open@1; ps: phantom/likelihood@1"
     assert told["Checkpoint"] == "tiny-1b"
+    assert told["Digests"] == "model.safetensors 0123456789ab…"
+    assert told["Settings"] == "device cpu, pixels width 112"
 
 
 @pytest.mark.parametrize(

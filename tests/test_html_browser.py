@@ -447,8 +447,10 @@ def test_slices_of_a_comparison_sort(tab: Tab, versus: Path) -> None:
 
 def test_measures_and_flips_are_exported(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
     page = tab.open(versus)
-    rows = exported(page, "#measures")
+    rows = exported(page, "#measures-csv")
     assert len(rows) == sum(len(paired.tables) for paired in compared.values())
+    ranking = exported(page, "#ranking-csv")
+    assert {row["run"] for row in ranking} == {"first", *compared}
     choose(page, "Comparison", "third against first")
     choose(page, "Benchmark", "phantom-medlesionvqa")
     rows = exported(page)
@@ -491,7 +493,7 @@ def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path
     assert tab.asked == [file.resolve().as_uri()]
     for row in exported(page):
         assert not [cell for cell in row.values() if cell.lstrip("\x00\x1b \t").startswith(("=", "+", "-", "@"))]
-    for row in exported(page, "#measures"):
+    for row in exported(page, "#measures-csv"):
         for cell in row.values():
             with suppress(ValueError):
                 # A number, which a spreadsheet only reads.

@@ -1,5 +1,7 @@
 """The page of several runs: its numbers are those of `medvqa.comparing`, and whatever a text says, it stays text."""
 
+import csv
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,7 +134,15 @@ def test_flips_are_those_of_comparing_with_both_responses(versus: pages.Page, co
 def test_the_table_of_all_measures_is_that_of_medvqa_compare(
     versus: pages.Page, compared: list[comparing.Paired]
 ) -> None:
-    assert versus.data["csv"] == comparison.as_csv(compared)
+    assert versus.data["csv"]["measures"] == comparison.as_csv(compared)
+
+
+def test_the_ranking_is_a_table_too(versus: pages.Page, runs: list[Path]) -> None:
+    rows = list(csv.DictReader(io.StringIO(versus.data["csv"]["ranking"])))
+    rankings = comparing.rank([comparing.load(run) for run in runs], pages.PHANTOM)
+    assert [(row["measure"], row["place"], row["run"], row["value"]) for row in rows] == [
+        (each.metric, str(row.rank), row.name, str(row.value)) for each in rankings for row in each.rows
+    ]
 
 
 def test_answers_of_a_judge_are_marked_in_flips(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import PurePath
@@ -10,6 +11,7 @@ from typing import Any
 from medvqa.report.build import Report
 from medvqa.report.html.texts import label
 
+_DIGEST = re.compile("[0-9a-f]{40,128}")
 FROM_CATEGORY = "--answers-from-category"
 """What only benchmarks with a key to recover may be asked with."""
 
@@ -117,11 +119,15 @@ def _wait(seconds: float) -> str:
 
 
 def _plain(value: object) -> str:
+    """A setting in words: what is empty is left out, digests by their first digits."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_plain(each)}" for name, each in value.items())
+        return ", ".join(f"{name} {told}" for name, each in value.items() if (told := _plain(each)))
     if isinstance(value, list | tuple):
         return ", ".join(map(_plain, value))
-    return "" if value is None else str(value)
+    if value is None:
+        return ""
+    text = str(value)
+    return f"{text[:12]}…" if _DIGEST.fullmatch(text) else text
 
 
 def _time(text: object) -> datetime | None:

@@ -13,9 +13,9 @@ from medvqa.report.html.pictures import Pictures
 
 
 def pack(
-    compared: Sequence[Paired], benchmarks: Mapping[str, Benchmark], pictures: Pictures, *, measures: str
+    compared: Sequence[Paired], benchmarks: Mapping[str, Benchmark], pictures: Pictures, *, measures: str, ranking: str
 ) -> dict[str, Any]:
-    """The content for the script; `measures` is the CSV of all measures that the page offers.
+    """The content for the script; `measures` and `ranking` are tables that the page offers as CSV.
 
     A unit that flipped in several measures stands once.
     """
@@ -121,7 +121,7 @@ def pack(
         "questions": questions,
         "results": results,
         "judgements": judgements,
-        "csv": measures,
+        "csv": {"measures": measures, "ranking": ranking},
     }
 
 

@@ -9,7 +9,7 @@ from math import ceil
 from medvqa import lexicon
 from medvqa.comparing import Compared, Paired, Part, Ranked, Ranking, Side
 from medvqa.items import Benchmark
-from medvqa.report import comparison, tables
+from medvqa.report import cells, comparison, tables
 from medvqa.report.html import flips
 from medvqa.report.html.page import draw
 from medvqa.report.html.pictures import Pictures
@@ -159,6 +159,7 @@ def comparison_page(
         benchmarks,
         pictures,
         measures=comparison.as_csv([each.paired for each in allowed]),
+        ranking=_ranking_as_csv(rankings),
     )
     return draw(
         "comparison",
@@ -170,6 +171,19 @@ def comparison_page(
         boards=_boards(rankings, allowed, benchmarks),
         pictures=pictures,
     )
+
+
+def _ranking_as_csv(rankings: Sequence[Ranking]) -> str:
+    columns = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
+    rows = [
+        (
+            *(each.benchmark, each.technique, each.metric, each.better),
+            *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
+        )
+        for each in rankings
+        for row in each.rows
+    ]
+    return cells.table(columns, rows)
 
 
 def _about(side: Side) -> dict[str, str]:

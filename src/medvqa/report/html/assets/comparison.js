@@ -298,8 +298,11 @@
     common.start();
     data = await common.read();
     unpack();
-    $("measures").addEventListener("click", () => common.save(data.csv, "comparison.csv"));
-    $("measures").hidden = data.comparisons.length === 0;
+    for (const name of Object.keys(data.csv)) {
+      const button = $(name + "-csv");
+      button?.addEventListener("click", () => common.save(data.csv[name], name + ".csv"));
+      if (button) button.hidden = data.comparisons.length === 0;
+    }
     const follow = () => {
       if (units.length === 0 || (location.hash && !location.hash.includes("="))) return;
       state = parse();
