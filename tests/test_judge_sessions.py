@@ -114,7 +114,7 @@ class Repository:
     def __post_init__(self) -> None:
         (self.path / "models").mkdir()
         (self.path / "pytest.ini").write_text("[pytest]\n")
-        (self.path / "test_phantom.py").write_text(TEST)
+        (self.path / "test_drawn.py").write_text(TEST)
         (self.path / "said.json").write_text(json.dumps(SAID))
         self.conftest()
 

@@ -32,8 +32,8 @@ def test_open_answers_wait_for_a_judge_who_comes_later(
     repository.conftest(WITHHELD)
     said = json.loads((repository.path / "said.json").read_text())
     (repository.path / "said.json").write_text(json.dumps({"open": said[OPEN]}))
-    (repository.path / "test_phantom.py").write_text(
-        (repository.path / "test_phantom.py").read_text().replace('"phantom"', '"open"')
+    (repository.path / "test_drawn.py").write_text(
+        (repository.path / "test_drawn.py").read_text().replace('"phantom"', '"open"')
     )
     code, output = repository.run("--run=first", benchmark="open")
     assert code == 0, output

@@ -190,7 +190,7 @@ def inert(value: str) -> str:
     """A text as it stands in a CSV file: not a formula, without control characters, no longer than a cell."""
     # Cut first: what is left when the start is gone may look like a formula.
     cleaned = _clean(value)
-    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.startswith(_FORMULA) else cleaned
+    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(_FORMULA) else cleaned
 
 
 def _write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
