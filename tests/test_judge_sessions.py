@@ -284,6 +284,11 @@ def test_recorded_replies_judge_as_the_judge_did(repository: Repository) -> None
     code, output = repository.run("--judge=replay:reports/first/results.jsonl", "--run=again")
     assert code == 0, output
     check_open(repository.scores("again"))
+    # A recorded reply is to one answer, and to no other.
+    code, output = repository.run("--judge=replay:reports/first/results.jsonl", "--run=other", model="echo:zebra")
+    assert code == 2, output
+    assert "50 errors in a row, the last: judge 'replay:results.jsonl' did not answer" in output
+    assert {outcome for outcome, _ in repository.scores("other").values()} == {"error", "unparsed"}
     # A file has a fingerprint: its replies are found by other runs, too.
     code, output = repository.run("--judge=replay:replies.jsonl", "--run=third")
     assert f"Judge's replies: {ASKED} stored ones reused, 0 asked for." in output
@@ -453,6 +458,50 @@ def test_a_judge_who_never_answers_ends_the_run(repository: Repository) -> None:
         )
     assert code == 2, output
     assert "3 errors in a row, the last: judge 'openai:judge' did not answer" in output
+
+
+def test_questions_that_no_judge_is_asked_about_do_not_hide_that_it_is_gone(repository: Repository) -> None:
+    with Server(lambda number, request: error(500, "down")) as server:
+        code, output = repository.run(repository.judge(server.url), "--run=first", "--max-errors=20")
+    assert code == 2, output
+    assert "20 errors in a row, the last: judge 'openai:judge' did not answer" in output
+
+
+def test_a_technique_without_a_judge_is_compared_with_runs_that_had_none(repository: Repository) -> None:
+    assert repository.run("--technique=mc", "--run=plain", benchmark=PAIRS)[0] == 0
+    with Server(scripted) as server:
+        judge = repository.judge(server.url)
+        assert repository.run(judge, "--technique=mc,ff", "--run=both", benchmark=PAIRS)[0] == 0
+    about = repository.about("both")["benchmarks"][PAIRS]
+    assert about["judged_by"] == ["ff"]
+    found = json.loads((repository.path / "reports/both/metrics.json").read_text())["measures"]
+    signed = {each["technique"]: each["signature"] for each in found if each["name"] == "set_accuracy"}
+    assert "ff_gap" in signed["ff"]
+    assert "judge" not in signed["mc"]
+    plain = repository.measures("plain")["set_accuracy"]
+    assert plain["signature"] == signed["mc"]
+    assert main(["compare", "reports/plain", "reports/both"]) == 0
+
+
+def test_what_a_model_says_that_is_no_text_is_an_error_of_one_item(repository: Repository) -> None:
+    repository.conftest("""
+
+class Odd(Candidate):
+    def generate(self, prompts):
+        said = {"45": "\\ud800", "46": None}
+        return [Answer(said[p.item]) if p.item in said else a for p, a in zip(prompts, super().generate(prompts))]
+
+_backends = pytest_medvqa_backends
+
+def pytest_medvqa_backends():
+    return {**_backends(), "odd": Odd}
+""")
+    code, output = repository.run("--run=first", "-k", "45 or 46 or 47", model="odd")
+    assert code == 1, output
+    whys = [r["score"]["why"] for r in repository.results("first").values() if r["score"]["outcome"] == "error"]
+    assert len(whys) == 2
+    assert any("half a surrogate pair" in why for why in whys)
+    assert any("gave a NoneType in the place of a text" in why for why in whys)
 
 
 @pytest.mark.slow

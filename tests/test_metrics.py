@@ -502,6 +502,13 @@ def test_samples_of_one_question_are_averaged_before_anything_is_counted() -> No
     assert measured([*results, *results]) == measured(results)
 
 
+def test_a_sample_that_ended_in_error_is_left_out_of_its_question() -> None:
+    results = [replace(said(single(str(i)), "A"), sample=n) for i in range(10) for n in (1, 2)]
+    lost = replace(results[0], answer=None, score=Score(None, "error"))
+    found = overall([lost, *results[1:]], metrics.accuracy)
+    assert (found.value, found.n) == (1, 10)
+
+
 def test_of_a_pair_the_samples_with_one_number_are_together() -> None:
     texts = [("AA", "AB"), ("AB", "BB"), ("AA", "BB"), ("BB", "AA"), ("AB", "AB"), ("AA", "AA")]
     results = [

@@ -105,6 +105,34 @@ def test_a_judge_who_falls_ill_leaves_the_run_as_it_was(
         assert answered - prompts(server).keys(), "what was answered is not asked again"
 
 
+def test_a_judge_who_cannot_be_reached_takes_no_score_away(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert repository.run("--judge=echo:<result>1</result>", "--run=first")[0] == 0
+    before = repository.scores("first")
+    with Server(lambda number, request: error(500, "ill")) as server:
+        assert repository.rescore("first", repository.judge(server.url), "--max-errors=0") == 1
+    assert "results that have a score got no answer of the judge, the first: judge 'openai:judge' did not answer" in (
+        capsys.readouterr().out
+    )
+    assert repository.scores("first") == before
+
+
+def test_what_needed_no_judge_keeps_its_score_by_rule(repository: Repository) -> None:
+    """Empty answers in free form are `unparsed`, and no judge was asked; without one they are so still."""
+    with Server(scripted) as server:
+        judge = repository.judge(server.url)
+        said = json.loads((repository.path / "said.json").read_text())
+        for name in list(said[PAIRS])[:5]:
+            said[PAIRS][name] = ""
+        (repository.path / "said.json").write_text(json.dumps(said))
+        assert repository.run(judge, "--technique=ff", "--run=first", benchmark=PAIRS)[0] == 0
+    before = repository.scores("first")
+    assert sum(outcome == "unparsed" for outcome, _ in before.values()) >= 5
+    assert repository.rescore("first") == 0
+    assert repository.scores("first") == before
+
+
 @pytest.mark.slow
 def test_errors_of_a_judge_are_made_good(repository: Repository) -> None:
     with Server(lambda number, request: Reply(completion("Hm."))) as server:

@@ -193,7 +193,7 @@ class Judgement:
     `judge` is its model's name, `template` that of its prompt with its digest. `task` is what it was asked for: a
     score by a rubric, how close the answer is to each option, or which options it chooses. `replies` are in the order
     in which they came: one that cannot be read is followed by another. `seconds` and `usage` are as in `Answer`, of
-    all replies together.
+    all replies together; `asked` has the digest of the prompt of each reply.
     """
 
     judge: str
@@ -202,6 +202,7 @@ class Judgement:
     replies: tuple[str, ...]
     seconds: float | None = None
     usage: Mapping[str, float] | None = None
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import msgspec
 from medvqa import sheets
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
 from medvqa.judging import TASKS
+from medvqa.prompts import digest
 from medvqa.sheets import Row
 
 Key = tuple[str, str, str, int]
@@ -64,6 +65,7 @@ class _ItemId(msgspec.Struct):
 class _Judgement(msgspec.Struct):
     template: str
     replies: list[str]
+    asked: list[str] = []
 
 
 class _Result(msgspec.Struct):
@@ -150,7 +152,7 @@ class Replay:
 
     def _answer(self, prompt: Prompt) -> Answer | AnswerError:
         if self._replies is not None and prompt.template.partition("@")[0] in _JUDGING:
-            reply = self._replies.get((prompt.benchmark, prompt.template, prompt.item))
+            reply = self._replies.get((prompt.benchmark, prompt.item, digest(prompt)))
             if reply is not None:
                 return Answer(reply)
             return AnswerError(f"{self._path} has no reply of a judge to {prompt.template} about {prompt.item}")
@@ -190,11 +192,8 @@ def read_answers(path: Path) -> dict[Key, Answer | None]:
     return answers
 
 
-def read_replies(path: Path) -> dict[tuple[str, str, str], str | None] | None:
-    """The last replies of a judge in results.jsonl by benchmark, template and item; None where a file is none.
-
-    A reply is None where the answers by two techniques, or two samples, had different ones.
-    """
+def read_replies(path: Path) -> dict[tuple[str, str, str], str] | None:
+    """Replies of a judge in results.jsonl by benchmark, item and digest of the prompt; None where a file is none."""
     with path.open("rb") as file:
         first = file.readline(sheets.MAX_BYTES).removeprefix(_BOM)
     try:
@@ -204,13 +203,13 @@ def read_replies(path: Path) -> dict[tuple[str, str, str], str | None] | None:
     if not {"item", "answer"} <= names or _pair_of_names(name.lower() for name in names):
         return None
     decoder = msgspec.json.Decoder(_Result)
-    replies: dict[tuple[str, str, str], dict[tuple[str, int], str]] = {}
+    replies: dict[tuple[str, str, str], str] = {}
     for _, line in _lines(path):
         result = decoder.decode(line)
-        if result.judgement is not None and result.judgement.replies:
-            key = (result.item.benchmark, result.judgement.template, result.item.id)
-            replies.setdefault(key, {})[result.technique, result.sample] = result.judgement.replies[-1]
-    return {key: said.popitem()[1] if len(set(said.values())) == 1 else None for key, said in replies.items()}
+        if result.judgement is not None:
+            for asked, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
+                replies[result.item.benchmark, result.item.id, asked] = reply
+    return replies
 
 
 def _read_json(path: Path) -> dict[Key, Answer | None]:

@@ -28,7 +28,7 @@ from medvqa.items import (
 from medvqa.plugin.options import DEFAULT_MAX_ERRORS, ENV_DATA
 
 if TYPE_CHECKING:
-    from medvqa import engine
+    from medvqa import engine, judging
     from medvqa.plugin.judges import Judging
 
 
@@ -104,13 +104,19 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     _check(options, about, stored.results, extraction, judging, known)
     started, session, tally = _now(), secrets.token_hex(4), _Tally()
     if judging is None:
-        scored = [_by_rule(result, known, extraction) for result in stored.results]
+        settings = _settings(about)
+        scored = [_by_rule(result, known, extraction, settings) for result in stored.results]
         told: Mapping[str, Any] = {}
     else:
         with _judge(options, judging, session) as (judge, told):
             scored = list(_scored(options, stored.results, known, extraction, judge, tally))
     if len(scored) < len(stored.results):
         return _stopped(options, scored, tally), True
+    if lost := [now for was, now in zip(stored.results, scored, strict=True) if _is_lost(was, now)]:
+        return (
+            f"{len(lost)} results that have a score got no answer of the judge, the first: {lost[0].score.why}. "
+            f"{options.run} is as it was; replies are stored: to go on, type the same again"
+        ), True
     now = _about(about, scored, known, extraction, judging, told)
     now["sessions"] = [
         *about.get("sessions", []),
@@ -200,6 +206,12 @@ def _judged(benchmark: Benchmark, results: Sequence[Result], judging: Judging) -
     return judges.judged(benchmark, [result.item for result in own], techniques, judging.settings)
 
 
+def _judged_by(benchmark: Benchmark, results: Sequence[Result], judging: Judging) -> list[str]:
+    techniques = {result.technique for result in results if result.item.benchmark == benchmark.name}
+    only = {each: [result for result in results if result.technique == each] for each in sorted(techniques)}
+    return [each for each, asked in only.items() if _judged(benchmark, asked, judging)]
+
+
 @contextmanager
 def _judge(
     options: argparse.Namespace, judging: Judging, session: str
@@ -228,10 +240,20 @@ def _judge(
         records.close_journals(options.run, complete=False)
 
 
-def _by_rule(result: Result, known: Mapping[str, Benchmark], extraction: Extraction) -> Result:
+def _settings(about: Mapping[str, Any]) -> judging.Settings | None:
+    """How the run was judged: what a judge need not see is scored as it was."""
+    from medvqa import judging
+
+    told = (about.get("judge") or {}).get("settings")
+    return None if told is None else judging.Settings(told["gap"], told["extract"], told["rules_first"])
+
+
+def _by_rule(
+    result: Result, known: Mapping[str, Benchmark], extraction: Extraction, settings: judging.Settings | None
+) -> Result:
     from medvqa import engine
 
-    return engine.rescored(result, benchmark=known[result.item.benchmark], extraction=extraction)
+    return engine.rescored(result, benchmark=known[result.item.benchmark], extraction=extraction, settings=settings)
 
 
 def _scored(
@@ -260,7 +282,8 @@ def _scored(
                 judged = judge.finish(pending)
                 tally.add(judged)
                 result = replace(result, score=judged.score, judgement=judged.judgement)
-                errors = errors + 1 if judged.score.outcome == "error" else 0
+                if judged.judgement is not None:
+                    errors = errors + 1 if judged.score.outcome == "error" else 0
             if 0 < options.max_errors <= errors:
                 print(f"medvqa: {errors} errors in a row, the last: {result.score.why}", file=sys.stderr)
                 return
@@ -292,6 +315,12 @@ def _begun(
     return ruled, judge.begin(benchmark, result.item, result.technique, result.answer, ruled.score)
 
 
+def _is_lost(was: Result, now: Result) -> bool:
+    """Whether a score would give way to a judge who cannot be reached."""
+    unheard = now.judgement is not None and not now.judgement.replies and now.score.outcome == "error"
+    return unheard and was.score.outcome not in ("error", "unscored")
+
+
 def _stopped(options: argparse.Namespace, scored: Sequence[Result], tally: _Tally) -> str:
     without = " without --fresh" if options.fresh else ""
     return (
@@ -321,12 +350,12 @@ def _about(
         if benchmark is not None:
             note = f" ({benchmark.official_note})" if benchmark.official_note else ""
             signature["extraction"] = f"official{note}" if extraction == "official" else "sound"
-        judged = said.get("judged", {})
+        judged, by = said.get("judged", {}), said.get("judged_by", [])
         if benchmark is not None and judging is not None:
-            judged = _judged(benchmark, results, judging)
+            judged, by = _judged(benchmark, results, judging), _judged_by(benchmark, results, judging)
             if judged:
                 signature |= {**judging.settings.signature(benchmark), "judge": told["identity"]}
-        now["benchmarks"][name] = {**said, "judged": judged, "signature": signature}
+        now["benchmarks"][name] = {**said, "judged": judged, "judged_by": by, "signature": signature}
     return now
 
 

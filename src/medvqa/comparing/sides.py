@@ -94,12 +94,23 @@ def refusals(new: Side, baseline: Side) -> list[str]:
 def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
     """The parts of the signatures that are not the same, the best known first."""
     one, other = new.signature(benchmark), baseline.signature(benchmark)
+    shared = set(new.asked[benchmark]) & set(baseline.asked[benchmark])
+    if not any(shared & set(_judged_by(side, benchmark)) for side in (new, baseline)):
+        # By no technique that both have did a judge have a part.
+        judging = records.signed(new.run) | records.signed(baseline.run)
+        one, other = ({k: v for k, v in each.items() if k not in judging} for each in (one, other))
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
     return [
         _line(benchmark, WHAT.get(name, name), (new, one.get(name)), (baseline, other.get(name)))
         for name in names
         if one.get(name) != other.get(name)
     ]
+
+
+def _judged_by(side: Side, benchmark: str) -> Collection[str]:
+    """Techniques by which a judge may have scored; all, of a run that does not tell."""
+    told: Collection[str] = side.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", side.asked[benchmark])
+    return told
 
 
 def _line(benchmark: str, what: str, *said: tuple[Side, str | None]) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa import prompts, scoring
+from medvqa import judging, prompts, scoring
 from medvqa.items import (
     CHOICE_KINDS,
     OPTION_TECHNIQUES,
@@ -80,6 +80,12 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _timed(answer: object, share: float, model: Model) -> Answer | AnswerError:
     if isinstance(answer, Answer):
+        if not isinstance(answer.text, str):
+            return AnswerError(f"model '{model.name}' gave a {type(answer.text).__name__} in the place of a text")
+        try:
+            answer.text.encode()
+        except UnicodeEncodeError:
+            return AnswerError(f"model '{model.name}' gave a text with half a surrogate pair, which is no Unicode text")
         return replace(answer, seconds=share) if answer.seconds is None else answer
     if isinstance(answer, AnswerError):
         return answer
@@ -143,7 +149,9 @@ def result(
     return Result(run, item, digest, answer, scored, prompt.technique, sample=prompt.sample)
 
 
-def rescored(result: Result, *, benchmark: Benchmark, extraction: Extraction) -> Result:
+def rescored(
+    result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: judging.Settings | None = None
+) -> Result:
     """The result by another rule of reading answers.
 
     An error stays one, and so does an option that was likeliest, and what a judge said.
@@ -151,4 +159,8 @@ def rescored(result: Result, *, benchmark: Benchmark, extraction: Extraction) ->
     if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
         return result
     score = by_rule(result.item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
+    if settings is not None:
+        case = judging.case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+        if case is not None and not case.prompts:
+            score = judging.score(case, result.item, (), settings)
     return replace(result, score=score)

@@ -89,6 +89,7 @@ class Judge:
             return Judged(judging.score(pending.case, pending.item, (), self.settings))
         readings: list[judging.Reading] = []
         replies: list[Answer] = []
+        digests: list[str] = []
         asked: list[Answer] = []
         why = ""
         for ticket in pending.tickets:
@@ -101,6 +102,7 @@ class Judge:
                     why = why or f"judge '{self._name}' did not answer: {reply.answer}"
                     break
                 replies.append(reply.answer)
+                digests.append(reply.digest)
                 if not reply.reused:
                     asked.append(reply.answer)
                 step: _Step = reply.then
@@ -110,7 +112,7 @@ class Judge:
                         why = why or self._unreadable(step.read, reply.answer, tries)
                 else:
                     readings.append(step.read)
-        judgement = self._judgement(pending.case, replies)
+        judgement = self._judgement(pending.case, replies, digests)
         if why:
             score = Score(None, "error", why=why)
         else:
@@ -121,7 +123,7 @@ class Judge:
         cut = "; its reply was cut off: let it write more tokens" if answer.finish == "length" else ""
         return f"judge '{self._name}' gave no reply that can be read, in {tries} tries: {complaint.why}{cut}"
 
-    def _judgement(self, case: judging.Case, replies: Sequence[Answer]) -> Judgement:
+    def _judgement(self, case: judging.Case, replies: Sequence[Answer], digests: Sequence[str]) -> Judgement:
         used: Counter[str] = Counter()
         for reply in replies:
             used.update(reply.usage or {})
@@ -134,6 +136,7 @@ class Judge:
             tuple(reply.text for reply in replies),
             sum(seconds) if seconds else None,
             dict(used) if told else None,
+            tuple(digests),
         )
 
     def _send(self, case: judging.Case, index: int, sample: int = 0) -> Ticket:

@@ -65,14 +65,14 @@ class Frame:
 
         return np.array_equal(self.of, np.arange(len(self.units)))
 
-    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean of `values`, (samples,), over the samples of each unit, 0 without any: (units,)."""
+    def means(self, values: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The mean of `values`, (samples,), over those of each unit that are `counted`, 0 without any: (units,)."""
         import numpy as np
 
         if self.single:
             return values
         size = len(self.units)
-        return np.bincount(self.of, values, size) / np.maximum(np.bincount(self.of, minlength=size), 1)
+        return np.bincount(self.of, values, size) / np.maximum(np.bincount(self.of, counted, size), 1)
 
     def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum `values`, (units,), over each slice, times the weights: (slices,)."""

@@ -225,7 +225,8 @@ def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
     if not good.all():
         bad = int(np.argmin(good))
         raise UsageError(f"metric '{metric.name}' gave {terms[bad]} for {units[bad][0].item.id}: {rule}")
-    return np.array([frame.means(np.where(denominators > 0, each, 0.0)) for each in (numerators, denominators)])
+    counted = denominators > 0
+    return np.array([frame.means(np.where(counted, each, 0.0), counted) for each in (numerators, denominators)])
 
 
 def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:

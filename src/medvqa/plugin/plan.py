@@ -263,10 +263,10 @@ class Plan:
                 "or choose others with --benchmark"
             )
 
-    def _judged(self, name: str) -> dict[str, str]:
+    def _judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """What a judge is asked, or would be, about answers to a benchmark: by task the prompt's template."""
         settings = judging.Settings() if self.judge is None else self.judge.settings
-        return judges.judged(self.benchmarks[name], self.items(name), self.techniques, settings)
+        return judges.judged(self.benchmarks[name], self.items(name), techniques or self.techniques, settings)
 
     def judge_notice(self) -> str | None:
         """What leaves this machine for the judge, None when nothing does."""
@@ -441,6 +441,7 @@ class Plan:
             "data_sha256": digest,
             "answers": answers,
             "judged": judged,
+            "judged_by": [each for each in self.techniques if self._judged(benchmark.name, each)],
             "signature": signature,
             "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
         }

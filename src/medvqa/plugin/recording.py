@@ -84,7 +84,13 @@ class Recording:
         known = self._plan.known.benchmarks
         for line, result in records.lines(self._recorder.folder):
             if extraction != self._plan.extraction and result.item.benchmark in known:
-                anew = engine.rescored(result, benchmark=known[result.item.benchmark], extraction=self._plan.extraction)
+                judge = self._plan.judge
+                anew = engine.rescored(
+                    result,
+                    benchmark=known[result.item.benchmark],
+                    extraction=self._plan.extraction,
+                    settings=judge.settings if judge is not None else None,
+                )
                 line = records.encode(anew)
                 self._recorder.append(line)
             if result.score.outcome != "error":

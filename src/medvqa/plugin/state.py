@@ -73,7 +73,7 @@ class State:
         self._upcoming: Upcoming | None = None
         self._reused = 0
         self._usage: list[Answer] = []
-        self._errors = 0
+        self._errors = self._judge_errors = 0
         self._listened = True
         self.collected: tuple[Collected, LeftOut] | None = None
         """What a worker must tell the controller with its first report: it may not live to tell it at its end."""
@@ -317,13 +317,15 @@ class State:
             report.longrepr = f"{shown.score.outcome}: {shown.score.why}"
 
     def _count_errors(self, session: pytest.Session, results: Sequence[Result]) -> None:
-        for result in results:
-            self._errors = self._errors + 1 if result.score.outcome == "error" else 0
         most = self.options.max_errors
-        if 0 < most <= self._errors and not session.shouldstop:
-            session.shouldstop = (
-                f"{self._errors} errors in a row, the last: {results[-1].score.why} (--max-errors={most})"
-            )
+        for result in results:
+            self._errors = self._errors + 1 if result.answer is None else 0
+            if result.judgement is not None:
+                # Between two that a judge is to score may be many that it is not asked about.
+                self._judge_errors = self._judge_errors + 1 if result.score.outcome == "error" else 0
+            errors = max(self._errors, self._judge_errors)
+            if 0 < most <= errors and result.score.outcome == "error" and not session.shouldstop:
+                session.shouldstop = f"{errors} errors in a row, the last: {result.score.why} (--max-errors={most})"
 
 
 def usage(answers: Sequence[Answer]) -> dict[str, float]:

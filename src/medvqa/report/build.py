@@ -117,7 +117,7 @@ def _parts(
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
-        _part(benchmark, name, asked, extra, run, {**common, "technique": name, "prompt": prompts.get(name, "")})
+        _part(benchmark, name, asked, extra, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
         for name, asked in by_technique.items()
         if asked
     ]
@@ -126,6 +126,14 @@ def _parts(
     if found := metrics.maxima(measures, signature={**common, "prompt": prompt}):
         parts.append(Part(benchmark.name, benchmark, found[0].technique, (), tuple(found), ()))
     return parts
+
+
+def _signed(run: Mapping[str, Any], benchmark: Benchmark, technique: Technique) -> dict[str, str]:
+    """What the run says of a technique's numbers: of the judge only where it may have had a part in them."""
+    about = run.get("benchmarks", {}).get(benchmark.name, {})
+    others = records.signed(run) if technique not in about.get("judged_by", [technique]) else frozenset()
+    signature = {name: value for name, value in about.get("signature", {}).items() if name not in others}
+    return {**signature, "technique": technique}
 
 
 def _part(
