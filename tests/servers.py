@@ -93,10 +93,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        # Before it counts: a body that was cut off is no request.
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             self.server.in_flight += 1
-            request = Request(json.loads(body), self.headers, time.monotonic(), self.server.in_flight)
+            request = Request(body, self.headers, time.monotonic(), self.server.in_flight)
             number = len(self.server.requests)
             self.server.requests.append(request)
             self.server.most = max(self.server.most, self.server.in_flight)

@@ -15,7 +15,7 @@ from medvqa.items import Answer, DataError, Image, Item, Judgement, MedVQAError,
 from medvqa.records import baseline
 
 OPTIONS = {"A": "liver", "B": "spleen"}
-RUN = {"name": "first", "model": {"name": "echo"}}
+RUN = {"name": "first", "model": {"name": "echo"}, "finished": "2026-01-02T11:00:00+00:00"}
 
 
 def result(n: int, text: str = "A") -> Result:
@@ -165,6 +165,17 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "a folder; name a file" in capsys.readouterr().err
     assert main(["baseline", str(tmp_path / "none"), "-o", str(tmp_path / "b")]) == 4
     assert "is no run folder" in capsys.readouterr().err
+    for about, complaint in (
+        ({"name": "first"}, "first cannot be a baseline, since it did not end: finish it by pytest --run=first"),
+        ({**RUN, "rescoring": True}, "and that was stopped: type medvqa rescore "),
+    ):
+        records.write_json(run / records.RUN, about)
+        assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
+        assert complaint in capsys.readouterr().err
+    records.write_json(run / records.RUN, {"name": "first", "merged": []})
+    assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 0, "of several runs, one may not have ended"
+    (tmp_path / "b").unlink()
+    records.write_json(run / records.RUN, RUN)
     (run / "results.jsonl").open("ab").write(b"{torn")
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
     assert "not all of it can be read" in capsys.readouterr().err

@@ -577,3 +577,16 @@ def test_too_few_groups_leave_every_place_open() -> None:
     ranking, _ = comparing.rank([answers("a", "AAAA"), answers("b", "BBBB"), answers("c", "ABAB")], KNOWN)
     assert [(row.best, row.worst, row.low) for row in ranking.rows] == [(1, 3, None)] * 3
     assert set(ranking.adjusted.values()) == {None}
+
+
+def test_a_run_that_is_half_scored_is_no_side(tmp_path: Path) -> None:
+    about = {"name": "first", "rescoring": True}
+    records.Recorder(tmp_path / "first").close()
+    records.write_json(tmp_path / "first" / records.RUN, about)
+    records.write_baseline(tmp_path / "file", about, [])
+    for path, folder in ((tmp_path / "first", tmp_path / "first"), (tmp_path / "file", "reports/first")):
+        with pytest.raises(UsageError) as raised:
+            comparing.load(path)
+        assert str(raised.value) == (
+            f"{path}: its run was being scored again, and that was stopped: type medvqa rescore {folder} once more"
+        )

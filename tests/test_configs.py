@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.backends import pytest_medvqa_backends
-from medvqa.configs import ModelConfig, available, build, resolve
+from medvqa.configs import ModelConfig, available, build, path_name, resolve
 from medvqa.items import Answer, Prompt, UsageError
 
 BACKENDS = pytest_medvqa_backends()
@@ -220,3 +220,21 @@ def test_build_says_what_is_missing() -> None:
     )
     with pytest.raises(UsageError, match="x: no backend 'vllm'; found: echo, "):
         build(ModelConfig("x", "vllm"), BACKENDS)
+
+
+def test_an_argument_is_a_path_where_its_backend_says_so_and_something_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reads:
+        argument_is_path = True
+
+    (tmp_path / "a/tiny").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    backends: dict[str, type] = {"reads": Reads, "echo": object}
+
+    def name(backend: str, argument: str) -> str | None:
+        return path_name(ModelConfig("m", backend, argument), backends)
+
+    arguments = ("a/tiny", "a/tiny/", str(tmp_path / "a/tiny"), "a", "b/tiny", "", "\0/a", "<a>1</a>", "x/" * 9000)
+    assert [name("reads", each) for each in arguments] == ["tiny", "tiny", "tiny", "a", *[None] * 5]
+    assert {name("echo", each) for each in arguments} == {None}

@@ -90,3 +90,21 @@ def test_continuous_integration_runs_the_readmes_second_command() -> None:
     lines = (ROOT / ".ci/run").read_text().splitlines()
     steps = commands[1].split(" && ")
     assert lines[lines.index(steps[0]) :][: len(steps)] == steps
+
+
+INNER = re.compile(r"""(?:\bmakepyfile\(|,)\s*(test_\w+)=|path / "(test_\w+)\.py\"""")
+"""A file of a suite that a test writes."""
+
+
+def test_inner_suites_have_names_of_their_own() -> None:
+    """A session within this process would find the module of that name that is imported already."""
+    ours = {path.stem for path in (ROOT / "tests").glob("*.py")}
+    inner = {
+        name
+        for path in (ROOT / "tests").glob("test_*.py")
+        for names in INNER.findall(path.read_text("utf-8"))
+        for name in names
+        if name
+    }
+    assert {"test_slake", "test_drawn", "test_b", "test_module"} <= inner, "else nothing is looked at"
+    assert inner & ours == set()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import judges
-from medvqa import benchmarks
+from medvqa import benchmarks, records
 from medvqa.benchmarks import phantom
 from medvqa.cli import main
 from medvqa.items import CHOICE_KINDS, Item
@@ -614,6 +614,60 @@ def test_options_are_read_by_the_judge_where_rules_find_none(repository: Reposit
     assert results["1/2"]["judgement"]["task"] == "options"
     assert results["1/2"]["score"]["extracted"] == ["A"]
     assert "extract:judge" in repository.measures("first")["individual_accuracy"]["signature"]
+
+
+BOTH = """
+class Both(Candidate):
+    name = "both"
+
+    def generate(self, prompts):
+        return [Answer("<result>1</result>", usage={"input": 7 if p.images else 100}) for p in prompts]
+
+
+class Nameless(Both):
+    name = "nameless"
+
+    def fingerprint(self):
+        return None
+
+
+MORE = {"both": Both, "nameless": Nameless}
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "judge"), [("both", "both"), ("candidate", "both"), ("candidate", "nameless"), ("nameless", "nameless")]
+)
+def test_what_a_killed_session_used_counts_apart_for_model_and_judge(
+    repository: Repository, model: str, judge: str
+) -> None:
+    repository.conftest(BOTH)
+    command = (f"--judge={judge}", "--run=first")
+    assert repository.run(*command, "--limit=12", model=model)[0] == 0
+    told = ("asked", "reused", "judge_asked")
+    used, before = ("usage", "judge_usage"), repository.about("first")
+    assert all(before[each] for each in used)
+    # As run.json is when a session is killed: of what it asked, the stored answers alone tell.
+    (session,) = before["sessions"]
+    kept = {name: session[name] for name in ("session", "started", "workers", "options")}
+    without = {name: value for name, value in before.items() if name not in (*used, "finished")}
+    records.write_json(
+        repository.path / "reports/first/run.json",
+        {**without, "sessions": [{**kept, "asked": 0, "reused": 0}]},
+    )
+    assert repository.run(*command, "--limit=12", model=model)[0] == 0
+    after = repository.about("first")
+    assert [after[each] for each in used] == [before[each] for each in used]
+    assert [after["sessions"][0][each] for each in told] == [session[each] for each in told]
+    # And what is known to have been used stays, whatever becomes of the sessions that follow.
+    assert repository.run("--run=first", "--limit=4", model=model, benchmark=PAIRS)[0] == 0
+    assert repository.about("first")["judge_usage"] == before["judge_usage"]
+
+
+def test_a_judge_that_was_asked_nothing_leaves_no_empty_folders(repository: Repository) -> None:
+    repository.conftest(BOTH)
+    assert repository.run("--judge=nameless", "--run=first", "--limit=4", benchmark=PAIRS)[0] == 0
+    assert not [path for path in (repository.path / "reports/first").iterdir() if path.is_dir()]
 
 
 def await_requests(server: Server, count: int, session: subprocess.Popen[str]) -> None:

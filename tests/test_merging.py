@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Answer, Item, Result, Score, UsageError
+from medvqa.records import merging
 from medvqa.records.merging import Run, merge
 
 ABOUT: dict[str, Any] = {
@@ -194,6 +195,42 @@ def test_a_difference_to_any_of_the_runs_counts() -> None:
     """The first run may say nothing of a model that it never made."""
     with pytest.raises(UsageError, match="fingerprint is 'f1' in b and 'f2' in c"):
         merge([run("a", model={}), run("b"), run("c", model={"name": "stubborn", "fingerprint": "f2"})], "all")
+
+
+def judged(judge: str | None, *, named: bool = True, **said: Any) -> dict[str, Any]:
+    """What run.json says where a judge was, where none was (None), or where one was not yet `named`."""
+    (slake,) = ABOUT["benchmarks"].values()
+    signature = slake["signature"] | ({"judge": judge} if judge and named else {})
+    return {
+        "judge": judge and {"config": {"name": "j"}, "signature": {}, **({"identity": judge} if named else {})},
+        "benchmarks": {"slake": {**slake, "judged": {"score": "score@1"}, "signature": signature, **said}},
+    }
+
+
+@pytest.mark.parametrize("would", [{"score": "score@1"}, {}], ids=["would", "never"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_judged_and_an_unjudged_share_are_not_joined(turned: bool, would: dict[str, str]) -> None:
+    runs = [run("a", result("q1"), **judged("j@1")), run("b", result("q2"), **judged(None, judged=would))]
+    one, other = "'j@1' in a", "'none' in b"
+    with pytest.raises(UsageError) as raised:
+        merge(runs[::-1] if turned else runs, "all")
+    told = f"{other} and {one}" if turned else f"{one} and {other}"
+    assert str(raised.value) == f"runs of different configurations: slake's judge is {told}"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_share_whose_judge_was_never_made_is_joined(turned: bool) -> None:
+    runs = [run("a", result("q1"), **judged("j@1")), run("b", result("q2"), **judged("j", named=False))]
+    about = merge(runs[::-1] if turned else runs, "all").about
+    assert about["benchmarks"]["slake"]["signature"]["judge"] == "j@1"
+
+
+def test_replies_of_a_judge_that_shares_none_go_with_the_run(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "judged" / "j").mkdir(parents=True)
+        (tmp_path / name / "judged" / "j" / f"{name}.answers").write_text(name)
+    merging.write(merge([run("a"), run("b")], "all"), tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
+    assert sorted(path.name for path in (tmp_path / "all/judged/j").iterdir()) == ["a.answers", "b.answers"]
 
 
 def test_versions_are_told_and_no_obstacle() -> None:

@@ -177,3 +177,24 @@ def test_the_data_digest_sees_every_part_of_a_question() -> None:
     ]
     items = [plain, *(replace(plain, **change) for change in changes)]
     assert len({records.data_digest([item]) for item in items}) == 5
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "differs"),
+    [
+        ({"argument": "<a>1</a>"}, {"argument": "<a>2</a>"}, True),
+        ({"argument": "org/tiny"}, {"argument": "other/tiny"}, True),
+        ({"argument": "/here/tiny", "path": "tiny"}, {"argument": "/there/tiny", "path": "tiny"}, False),
+        ({"argument": "/here/tiny", "path": "tiny"}, {"argument": "/here/huge", "path": "huge"}, True),
+        ({"argument": "/here/tiny", "path": "tiny"}, {"argument": "org/tiny"}, True),
+        ({"argument": "/here/tiny"}, {"argument": "/here/tiny", "path": "tiny"}, False),
+        ({"argument": "/here/tiny"}, {"argument": "/there/tiny", "path": "tiny"}, True),
+        ({"argument": "/here/tiny", "path": "tiny"}, {"argument": "/here/tiny"}, False),
+    ],
+)
+def test_of_an_argument_that_is_a_path_the_last_part_counts(
+    was: dict[str, str], now: dict[str, str], differs: bool
+) -> None:
+    before, after = ({"config": {"backend": "x", "options": {}, **each}, "benchmarks": {}} for each in (was, now))
+    told = [f"the model's argument was {was['argument']!r} and is {now['argument']!r}"]
+    assert records.differences(before, after) == (told if differs else [])

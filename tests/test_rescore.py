@@ -189,6 +189,6 @@ def test_a_run_that_was_stopped_while_it_was_written_is_not_gone_on_with(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rescoring": True}))
     code, output = repository.run("--run=first", "--limit=2")
     assert code == 4
-    assert "it was being scored again, and that was stopped: type medvqa rescore first once more" in output
+    assert "it was being scored again, and that was stopped: type medvqa rescore reports/first once more" in output
     assert repository.rescore("first") == 0
     assert repository.run("--run=first", "--limit=2")[0] == 0

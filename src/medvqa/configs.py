@@ -6,6 +6,7 @@ name without `.toml`.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -145,6 +146,13 @@ def _beside(path: Path, config: ModelConfig, backends: Mapping[str, BackendFacto
     if config.argument and getattr(backends.get(config.backend), "argument_is_path", False) and folder.is_dir():
         return replace(config, argument=str(folder.resolve()))
     return config
+
+
+def path_name(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> str | None:
+    """The last part of an argument that names a file or folder here, None for any other: a slash makes no path."""
+    if getattr(backends[config.backend], "argument_is_path", False) and os.path.exists(config.argument):
+        return Path(config.argument).absolute().name
+    return None
 
 
 def _check_backend(name: str, backends: Mapping[str, BackendFactory], *, asked: str) -> None:

@@ -372,8 +372,8 @@ user must allow by --trust-remote-code, or None. `size` returns the bytes of the
 takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is
 made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown: a
 place that is too small for `size` is left out. `as_judge`, called with the table [options] alone, returns it with what
-else suits a judge, which writes more than who answers. True attributes: `argument_is_path`, the argument of a config
-may be a folder beside its file; `recorded`, answers were given before the run, so that `--ablate` can change nothing.
-`draws`, called like `check`, says whether an equal prompt with another `sample` may be answered otherwise: False
-refuses `--repeat`.
+else suits a judge, which writes more than who answers. True attributes: `argument_is_path`, the argument may be a
+file or folder, in a config a folder beside it; `recorded`, answers were given before the run, so that `--ablate` can
+change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
+otherwise: False refuses `--repeat`.
 """

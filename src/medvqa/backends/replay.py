@@ -85,6 +85,7 @@ class Replay:
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     recorded = True
+    argument_is_path = True
 
     def __init__(self, argument: str) -> None:
         """Read the file. UsageError when there is none, DataError when it is none of the formats."""

@@ -29,6 +29,11 @@ def run(options: argparse.Namespace) -> str:
     from medvqa import records
 
     about, stored = records.read_run(options.run), records.read(options.run)
+    records.check_scored(options.run, about)
+    if "finished" not in about and "merged" not in about:
+        raise UsageError(
+            f"{options.run} cannot be a baseline, since it did not end: finish it by pytest --run={options.run.name}"
+        )
     if stored.unread:
         raise UsageError(f"{options.run} cannot be a baseline, since not all of it can be read: {stored.unread[0]}")
     if options.output.is_dir():

@@ -61,11 +61,15 @@ class Side:
 
 
 def load(path: Path) -> Side:
-    """Read a run folder, or a baseline file. UsageError when it is none, DataError for a damaged file."""
+    """Read a run folder, or a baseline file. UsageError when it is none or half scored, DataError for a damaged one."""
     if records.is_baseline(path):
         run, results = records.read_baseline(path)
-        return Side(str(run.get("name") or path.name), run, results)
-    return Side(path.resolve().name, records.read_run(path), records.read(path).results)
+        name = str(run.get("name") or path.name)
+    else:
+        run, results = records.read_run(path), records.read(path).results
+        name = path.resolve().name
+    records.check_scored(path, run)
+    return Side(name, run, results)
 
 
 def refusals(new: Side, baseline: Side) -> list[str]:

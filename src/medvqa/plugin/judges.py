@@ -15,8 +15,6 @@ from medvqa import configs, engine, judging, records
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, BackendFactory, Benchmark, Item, Model, Service, Technique, UsageError
 
-OWN_REPLIES = "judged"
-"""Folder in the run folder of the replies of a judge that shares none."""
 MAX_PROMPT = 2**20
 """Bytes of a prompt's file."""
 SAID = Answer("\N{WHITE SQUARE}")
@@ -127,8 +125,8 @@ class Judging:
         fingerprint = fingerprint_of(model)
         identity = self.identity(model.name, fingerprint)
         backend = self.config.backend if fingerprint is not None else f"{self.config.backend} {identity}"
-        writer = records.Writer(backend, model.name, fingerprint, folder.name, session)
-        return records.Store(shared if fingerprint is not None else folder / OWN_REPLIES, writer, fresh=fresh)
+        writer = records.Writer(backend, model.name, fingerprint, folder.name, session, role="judge")
+        return records.Store(shared if fingerprint is not None else folder / records.OWN_REPLIES, writer, fresh=fresh)
 
 
 def fingerprint_of(model: Model) -> str | None:

@@ -384,6 +384,7 @@ class Plan:
 
     def about(self) -> dict[str, Any]:
         """What run.json says of this run, as far as it is known before the model is made."""
+        path = configs.path_name(self.config, self.known.backends)
         return {
             "options": {
                 "model": self.options.model,
@@ -405,6 +406,7 @@ class Plan:
                 "backend": self.config.backend,
                 "argument": self.config.argument,
                 "options": self.config.options,
+                **({} if path is None else {"path": path}),
             },
             "techniques": self.techniques,
             # The number of a sample is the seed, or part of the seed, with which it is drawn.

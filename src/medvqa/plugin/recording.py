@@ -44,12 +44,12 @@ class Recording:
         self.counts: Counter[Outcome] = Counter()
         self.usage: Counter[str] = Counter()
         self.judge_usage: Counter[str] = Counter()
-        self._judge_used = before.get("judge_usage", {})
+        self._judge_used = Counter(before.get("judge_usage", {}))
         self._served_by: set[str] = set()
         self._used = Counter(before.get("usage", {}))
         for ended in before.get("sessions", []):
             if "finished" not in ended and "usage" not in ended:
-                self._make_up(ended, before)
+                self._make_up(ended)
         self._left_out: LeftOut = before.get("left_out", {})
         now = _now()
         about = plan.about()
@@ -71,8 +71,9 @@ class Recording:
             "benchmarks": {**before.get("benchmarks", {}), **about["benchmarks"]},
             "sessions": [*before.get("sessions", []), self._session],
         }
-        if self._used:
-            self._about["usage"] = dict(self._used)
+        for told, used in (("usage", self._used), ("judge_usage", self._judge_used)):
+            if used:
+                self._about[told] = dict(used)
         if "gate" in before:
             self._about["gate"] = before["gate"]
         self.verdict: Verdict | None = None
@@ -96,19 +97,20 @@ class Recording:
             if result.score.outcome != "error":
                 self._known[self._plan.name_of(Query(result.item, result.technique, result.sample))] = _digest(line)
 
-    def _make_up(self, ended: dict[str, Any], before: Mapping[str, Any]) -> None:
+    def _make_up(self, ended: dict[str, Any]) -> None:
         """Count what a session asked that did not live to say so: its answers are stored, and were paid for."""
         folder = self._recorder.folder
-        asked, used = 0, Counter[str]()
-        for store in (self._plan.options.answers or folder.parent / records.STORE, folder / records.OWN_ANSWERS):
+        shared = self._plan.options.answers or folder.parent / records.STORE
+        asked, used = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
+        for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
             for writer, answers in records.answers_asked(store, {ended.get("session", "")}):
-                # Not those of a judge; of what was killed before its first result, the fingerprint was not noted.
-                model = before.get("model") or {"name": writer.model, "fingerprint": writer.fingerprint}
-                if (writer.model, writer.fingerprint) == (model["name"], model["fingerprint"]):
-                    asked += len(answers)
-                    used.update(usage(answers))
-        ended.update(asked=asked, usage=dict(used))
-        self._used.update(used)
+                asked[writer.role] += len(answers)
+                used[writer.role].update(usage(answers))
+        ended.update(asked=asked["candidate"], usage=dict(used["candidate"]))
+        if asked["judge"]:
+            ended.update(judge_asked=asked["judge"], judge_usage=dict(used["judge"]))
+        self._used.update(used["candidate"])
+        self._judge_used.update(used["judge"])
 
     def _write(self) -> None:
         records.write_json(self._recorder.folder / records.RUN, self._about)
@@ -178,7 +180,8 @@ class Recording:
         self._stop.unlink(missing_ok=True)
         missing = self._about["missing"] = self._missing(expected)
         records.close_journals(folder, complete=not missing)
-        records.remove_empty(folder / records.OWN_ANSWERS)
+        for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
+            records.remove_empty(folder / own)
         self._about["finished"] = self._session["finished"] = _now()
         if self.usage:
             self._session["usage"] = dict(self.usage)
@@ -186,7 +189,7 @@ class Recording:
             self._about["usage"] = dict(used)
         if self.judge_usage:
             self._session["judge_usage"] = dict(self.judge_usage)
-        if used := Counter(self._judge_used) + self.judge_usage:
+        if used := self._judge_used + self.judge_usage:
             self._about["judge_usage"] = dict(used)
         if left := {**self._left_out, **left_out}:
             self._about["left_out"] = left

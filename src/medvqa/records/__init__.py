@@ -12,6 +12,7 @@ from medvqa.records.folder import (
     Recorder,
     Stored,
     check_name,
+    check_scored,
     data_digest,
     decode,
     differences,
@@ -32,6 +33,7 @@ from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
 from medvqa.records.store import (
     OWN_ANSWERS,
+    OWN_REPLIES,
     STORE,
     Contents,
     Recalled,
@@ -49,6 +51,7 @@ from medvqa.records.store import key as answer_key
 __all__ = [
     "DISTRIBUTION",
     "OWN_ANSWERS",
+    "OWN_REPLIES",
     "RESULTS",
     "RUN",
     "STORE",
@@ -66,6 +69,7 @@ __all__ = [
     "bury",
     "check_folder",
     "check_name",
+    "check_scored",
     "close_journals",
     "contents",
     "data_digest",

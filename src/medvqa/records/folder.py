@@ -157,24 +157,36 @@ def read_run(folder: Path) -> dict[str, Any]:
     return value
 
 
+def check_scored(path: Path, about: Mapping[str, Any]) -> None:
+    """UsageError where `medvqa rescore` was stopped while it wrote, so that a run's scores are of two kinds."""
+    if about.get("rescoring"):
+        folder = path if path.is_dir() else f"reports/{about.get('name', 'RUN')}"
+        raise UsageError(
+            f"{path}: its run was being scored again, and that was stopped: type medvqa rescore {folder} once more"
+        )
+
+
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Why a run cannot go on as what is asked for now, from two contents of run.json; empty when it can.
 
     What may differ: benchmarks that one of them lacks, the rule by which answers are read, and how the model is asked;
     and the judge where it has judged nothing, and nothing is there that it would judge.
-    Options of a model's config count where it has no fingerprint to tell whether they matter; of an argument that is
-    a path, its last part: a checkpoint may have been moved.
+    Options of a model's config count where it has no fingerprint to tell whether they matter; of an argument that names
+    a file or folder (`path` of the config), its last part: a checkpoint may have been moved.
     """
     now = msgspec.json.decode(_encoder.encode(now))
     was, is_now = (about.get("config", {}) for about in (before, now))
     if before.get("rescoring"):
-        return [f"it was being scored again, and that was stopped: type medvqa rescore {before.get('name')} once more"]
+        folder = f"reports/{before.get('name')}"
+        return [f"it was being scored again, and that was stopped: type medvqa rescore {folder} once more"]
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
         names.append("options")
     found = _changed("the model's ", {name: was.get(name) for name in names}, is_now)
-    argument, is_called = (PurePath(config.get("argument", "")).name for config in (was, is_now))
-    found += _changed("the model's ", {"argument": argument}, {"argument": is_called})
+    if was.get("path") is None or was["path"] != is_now.get("path"):
+        found += _changed(
+            "the model's ", {"argument": was.get("argument", "")}, {"argument": is_now.get("argument", "")}
+        )
     found += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat")}, now)
     found += _other_judge(before, now)
     judging = signed(before) | signed(now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import msgspec
 
 from medvqa.items import Result, UsageError
 from medvqa.records.folder import RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
-from medvqa.records.store import OWN_ANSWERS
+from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES
 from medvqa.selection import Shard
 
 METRICS = "metrics.json"
@@ -101,13 +101,15 @@ def merge(runs: Sequence[Run], name: str) -> Merged:
 def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
     """Make a run folder, of which reports can be written; results keep the name of the run that they come from.
 
-    `parts` are the folders of the runs. The answers that they share with no other run are copied, so that it can go on.
+    `parts` are the folders of the runs. The answers, and a judge's replies, that they share with no other run are
+    copied, so that it can go on.
     """
     try:
         folder.mkdir(parents=True)
         for part in parts:
-            if (part / OWN_ANSWERS).is_dir():
-                shutil.copytree(part / OWN_ANSWERS, folder / OWN_ANSWERS, dirs_exist_ok=True)
+            for own in (OWN_ANSWERS, OWN_REPLIES):
+                if (part / own).is_dir():
+                    shutil.copytree(part / own, folder / own, dirs_exist_ok=True)
         write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in merged.results))
         write_json(folder / RUN, {**merged.about, "missing": merged.missing})
     except OSError as error:
@@ -120,8 +122,11 @@ def _check_configurations(runs: Sequence[Run]) -> None:
     What a run does not say, of a model that it never made or a benchmark that it did not have, is no difference.
     """
     known: dict[str, tuple[Any, str]] = {}
+    judged = {
+        name for run in runs for name, said in run.about.get("benchmarks", {}).items() if "judge" in _signature(said)
+    }
     for run in runs:
-        for name, value in _configuration(run.about).items():
+        for name, value in (_configuration(run.about) | _judges(run.about, judged)).items():
             before, where = known.setdefault(name, (value, run.name))
             if before != value:
                 raise UsageError(
@@ -141,9 +146,27 @@ def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     if judge := about.get("judge"):
         told |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}
     for benchmark, said in about.get("benchmarks", {}).items():
-        told |= {f"{benchmark}'s {part}": value for part, value in said.get("signature", {}).items()}
+        told |= {f"{benchmark}'s {part}": value for part, value in _signature(said).items()}
         told |= {f"{benchmark}'s prompt ({technique})": name for technique, name in said.get("prompts", {}).items()}
         told[f"{benchmark}'s data_sha256"] = said.get("data_sha256")
+    return told
+
+
+def _signature(said: Mapping[str, Any]) -> Mapping[str, str]:
+    signature: Mapping[str, str] = said.get("signature", {})
+    return signature
+
+
+def _judges(about: Mapping[str, Any], judged: Collection[str]) -> dict[str, str]:
+    """Who judged each of these benchmarks of a run, "none" where rules alone scored it.
+
+    A judge that was asked for and never made has no name yet, and that is no difference.
+    """
+    told = {}
+    for benchmark, said in about.get("benchmarks", {}).items():
+        unmade = about.get("judge") and said.get("judged")
+        if benchmark in judged and ("judge" in _signature(said) or not unmade):
+            told[f"{benchmark}'s judge"] = _signature(said).get("judge", "none")
     return told
 
 
@@ -183,7 +206,9 @@ def _about(runs: Sequence[Run], name: str) -> dict[str, Any]:
     about["model"] = next((each["model"] for each in abouts if each.get("model")), {})
     about["judge"] = next((each["judge"] for each in abouts if each.get("judge")), None)
     about["options"] = {**abouts[0].get("options", {}), "shard": None}
-    about["benchmarks"] = dict(sorted((k, v) for each in abouts for k, v in each.get("benchmarks", {}).items()))
+    # Of what several say of a benchmark, that counts which names its judge.
+    said = [each for about in abouts for each in about.get("benchmarks", {}).items()]
+    about["benchmarks"] = dict(sorted(said, key=lambda each: (each[0], "judge" in _signature(each[1]))))
     about.pop("sessions", None)  # of one run alone
     if any(each.get("gate") != abouts[0].get("gate") for each in abouts):
         about.pop("gate", None)  # the rules of some of the answers are not those of all

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -31,6 +32,8 @@ STORE = ".answers"
 """Folder under reports/ of the answers that runs share."""
 OWN_ANSWERS = "answers"
 """Folder in a run folder of the answers of a model that shares none."""
+OWN_REPLIES = "judged"
+"""Folder in a run folder of the replies of a judge that shares none."""
 SUFFIX = ".answers"
 ABOUT = b"about"
 FORMAT = 1
@@ -51,7 +54,10 @@ class Unwritable(MedVQAError):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes a file. `fingerprint` is None for a model that has none; `session` names one session of a run."""
+    """Who writes a file. `fingerprint` is None for a model that has none; `session` names one session of a run.
+
+    `role` is what the model was asked as: one model may be both, and what it used counts apart.
+    """
 
     backend: str
     model: str
@@ -60,6 +66,7 @@ class Writer:
     session: str
     started: str = ""
     format: int = FORMAT
+    role: Literal["candidate", "judge"] = "candidate"
 
     @property
     def folder(self) -> str:
