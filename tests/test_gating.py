@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import gating, metrics, records
+from medvqa import gating, metrics, records, statistics
 from medvqa.cli import main
 from medvqa.comparing import Side
 from medvqa.gating import Rules, planning
@@ -477,6 +477,12 @@ def test_a_floor_of_a_macro_average() -> None:
     rules = Rules(floor=(gating.Floor(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
     found = verdict(rules, replace(MAIN, name="new"))
     assert found.outcome == "PASS"
+    # Bounds are those of the mean of slices by t, with Bell and McCaffrey's degrees of freedom; a mean is no count.
+    (tabled,) = metrics.tables(MAIN.results, [metrics.macro_accuracy("modality")], ("modality",))
+    mean = statistics.clustered(statistics.mean_over(statistics.ratios(tabled.table()), tabled.over or ()))
+    low, high = statistics.bounds(mean, binary=False)
+    (entry,) = found.entries
+    assert (entry.low, entry.high) == (pytest.approx(low[0]), pytest.approx(high[0]))
 
 
 def test_looks_divide_the_level() -> None:

@@ -305,7 +305,8 @@ def _floor(
         name,
         statistics.clustered(found),
         limit,
-        binary=tabled[0].binary,
+        # A mean of ratios is no count, though each of its units is right or wrong.
+        binary=tabled[0].binary and tabled[0].over is None,
         at_most=at_most,
         point=point,
         level=level,
