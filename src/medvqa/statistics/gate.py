@@ -90,7 +90,8 @@ class Verdict:
     """What became of a rule, and why in a line. `p` before and `adjusted` after Holm, None where not tested.
 
     Where INCONCLUSIVE: `needed` is the number of units with which the margin would pass with 80 % power at no change,
-    given the standard error that was seen, `units` how many there are, and `passable` the margin that these would pass.
+    given the standard error that was seen, `units` how many there are, and `passable` the margin that these would pass;
+    None where the baseline is not above chance, as no number of units is enough then.
     """
 
     name: str
@@ -192,10 +193,15 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float) -> Verdict:
         why = f"{seen.units} units in {seen.groups} groups; {LEAST_UNITS} in {LEAST_GROUPS} are needed"
         return Verdict(name=rule.name, outcome="NOT GATED", why=why, units=seen.units)
     p = seen.worse
+    above_chance, chance = True, ""
+    if isinstance(rule, MarginRule) and rule.chance is not None:
+        above_chance = rule.baseline_low is not None and rule.baseline_low > rule.chance
+        own = "no lower bound" if rule.baseline_low is None else f"a lower bound of {_percent(rule.baseline_low)} %"
+        chance = f"the baseline has {own}, not above chance ({_percent(rule.chance)} %): one above chance is needed"
 
     def verdict(outcome: Outcome, why: str) -> Verdict:
         needed = passable = None
-        if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None:
+        if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
             passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
         units = seen.units if outcome == "INCONCLUSIVE" else None
         return Verdict(
@@ -211,11 +217,6 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float) -> Verdict:
 
     if rule.unchanged:
         return verdict("PASS", "unchanged: the responses are identical on every unit")
-    above_chance, chance = True, ""
-    if isinstance(rule, MarginRule) and rule.chance is not None:
-        above_chance = rule.baseline_low is not None and rule.baseline_low > rule.chance
-        own = "no lower bound" if rule.baseline_low is None else f"a lower bound of {_percent(rule.baseline_low)} %"
-        chance = f"the baseline has {own}, not above chance ({_percent(rule.chance)} %)"
     within = margin is not None and seen.low is not None and seen.low > -margin
     if within and above_chance:
         return verdict(
