@@ -559,7 +559,28 @@ def test_less_of_a_rate_is_better() -> None:
             replace(r, answer=Answer("?"), score=mumbling) if i % 3 == 0 else r for i, r in enumerate(MAIN.results)
         ),
     )
-    assert verdict(rules, worse, MAIN).outcome == "FAIL"
+    found = verdict(replace(rules, slices=("modality",)), worse, MAIN)
+    assert found.outcome == "FAIL"
+    # What is shown is the measure itself, which rose; what became worse is lost.
+    entry = found.entries[0]
+    assert entry.better == "lower"
+    assert (entry.value, entry.baseline_value) == (pytest.approx(1 / 3), 0)
+    assert entry.difference == pytest.approx(1 / 3)
+    assert entry.low is not None
+    assert entry.high is not None
+    assert 0.25 < entry.low < 1 / 3 < entry.high < 0.4
+    assert entry.beyond
+    assert (entry.gained, entry.lost) == (0, 100)
+    assert [(each.slice["modality"], each.difference, each.better) for each in found.worst] == [("ct", 1.0, "lower")]
+    (ct,) = (each for each in found.entries if each.slice.get("modality") == "ct")
+    assert (ct.value, ct.difference, ct.better) == (1, 1, "lower")
+    assert "worse by 33.33 points" in entry.why
+    fewer = verdict(replace(rules, margin=5), replace(MAIN, name="new"), replace(worse, name="main"))
+    assert (
+        fewer.entries[0].why
+        == f"the loss is within 5.00 points: the bound is {100 * (fewer.entries[0].high or 0):+.2f}"
+    )
+    assert (fewer.entries[0].difference, fewer.entries[0].gained) == (pytest.approx(-1 / 3), 100)
 
 
 @settings(max_examples=5)

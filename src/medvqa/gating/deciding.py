@@ -69,8 +69,8 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
     flips = [flip for found in pairs for flip in _flips(gate, found)]
     moved = [each for found in pairs for each in _moved(gate, found)]
-    worst = sorted((m for m in moved if m.difference < 0), key=lambda m: (m.difference, *m.slice.items()))
-    best = sorted((m for m in moved if m.difference > 0), key=lambda m: (-m.difference, *m.slice.items()))
+    worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
+    best = sorted((m for m in moved if m.gain > 0), key=lambda m: (-m.gain, *m.slice.items()))
     lost, gained = ([flip for flip in flips if flip.better is better] for better in (False, True))
     return replace(
         verdict,
@@ -130,7 +130,7 @@ def _met(folder: Path, baseline: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A rule with its numbers, and what the verdict says of it beside these."""
+    """A rule with its numbers, and what the verdict says of it beside these; `row` is what a rule of two runs is of."""
 
     rule: MarginRule | SliceGuard | FloorRule
     kind: Kind
@@ -139,6 +139,7 @@ class _Draft:
     slice: Mapping[str, str]
     baseline: str | None
     asked_margin: float | None = None
+    row: Compared | None = None
 
 
 def _is_of(result: Result, target: Target) -> bool:
@@ -227,9 +228,10 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                     chance=chance,
                     baseline_low=low,
                     unchanged=unchanged,
+                    better=each.better,
                 )
                 drafts.append(
-                    _Draft(margin, "baseline", target, target.metric, place, found.baseline.name, points / 100)
+                    _Draft(margin, "baseline", target, target.metric, place, found.baseline.name, points / 100, each)
                 )
             elif (where := next(iter(place.items()))) in own:
                 points = own[where]
@@ -238,12 +240,17 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                     comparison=each.comparison,
                     margin=points / 100 * shrunk,
                     unchanged=unchanged,
+                    better=each.better,
                     of_slice=True,
                 )
-                drafts.append(_Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100))
+                drafts.append(
+                    _Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100, each)
+                )
             elif where[0] in gate.rules.slices:
-                guard = SliceGuard(name=f"{label} {against}", comparison=each.comparison, unchanged=unchanged)
-                drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name))
+                guard = SliceGuard(
+                    name=f"{label} {against}", comparison=each.comparison, unchanged=unchanged, better=each.better
+                )
+                drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name, row=each))
     return drafts
 
 
@@ -330,17 +337,20 @@ def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -
         needed=decided.needed,
         passable=decided.passable,
         items=about.get("items"),
+        better=draft.metric.better,
     )
     if isinstance(rule, FloorRule):
         return replace(entry, value=rule.value, low=rule.low, high=rule.high, limit=rule.limit)
+    # Decided in terms of "more is better", and shown in those of the measure; "lost" is what became worse in either.
     seen, margin = rule.comparison, rule.margin
+    shown = seen if draft.row is None else draft.row.shown
     return replace(
         entry,
-        value=seen.new,
-        baseline_value=seen.baseline,
-        difference=seen.difference,
-        low=seen.low,
-        high=seen.high,
+        value=shown.new,
+        baseline_value=shown.baseline,
+        difference=shown.difference,
+        low=shown.low,
+        high=shown.high,
         margin=margin,
         asked_margin=draft.asked_margin,
         units=seen.units,
@@ -373,9 +383,15 @@ def _flips(gate: Gate, found: Paired) -> list[Flipped]:
 def _moved(gate: Gate, found: Paired) -> list[Moved]:
     """Slices of the benchmarks' own dimensions that are large enough to be named."""
     return [
-        Moved(benchmark=row.benchmark, slice=dict(row.slice), difference=seen.difference, units=seen.units)
+        Moved(
+            benchmark=row.benchmark,
+            slice=dict(row.slice),
+            difference=seen.difference,
+            units=seen.units,
+            better=row.better,
+        )
         for target in gate.targets
         for row in found.tables
         if _is_headline(row, target) and set(row.slice) & {*target.benchmark.dimensions, *gate.rules.slices}
-        if (seen := row.comparison).units >= LEAST_SHOWN and seen.difference is not None
+        if (seen := row.shown).units >= LEAST_SHOWN and seen.difference is not None
     ]
