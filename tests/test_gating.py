@@ -441,6 +441,25 @@ def test_a_slice_fails_alone_and_small_ones_are_not_gated() -> None:
     assert [each.slice for each in found.worst] == [{"modality": "ct"}]
 
 
+def test_a_slice_of_a_baseline_at_chance_does_not_pass_a_margin_of_its_own() -> None:
+    """The whole is well above chance, and one slice of it guesses, of which one question in four is right."""
+    guessing = side("main", [r if i % 3 else i % 12 == 0 for i, r in enumerate(model(300, 0.9))])
+    new = replace(side("new", [bool(r.score.value) for r in guessing.results]), name="new")
+    new = replace(new, results=tuple(replace(r, answer=Answer(r.answer.text + " ")) for r in new.results if r.answer))
+    margins = tuple(
+        gating.SliceMargin(benchmark="slake", dimension="modality", value=value, margin=30) for value in ("ct", "mri")
+    )
+    found = verdict(Rules(margin=30, slice=margins), new, guessing)
+    outcomes = {entry.slice.get("modality"): entry for entry in found.entries}
+    assert {name: entry.outcome for name, entry in outcomes.items()} == {
+        None: "PASS",
+        "ct": "INCONCLUSIVE",
+        "mri": "PASS",
+    }
+    assert "not above chance (25.00 %)" in outcomes["ct"].why
+    assert found.outcome == "INCONCLUSIVE"
+
+
 def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
     new = side("new", flipped(lost=6, gained=6))
     rules = Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=1),))

@@ -213,6 +213,7 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
             continue
         shrunk = (_reliability(gate, target) or 1.0) if _is_judged(target, new.results) else 1.0
         unchanged = found.of(name, target.technique).unchanged
+        chances = _chances(found.baseline, target)
         against = f"against {found.baseline.name}"
         own = {(rule.dimension, rule.value): rule.margin for rule in gate.rules.slice if rule.benchmark == name}
         for each in rows:
@@ -220,7 +221,7 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
             label = f"{name}: {target.metric.name}" + "".join(f" in {d} {v}" for d, v in place.items())
             if not place:
                 points = gate.rules.margin if target.rules.margin is None else target.rules.margin
-                chance, low = _chance(found.baseline, target, gate)
+                chance, low = chances[()]
                 margin = MarginRule(
                     name=f"{label} {against}, margin {points:g}",
                     comparison=each.comparison,
@@ -235,13 +236,16 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                 )
             elif (where := next(iter(place.items()))) in own:
                 points = own[where]
+                chance, low = chances.get((where,), (None, None))
                 sliced = MarginRule(
                     name=f"{label} {against}, margin {points:g}",
                     comparison=each.comparison,
                     margin=points / 100 * shrunk,
+                    chance=chance,
+                    baseline_low=low,
                     unchanged=unchanged,
-                    better=each.better,
                     of_slice=True,
+                    better=each.better,
                 )
                 drafts.append(
                     _Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100, each)
@@ -262,22 +266,28 @@ def _is_headline(row: Compared, target: Target) -> bool:
     )
 
 
-def _chance(side: Side, target: Target, gate: Gate) -> tuple[float | None, float | None]:
-    """What guessing gives, if anything says, and the baseline's lower bound; of 1 - measure where less is better."""
+def _chances(side: Side, target: Target) -> dict[tuple[tuple[str, str], ...], tuple[float | None, float | None]]:
+    """What guessing gives, if anything says, and the baseline's lower bound, over everything (()) and by slice.
+
+    Both are of 1 - measure where less is better.
+    """
     results = [result for result in side.results if _is_of(result, target)]
     extraction = side.run.get("extraction", "sound")
-    overall = metrics.measures(
+    measured = metrics.measures(
         results,
         [target.metric],
-        (),
+        target.benchmark.dimensions,
         benchmark=target.benchmark.name,
         signature={},
         score=engine.scorer(target.benchmark, extraction),
-    )[0]
-    chance = overall.references.get("random")
-    if target.metric.better == "higher":
-        return chance, overall.low
-    return None if chance is None else 1 - chance, None if overall.high is None else 1 - overall.high
+    )
+    found = {}
+    for each in measured:
+        chance, low = each.references.get("random"), each.low
+        if target.metric.better == "lower":
+            chance, low = None if chance is None else 1 - chance, None if each.high is None else 1 - each.high
+        found[tuple(each.slice.items())] = chance, low
+    return found
 
 
 def _floors(gate: Gate, new: Side, level: float) -> list[_Draft]:
