@@ -650,6 +650,27 @@ def test_a_folder_and_its_baseline_file_are_one_baseline(tmp_path: Path) -> None
         assert found.entries[0].unchanged
 
 
+def test_flips_against_a_baseline_without_responses_name_letters_and_no_digests(tmp_path: Path) -> None:
+    """Of what was read from an answer, such a file has the letters of options; of anything else, a digest."""
+    saying = replace(MAIN.results[1], answer=Answer("the liver, as far as can be told " * 9))
+    said = saying.answer
+    assert said is not None
+    saying = replace(saying, score=Score(1.0, "correct", (said.text,), ""))
+    whole = replace(MAIN, results=(MAIN.results[0], saying, *MAIN.results[2:]))
+    records.write_baseline(tmp_path / "without", whole.run | {"name": "main"}, whole.results, responses=False)
+    (baseline,) = gating.load(Rules(baseline=("without",)), tmp_path)
+    wrong = replace(MAIN.results[1], answer=Answer("no " * 90), score=Score(0.0, "wrong", ("no " * 90,), ""))
+    right = next(i for i, each in enumerate(whole.results) if each.score.value and i != 1)
+    new = [*whole.results]
+    new[1], new[right] = wrong, replace(result(right, False), item=whole.results[right].item)
+    found = verdict(Rules(), replace(MAIN, name="new", results=tuple(new)), baseline)
+    flips = {flip.unit: flip for flip in found.flips}
+    assert (flips["q0001"].baseline, flips["q0001"].new) == (("correct",), (("no " * 90)[:59] + "…",))
+    assert (flips[f"q{right:04}"].baseline, flips[f"q{right:04}"].new) == (("A",), ("B",))
+    told = verdict(Rules(), replace(MAIN, name="new", results=tuple(new)), whole)
+    assert {flip.unit: flip for flip in told.flips}["q0001"].baseline == (said.text[:59] + "…",)
+
+
 def _read(folder: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     return records.read_run(folder), records.read(folder).results
 

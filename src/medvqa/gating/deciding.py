@@ -17,6 +17,8 @@ from medvqa.statistics import FloorRule, MarginRule, SliceGuard
 
 SHOWN = 5
 """Flips of each way, and slices of each end, that a verdict names."""
+READ = 60
+"""Characters that a verdict quotes of what was read from an answer."""
 LEAST_SHOWN = 10
 """Units of a slice that is named among the worst and the best."""
 
@@ -380,14 +382,23 @@ def _flips(gate: Gate, found: Paired) -> list[Flipped]:
             benchmark=flip.benchmark,
             unit=flip.unit,
             better=flip.better,
-            baseline=tuple(", ".join(r.score.extracted) or r.score.outcome for r in flip.baseline),
-            new=tuple(", ".join(r.score.extracted) or r.score.outcome for r in flip.new),
+            baseline=tuple(_read(found.baseline, each) for each in flip.baseline),
+            new=tuple(_read(found.new, each) for each in flip.new),
         )
         for flip in found.flips
         for target in gate.targets
         if (flip.benchmark, flip.technique, flip.metric)
         == (target.benchmark.name, target.technique, target.metric.name)
     ]
+
+
+def _read(side: Side, result: Result) -> str:
+    """What was read from an answer, in a line; its outcome where that is nothing, or not told but by a digest."""
+    found = result.score.extracted
+    if side.run.get("responses") == records.DIGESTS:
+        found = tuple(each for each in found if each in result.item.options)
+    text = " ".join(", ".join(found).split()) or result.score.outcome
+    return text if len(text) <= READ else text[: READ - 1] + "…"
 
 
 def _moved(gate: Gate, found: Paired) -> list[Moved]:
