@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import gating, metrics, records
+from medvqa import gating, metrics, records, statistics
 from medvqa.cli import main
 from medvqa.comparing import Side
 from medvqa.gating import Rules, planning
@@ -441,6 +441,25 @@ def test_a_slice_fails_alone_and_small_ones_are_not_gated() -> None:
     assert [each.slice for each in found.worst] == [{"modality": "ct"}]
 
 
+def test_a_slice_of_a_baseline_at_chance_does_not_pass_a_margin_of_its_own() -> None:
+    """The whole is well above chance, and one slice of it guesses, of which one question in four is right."""
+    guessing = side("main", [r if i % 3 else i % 12 == 0 for i, r in enumerate(model(300, 0.9))])
+    new = replace(side("new", [bool(r.score.value) for r in guessing.results]), name="new")
+    new = replace(new, results=tuple(replace(r, answer=Answer(r.answer.text + " ")) for r in new.results if r.answer))
+    margins = tuple(
+        gating.SliceMargin(benchmark="slake", dimension="modality", value=value, margin=30) for value in ("ct", "mri")
+    )
+    found = verdict(Rules(margin=30, slice=margins), new, guessing)
+    outcomes = {entry.slice.get("modality"): entry for entry in found.entries}
+    assert {name: entry.outcome for name, entry in outcomes.items()} == {
+        None: "PASS",
+        "ct": "INCONCLUSIVE",
+        "mri": "PASS",
+    }
+    assert "not above chance (25.00 %)" in outcomes["ct"].why
+    assert found.outcome == "INCONCLUSIVE"
+
+
 def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
     new = side("new", flipped(lost=6, gained=6))
     rules = Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=1),))
@@ -477,6 +496,12 @@ def test_a_floor_of_a_macro_average() -> None:
     rules = Rules(floor=(gating.Floor(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
     found = verdict(rules, replace(MAIN, name="new"))
     assert found.outcome == "PASS"
+    # Bounds are those of the mean of slices by t, with Bell and McCaffrey's degrees of freedom; a mean is no count.
+    (tabled,) = metrics.tables(MAIN.results, [metrics.macro_accuracy("modality")], ("modality",))
+    mean = statistics.clustered(statistics.mean_over(statistics.ratios(tabled.table()), tabled.over or ()))
+    low, high = statistics.bounds(mean, binary=False)
+    (entry,) = found.entries
+    assert (entry.low, entry.high) == (pytest.approx(low[0]), pytest.approx(high[0]))
 
 
 def test_looks_divide_the_level() -> None:
@@ -553,7 +578,28 @@ def test_less_of_a_rate_is_better() -> None:
             replace(r, answer=Answer("?"), score=mumbling) if i % 3 == 0 else r for i, r in enumerate(MAIN.results)
         ),
     )
-    assert verdict(rules, worse, MAIN).outcome == "FAIL"
+    found = verdict(replace(rules, slices=("modality",)), worse, MAIN)
+    assert found.outcome == "FAIL"
+    # What is shown is the measure itself, which rose; what became worse is lost.
+    entry = found.entries[0]
+    assert entry.better == "lower"
+    assert (entry.value, entry.baseline_value) == (pytest.approx(1 / 3), 0)
+    assert entry.difference == pytest.approx(1 / 3)
+    assert entry.low is not None
+    assert entry.high is not None
+    assert 0.25 < entry.low < 1 / 3 < entry.high < 0.4
+    assert entry.beyond
+    assert (entry.gained, entry.lost) == (0, 100)
+    assert [(each.slice["modality"], each.difference, each.better) for each in found.worst] == [("ct", 1.0, "lower")]
+    (ct,) = (each for each in found.entries if each.slice.get("modality") == "ct")
+    assert (ct.value, ct.difference, ct.better) == (1, 1, "lower")
+    assert "worse by 33.33 points" in entry.why
+    fewer = verdict(replace(rules, margin=5), replace(MAIN, name="new"), replace(worse, name="main"))
+    assert (
+        fewer.entries[0].why
+        == f"the loss is within 5.00 points: the bound is {100 * (fewer.entries[0].high or 0):+.2f}"
+    )
+    assert (fewer.entries[0].difference, fewer.entries[0].gained) == (pytest.approx(-1 / 3), 100)
 
 
 @settings(max_examples=5)
@@ -602,6 +648,27 @@ def test_a_folder_and_its_baseline_file_are_one_baseline(tmp_path: Path) -> None
     for each in sides:
         found = verdict(Rules(), replace(MAIN, name="new"), each)
         assert found.entries[0].unchanged
+
+
+def test_flips_against_a_baseline_without_responses_name_letters_and_no_digests(tmp_path: Path) -> None:
+    """Of what was read from an answer, such a file has the letters of options; of anything else, a digest."""
+    saying = replace(MAIN.results[1], answer=Answer("the liver, as far as can be told " * 9))
+    said = saying.answer
+    assert said is not None
+    saying = replace(saying, score=Score(1.0, "correct", (said.text,), ""))
+    whole = replace(MAIN, results=(MAIN.results[0], saying, *MAIN.results[2:]))
+    records.write_baseline(tmp_path / "without", whole.run | {"name": "main"}, whole.results, responses=False)
+    (baseline,) = gating.load(Rules(baseline=("without",)), tmp_path)
+    wrong = replace(MAIN.results[1], answer=Answer("no " * 90), score=Score(0.0, "wrong", ("no " * 90,), ""))
+    right = next(i for i, each in enumerate(whole.results) if each.score.value and i != 1)
+    new = [*whole.results]
+    new[1], new[right] = wrong, replace(result(right, False), item=whole.results[right].item)
+    found = verdict(Rules(), replace(MAIN, name="new", results=tuple(new)), baseline)
+    flips = {flip.unit: flip for flip in found.flips}
+    assert (flips["q0001"].baseline, flips["q0001"].new) == (("correct",), (("no " * 90)[:59] + "…",))
+    assert (flips[f"q{right:04}"].baseline, flips[f"q{right:04}"].new) == (("A",), ("B",))
+    told = verdict(Rules(), replace(MAIN, name="new", results=tuple(new)), whole)
+    assert {flip.unit: flip for flip in told.flips}["q0001"].baseline == (said.text[:59] + "…",)
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:

@@ -491,6 +491,33 @@ def test_every_number_of_a_rule_is_that_of_metrics_json(gated: tuple[report.Repo
             assert {(rule, name) for name in numbers if entry[name] is not None} <= told
 
 
+def test_a_rule_about_less_is_drawn_with_its_margin_on_the_side_of_a_loss(tmp_path: Path) -> None:
+    """The whole of the interval that passes lies on the side of 0."""
+    run = pages.gated(tmp_path)
+    decided = gating.read(run)
+    more = gating.Entry(
+        rule="x: accuracy against main, margin 5",
+        kind="baseline",
+        benchmark="x",
+        measure="accuracy",
+        technique="mc",
+        outcome="PASS",
+        why="the loss is within 5.00 points",
+        difference=0.02,
+        low=-0.04,
+        high=0.08,
+        margin=0.05,
+    )
+    less = replace(more, rule="x: confusion against main, margin 5", difference=-0.02, low=-0.08, high=0.04)
+    verdict = replace(decided.verdict, entries=(more, replace(less, better="lower")))
+    made = replace(report.build(run, pages.PHANTOM), gate=replace(decided, verdict=verdict))
+    parsed = pages.Page(html.render(made).decode())
+    assert "x: confusion against main, margin 5 (less is better)" in parsed.text
+    assert "x: accuracy against main, margin 5 (less is better)" not in parsed.text
+    refs = re.findall(r'<line class="ref" x1="([0-9.]+)%"', html.render(made).decode())
+    assert {"25.00", "75.00"} <= set(refs)
+
+
 def test_what_blocks_a_verdict_is_told(tmp_path: Path) -> None:
     run = pages.gated(tmp_path)
     decided = gating.read(run)

@@ -108,7 +108,37 @@ def test_a_baseline_at_chance_proves_nothing(chance: float | None, baseline_low:
     assert verdict.outcome == outcome
     if outcome == "INCONCLUSIVE":
         own = "no lower bound" if baseline_low is None else "a lower bound of 25.00 %"
-        assert verdict.why == f"the baseline has {own}, not above chance (25.00 %)"
+        assert verdict.why == f"the baseline has {own}, not above chance (25.00 %): one above chance is needed"
+
+
+def test_what_is_said_of_a_measure_of_which_less_is_better_is_in_its_own_terms() -> None:
+    """The numbers of such a rule are those of 1 - measure, and its sentences those of the measure."""
+    passing, open_, guessing = decide(
+        [
+            rule(70, 72, 4000, better="lower"),
+            rule(13, 13, 176, better="lower"),
+            rule(13, 13, 176, better="lower", chance=0.25, baseline_low=0.17),
+        ]
+    ).verdicts
+    assert passing.why == "the loss is within 2.00 points: the bound is +0.54"
+    assert open_.why.startswith("the loss may exceed 2.00 points: the bound is +")
+    assert guessing.why.endswith(
+        "the baseline has an upper bound of 83.00 %, not below chance (75.00 %): one below chance is needed"
+    )
+
+
+def test_more_units_are_no_way_out_of_a_baseline_at_chance() -> None:
+    """How many units would pass is said only where units are what is lacking."""
+    for n, said in ((4000, "the baseline has"), (176, "the loss may exceed 2.00 points")):
+        (verdict,) = decide([rule(13, 13, n, chance=0.25, baseline_low=0.17)]).verdicts
+        assert verdict.outcome == "INCONCLUSIVE"
+        assert verdict.why.startswith(said)
+        assert verdict.why.endswith(
+            "the baseline has a lower bound of 17.00 %, not above chance (25.00 %): one above chance is needed"
+        )
+        assert (verdict.needed, verdict.passable, verdict.units) == (None, None, n)
+    (verdict,) = decide([rule(13, 13, 176, chance=0.25, baseline_low=0.3)]).verdicts
+    assert verdict.needed == 2297
 
 
 def test_a_loss_from_a_baseline_at_chance_still_fails() -> None:

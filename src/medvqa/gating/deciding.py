@@ -17,6 +17,8 @@ from medvqa.statistics import FloorRule, MarginRule, SliceGuard
 
 SHOWN = 5
 """Flips of each way, and slices of each end, that a verdict names."""
+READ = 60
+"""Characters that a verdict quotes of what was read from an answer."""
 LEAST_SHOWN = 10
 """Units of a slice that is named among the worst and the best."""
 
@@ -69,8 +71,8 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
     flips = [flip for found in pairs for flip in _flips(gate, found)]
     moved = [each for found in pairs for each in _moved(gate, found)]
-    worst = sorted((m for m in moved if m.difference < 0), key=lambda m: (m.difference, *m.slice.items()))
-    best = sorted((m for m in moved if m.difference > 0), key=lambda m: (-m.difference, *m.slice.items()))
+    worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
+    best = sorted((m for m in moved if m.gain > 0), key=lambda m: (-m.gain, *m.slice.items()))
     lost, gained = ([flip for flip in flips if flip.better is better] for better in (False, True))
     return replace(
         verdict,
@@ -130,7 +132,7 @@ def _met(folder: Path, baseline: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A rule with its numbers, and what the verdict says of it beside these."""
+    """A rule with its numbers, and what the verdict says of it beside these; `row` is what a rule of two runs is of."""
 
     rule: MarginRule | SliceGuard | FloorRule
     kind: Kind
@@ -139,6 +141,7 @@ class _Draft:
     slice: Mapping[str, str]
     baseline: str | None
     asked_margin: float | None = None
+    row: Compared | None = None
 
 
 def _is_of(result: Result, target: Target) -> bool:
@@ -212,6 +215,7 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
             continue
         shrunk = (_reliability(gate, target) or 1.0) if _is_judged(target, new.results) else 1.0
         unchanged = found.of(name, target.technique).unchanged
+        chances = _chances(found.baseline, target)
         against = f"against {found.baseline.name}"
         own = {(rule.dimension, rule.value): rule.margin for rule in gate.rules.slice if rule.benchmark == name}
         for each in rows:
@@ -219,7 +223,7 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
             label = f"{name}: {target.metric.name}" + "".join(f" in {d} {v}" for d, v in place.items())
             if not place:
                 points = gate.rules.margin if target.rules.margin is None else target.rules.margin
-                chance, low = _chance(found.baseline, target, gate)
+                chance, low = chances[()]
                 margin = MarginRule(
                     name=f"{label} {against}, margin {points:g}",
                     comparison=each.comparison,
@@ -227,23 +231,32 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                     chance=chance,
                     baseline_low=low,
                     unchanged=unchanged,
+                    better=each.better,
                 )
                 drafts.append(
-                    _Draft(margin, "baseline", target, target.metric, place, found.baseline.name, points / 100)
+                    _Draft(margin, "baseline", target, target.metric, place, found.baseline.name, points / 100, each)
                 )
             elif (where := next(iter(place.items()))) in own:
                 points = own[where]
+                chance, low = chances.get((where,), (None, None))
                 sliced = MarginRule(
                     name=f"{label} {against}, margin {points:g}",
                     comparison=each.comparison,
                     margin=points / 100 * shrunk,
+                    chance=chance,
+                    baseline_low=low,
                     unchanged=unchanged,
                     of_slice=True,
+                    better=each.better,
                 )
-                drafts.append(_Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100))
+                drafts.append(
+                    _Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100, each)
+                )
             elif where[0] in gate.rules.slices:
-                guard = SliceGuard(name=f"{label} {against}", comparison=each.comparison, unchanged=unchanged)
-                drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name))
+                guard = SliceGuard(
+                    name=f"{label} {against}", comparison=each.comparison, unchanged=unchanged, better=each.better
+                )
+                drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name, row=each))
     return drafts
 
 
@@ -255,22 +268,28 @@ def _is_headline(row: Compared, target: Target) -> bool:
     )
 
 
-def _chance(side: Side, target: Target, gate: Gate) -> tuple[float | None, float | None]:
-    """What guessing gives, if anything says, and the baseline's lower bound; of 1 - measure where less is better."""
+def _chances(side: Side, target: Target) -> dict[tuple[tuple[str, str], ...], tuple[float | None, float | None]]:
+    """What guessing gives, if anything says, and the baseline's lower bound, over everything (()) and by slice.
+
+    Both are of 1 - measure where less is better.
+    """
     results = [result for result in side.results if _is_of(result, target)]
     extraction = side.run.get("extraction", "sound")
-    overall = metrics.measures(
+    measured = metrics.measures(
         results,
         [target.metric],
-        (),
+        target.benchmark.dimensions,
         benchmark=target.benchmark.name,
         signature={},
         score=engine.scorer(target.benchmark, extraction),
-    )[0]
-    chance = overall.references.get("random")
-    if target.metric.better == "higher":
-        return chance, overall.low
-    return None if chance is None else 1 - chance, None if overall.high is None else 1 - overall.high
+    )
+    found = {}
+    for each in measured:
+        chance, low = each.references.get("random"), each.low
+        if target.metric.better == "lower":
+            chance, low = None if chance is None else 1 - chance, None if each.high is None else 1 - each.high
+        found[tuple(each.slice.items())] = chance, low
+    return found
 
 
 def _floors(gate: Gate, new: Side, level: float) -> list[_Draft]:
@@ -305,7 +324,8 @@ def _floor(
         name,
         statistics.clustered(found),
         limit,
-        binary=tabled[0].binary,
+        # A mean of ratios is no count, though each of its units is right or wrong.
+        binary=tabled[0].binary and tabled[0].over is None,
         at_most=at_most,
         point=point,
         level=level,
@@ -329,17 +349,20 @@ def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -
         needed=decided.needed,
         passable=decided.passable,
         items=about.get("items"),
+        better=draft.metric.better,
     )
     if isinstance(rule, FloorRule):
         return replace(entry, value=rule.value, low=rule.low, high=rule.high, limit=rule.limit)
+    # Decided in terms of "more is better", and shown in those of the measure; "lost" is what became worse in either.
     seen, margin = rule.comparison, rule.margin
+    shown = seen if draft.row is None else draft.row.shown
     return replace(
         entry,
-        value=seen.new,
-        baseline_value=seen.baseline,
-        difference=seen.difference,
-        low=seen.low,
-        high=seen.high,
+        value=shown.new,
+        baseline_value=shown.baseline,
+        difference=shown.difference,
+        low=shown.low,
+        high=shown.high,
         margin=margin,
         asked_margin=draft.asked_margin,
         units=seen.units,
@@ -359,8 +382,8 @@ def _flips(gate: Gate, found: Paired) -> list[Flipped]:
             benchmark=flip.benchmark,
             unit=flip.unit,
             better=flip.better,
-            baseline=tuple(", ".join(r.score.extracted) or r.score.outcome for r in flip.baseline),
-            new=tuple(", ".join(r.score.extracted) or r.score.outcome for r in flip.new),
+            baseline=tuple(_read(found.baseline, each) for each in flip.baseline),
+            new=tuple(_read(found.new, each) for each in flip.new),
         )
         for flip in found.flips
         for target in gate.targets
@@ -369,12 +392,27 @@ def _flips(gate: Gate, found: Paired) -> list[Flipped]:
     ]
 
 
+def _read(side: Side, result: Result) -> str:
+    """What was read from an answer, in a line; its outcome where that is nothing, or not told but by a digest."""
+    found = result.score.extracted
+    if side.run.get("responses") == records.DIGESTS:
+        found = tuple(each for each in found if each in result.item.options)
+    text = " ".join(", ".join(found).split()) or result.score.outcome
+    return text if len(text) <= READ else text[: READ - 1] + "…"
+
+
 def _moved(gate: Gate, found: Paired) -> list[Moved]:
     """Slices of the benchmarks' own dimensions that are large enough to be named."""
     return [
-        Moved(benchmark=row.benchmark, slice=dict(row.slice), difference=seen.difference, units=seen.units)
+        Moved(
+            benchmark=row.benchmark,
+            slice=dict(row.slice),
+            difference=seen.difference,
+            units=seen.units,
+            better=row.better,
+        )
         for target in gate.targets
         for row in found.tables
         if _is_headline(row, target) and set(row.slice) & {*target.benchmark.dimensions, *gate.rules.slices}
-        if (seen := row.comparison).units >= LEAST_SHOWN and seen.difference is not None
+        if (seen := row.shown).units >= LEAST_SHOWN and seen.difference is not None
     ]

@@ -13,7 +13,7 @@ import msgspec
 from medvqa import records
 from medvqa.gating.rules import Inconclusive
 from medvqa.items import Result, UsageError
-from medvqa.statistics.gate import Outcome
+from medvqa.statistics.gate import Better, Outcome
 
 FILE = "gate.json"
 SCHEMA = 1
@@ -28,11 +28,11 @@ Kind = Literal["baseline", "slice guard", "slice", "floor", "point"]
 class Entry:
     """What became of one rule. Fractions, also margins and limits; None where a rule has no such number.
 
-    `difference` is new - baseline with its one-sided bounds `low` and `high`; of a measure of which less is better, all
-    numbers of a comparison are those of 1 minus it. Of a floor, `low` and `high` bound `value`. `p` before and
-    `adjusted` after Holm. `gained` and `lost` units flipped, in `discordant_groups` of `groups`. `margin` is what was
-    decided by; `asked_margin` is that of the rules where a judge's reliability made it smaller. `beyond`: the upper
-    bound is below -margin. INCONCLUSIVE has `needed`, the units with which the margin would pass with 80 % power at no
+    `difference` is new - baseline with its one-sided bounds `low` and `high`, all in terms of the measure, of which
+    `better` says whether more of it is better or less. Of a floor, `low` and `high` bound `value`. `p` before and
+    `adjusted` after Holm. `gained` units became better and `lost` ones worse, in `discordant_groups` of `groups`.
+    `margin` is what was decided by; `asked_margin` is that of the rules where a judge's reliability made it smaller.
+    `beyond`: the loss is shown to be more than the margin. INCONCLUSIVE has `needed`, the units with which the margin would pass with 80 % power at no
     change, and `passable`, the margin that this many units pass. `items` is the size of the data set in questions.
     """
 
@@ -64,18 +64,28 @@ class Entry:
     passable: float | None = None
     detectable: float | None = None
     items: int | None = None
+    better: Better = "higher"
     beyond: bool = False
     unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A slice and by how much its measure differs (a fraction); exploratory. `units` were compared."""
+    """A slice and by how much its measure differs (a fraction); exploratory. `units` were compared.
+
+    `better` says whether more of the measure is better or less.
+    """
 
     benchmark: str
     slice: Mapping[str, str]
     difference: float
     units: int
+    better: Better = "higher"
+
+    @property
+    def gain(self) -> float:
+        """The difference, above 0 where the slice became better."""
+        return self.difference if self.better == "higher" else -self.difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@
 `journal` what the processes of a run are asking this moment.
 """
 
-from medvqa.records.baseline import is_baseline, read_baseline, response_digest, said, write_baseline
+from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
 from medvqa.records.folder import (
     DISTRIBUTION,
     RESULTS,
@@ -49,6 +49,7 @@ from medvqa.records.store import asked as answers_asked
 from medvqa.records.store import key as answer_key
 
 __all__ = [
+    "DIGESTS",
     "DISTRIBUTION",
     "OWN_ANSWERS",
     "OWN_REPLIES",

@@ -41,6 +41,11 @@ def rule(entry: Entry) -> str:
     return text
 
 
+def name(entry: Entry) -> str:
+    """A rule's name, and how its difference is to be read where less of the measure is better."""
+    return entry.rule + (" (less is better)" if entry.better == "lower" and entry.limit is None else "")
+
+
 def listed(verdict: Verdict) -> list[Entry]:
     """The rules that decide, the worst outcome first; guards that pass and slices that are not gated are summed up."""
     told = [entry for entry in verdict.entries if not _quiet(entry)]
@@ -113,7 +118,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
         )
     return (
         entry.outcome,
-        entry.rule,
+        name(entry),
         percent(entry.value),
         "" if floor else percent(entry.baseline_value),
         "" if entry.difference is None else points(entry.difference, sign=True),
@@ -122,6 +127,13 @@ def _row(entry: Entry) -> tuple[str, ...]:
         "" if entry.gained is None else str(entry.gained),
         "" if entry.adjusted is None else f"{entry.adjusted:.2g}",
     )
+
+
+def line(entry: Entry) -> float | None:
+    """Where an axis of differences has the margin: on the side of 0 where a loss is. None without a margin."""
+    if entry.margin is None:
+        return None
+    return -entry.margin if entry.better == "higher" else entry.margin
 
 
 def points(value: float | None, *, sign: bool = False) -> str:

@@ -18,6 +18,7 @@ from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
+Better = Literal["higher", "lower"]
 
 LEVEL = 0.95
 LEAST_UNITS, LEAST_GROUPS = 30, 10
@@ -32,7 +33,8 @@ class MarginRule:
 
     `chance` is what guessing gives, None where nothing says; `baseline_low` is the baseline's own lower bound, which
     must be above it, since a model that guesses cannot get worse. `unchanged`: the responses are identical on every
-    unit. `of_slice`: of one slice of the benchmark, gated if it is large enough.
+    unit. `of_slice`: of one slice of the benchmark, gated if it is large enough. Where less of a measure is `better`,
+    all numbers are those of 1 minus it, and the verdict's sentence speaks of the measure.
     """
 
     name: str
@@ -42,6 +44,7 @@ class MarginRule:
     baseline_low: float | None = None
     unchanged: bool = False
     of_slice: bool = False
+    better: Better = "higher"
 
     def __post_init__(self) -> None:
         """Raise ValueError for a margin of 0 or less."""
@@ -50,12 +53,16 @@ class MarginRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceGuard:
-    """A slice must not be shown to be worse. With a `margin`, a loss that is shown to stay within it does not fail."""
+    """A slice must not be shown to be worse. With a `margin`, a loss that is shown to stay within it does not fail.
+
+    `better` as for `MarginRule`.
+    """
 
     name: str
     comparison: Comparison
     margin: float | None = None
     unchanged: bool = False
+    better: Better = "higher"
 
     def __post_init__(self) -> None:
         """Raise ValueError for a margin of 0 or less."""
@@ -90,7 +97,8 @@ class Verdict:
     """What became of a rule, and why in a line. `p` before and `adjusted` after Holm, None where not tested.
 
     Where INCONCLUSIVE: `needed` is the number of units with which the margin would pass with 80 % power at no change,
-    given the standard error that was seen, `units` how many there are, and `passable` the margin that these would pass.
+    given the standard error that was seen, `units` how many there are, and `passable` the margin that these would pass;
+    None where the baseline is not above chance, as no number of units is enough then.
     """
 
     name: str
@@ -192,10 +200,15 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float) -> Verdict:
         why = f"{seen.units} units in {seen.groups} groups; {LEAST_UNITS} in {LEAST_GROUPS} are needed"
         return Verdict(name=rule.name, outcome="NOT GATED", why=why, units=seen.units)
     p = seen.worse
+    above_chance, chance = True, ""
+    if isinstance(rule, MarginRule) and rule.chance is not None:
+        above_chance = rule.baseline_low is not None and rule.baseline_low > rule.chance
+        chance = _at_chance(rule.baseline_low, rule.chance, rule.better)
+    bound = _points(seen.low if seen.low is None or rule.better == "higher" else 0.0 - seen.low, sign=True)
 
     def verdict(outcome: Outcome, why: str) -> Verdict:
         needed = passable = None
-        if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None:
+        if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
             passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
         units = seen.units if outcome == "INCONCLUSIVE" else None
         return Verdict(
@@ -211,16 +224,9 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float) -> Verdict:
 
     if rule.unchanged:
         return verdict("PASS", "unchanged: the responses are identical on every unit")
-    above_chance, chance = True, ""
-    if isinstance(rule, MarginRule) and rule.chance is not None:
-        above_chance = rule.baseline_low is not None and rule.baseline_low > rule.chance
-        own = "no lower bound" if rule.baseline_low is None else f"a lower bound of {_percent(rule.baseline_low)} %"
-        chance = f"the baseline has {own}, not above chance ({_percent(rule.chance)} %)"
     within = margin is not None and seen.low is not None and seen.low > -margin
     if within and above_chance:
-        return verdict(
-            "PASS", f"the loss is within {_points(margin)} points: the bound is {_points(seen.low, sign=True)}"
-        )
+        return verdict("PASS", f"the loss is within {_points(margin)} points: the bound is {bound}")
     if p is not None and adjusted is not None and adjusted <= alpha and seen.discordant_groups >= LEAST_DISCORDANT:
         beyond = margin is not None and seen.high is not None and seen.high < -margin
         return verdict(
@@ -236,9 +242,17 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float) -> Verdict:
         return verdict("INCONCLUSIVE", chance)
     return verdict(
         "INCONCLUSIVE",
-        f"the loss may exceed {_points(margin)} points: the bound is {_points(seen.low, sign=True)}"
+        f"the loss may exceed {_points(margin)} points: the bound is {bound}"
         + ("" if above_chance else f", and {chance}"),
     )
+
+
+def _at_chance(low: float | None, chance: float, better: Better) -> str:
+    side, beyond, bound = "a lower", "above", low
+    if better == "lower":
+        side, beyond, bound, chance = "an upper", "below", None if low is None else 1 - low, 1 - chance
+    own = f"no {side.split()[1]} bound" if bound is None else f"{side} bound of {_percent(bound)} %"
+    return f"the baseline has {own}, not {beyond} chance ({_percent(chance)} %): one {beyond} chance is needed"
 
 
 def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Verdict:
