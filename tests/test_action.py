@@ -42,6 +42,66 @@ def test_no_step_uses_an_action_without_its_version() -> None:
     assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", each) for each in used)
 
 
+def script(name: str) -> str:
+    return str(next(step["run"] for step in ACTION["runs"]["steps"] if step["name"] == name))
+
+
+def bash(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """One script as GitHub runs it."""
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+        | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", []),
+        ("-n 2 --gate-slices=kind", ["-n", "2", "--gate-slices=kind"]),
+        ("-n 2\n--gate-slices=kind\n\n  --data=data\n", ["-n", "2", "--gate-slices=kind", "--data=data"]),
+        ("* $(touch evil)", ["*", "$(touch", "evil)"]),
+    ],
+)
+def test_arguments_are_split_at_blanks_and_lines(tmp_path: Path, given: str, said: list[str]) -> None:
+    """A YAML block has them on lines of their own. A `python` that says its arguments stands for Python."""
+    (tmp_path / "python").write_text('#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n')
+    (tmp_path / "python").chmod(0o755)
+    names = ("BASELINE", "BENCHMARK", "MODEL", "MARGIN", "INCONCLUSIVE", "TESTS", "RUN")
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    done = bash(script("Gate"), tmp_path, PATH=path, ARGUMENTS=given, **dict.fromkeys(names, "x"))
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert told[told.index("<--inconclusive=x>") + 1 :] == [f"<{each}>" for each in said]
+
+
+URL = "https://github.com/o/r/actions/runs/1/artifacts/2"
+
+
+def test_the_summary_links_what_was_uploaded(tmp_path: Path) -> None:
+    """In a job's summary there is no file beside it."""
+    names = [step["name"] for step in ACTION["runs"]["steps"]]
+    assert names.index("Report") < names.index("Summary")
+    report, told = (step for step in ACTION["runs"]["steps"] if step["name"] in ("Report", "Summary"))
+    assert told["env"]["REPORT"] == f"${{{{ steps.{report['id']}.outputs.artifact-url }}}}"
+    (tmp_path / "reports/gate").mkdir(parents=True)
+    (tmp_path / "reports/gate/summary.md").write_text("# a & b\n\nEvery answer: [index.html](index.html).\n")
+    for url, link in ((URL, f"[index.html]({URL})"), ("", "index.html")):
+        summary = tmp_path / "summary.md"
+        summary.write_text("before\n")
+        done = bash(script("Summary"), tmp_path, RUN="gate", REPORT=url, GITHUB_STEP_SUMMARY=str(summary))
+        assert done.returncode == 0, done.stderr
+        assert summary.read_text() == f"before\n# a & b\n\nEvery answer: {link}.\n"
+    summary.write_text("")
+    assert bash(script("Summary"), tmp_path, RUN="none", REPORT="", GITHUB_STEP_SUMMARY=str(summary)).returncode == 0
+    assert summary.read_text() == ""
+
+
 @dataclass
 class Done:
     code: int
@@ -51,30 +111,25 @@ class Done:
 
 def act(folder: Path, **inputs: str) -> Done:
     """Run the action's scripts as GitHub does, without the steps that use other actions."""
-    values = {name: each["default"] for name, each in ACTION["inputs"].items()}
-    values |= {"install": "false", **{name.replace("_", "-"): value for name, value in inputs.items()}}
+    values = {f"inputs.{name}": each["default"] for name, each in ACTION["inputs"].items()}
+    values |= {f"inputs.{name.replace('_', '-')}": value for name, value in {"install": "false", **inputs}.items()}
+    values["steps.report.outputs.artifact-url"] = URL
     shutil.copytree(ROOT / "benchmark_tests", folder / "benchmark_tests")
     (folder / "pytest.ini").write_text("[pytest]\n")
     summary = folder.parent / "summary.md"
     summary.write_text("")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
-    environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment["PATH"]))
-    environment["GITHUB_STEP_SUMMARY"] = str(summary)
+    environment = {
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "GITHUB_STEP_SUMMARY": str(summary),
+    }
     code, printed = 0, ""
     for step in ACTION["runs"]["steps"]:
         condition = step.get("if", "")
         if "run" not in step or not holds(condition, values) or (code and condition != "always()"):
             continue
-        mine = {name: EXPRESSION.sub(lambda found: values[found[1].removeprefix("inputs.")], text)
+        mine = {name: EXPRESSION.sub(lambda found: values[found[1]], text)
                 for name, text in step["env"].items()}  # fmt: skip
-        done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=folder,
-            env=environment | mine,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
+        done = bash(step["run"], folder, **environment | mine)
         code = code or done.returncode
         printed += done.stdout + done.stderr
     return Done(code, summary.read_text(), printed)
@@ -83,7 +138,7 @@ def act(folder: Path, **inputs: str) -> Done:
 def holds(condition: str, values: Mapping[str, Any]) -> bool:
     if condition in ("", "always()"):
         return True
-    found = re.fullmatch(r"inputs\.([a-z-]+) == '(.*)'", condition)
+    found = re.fullmatch(r"(inputs\.[a-z-]+) == '(.*)'", condition)
     assert found is not None, condition
     return bool(values[found[1]] == found[2])
 
@@ -93,6 +148,7 @@ def test_the_phantom_gate_passes_as_written(tmp_path: Path) -> None:
     done = act(tmp_path / "checkout")
     assert done.code == 0, done.printed
     assert "## Gate: PASS against gate-baseline" in done.summary
+    assert f"Every question and answer: [index.html]({URL}) of run gate." in done.summary
     assert (tmp_path / "checkout/reports/gate/index.html").is_file()
 
 

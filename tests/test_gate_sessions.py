@@ -335,7 +335,7 @@ def test_the_reports_tell_the_verdict(repo: pytest.Pytester) -> None:
     assert "Flipped: 26 lost, 0 gained. The first of each:" in summary
     assert f"- lost: {NAME}/{SINGLE[1]}: " in summary.replace("\\", "")
     assert "Not gated, below 30 units or 10 groups: " in summary
-    assert "index.html of run new" in summary
+    assert "Every question and answer: [index.html](index.html) of run new." in summary
     root = ET.parse(folder / "junit.xml").getroot()
     suite = root.find("testsuite[@name='gate']")
     assert suite is not None

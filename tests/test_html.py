@@ -513,7 +513,10 @@ def test_a_rule_about_less_is_drawn_with_its_margin_on_the_side_of_a_loss(tmp_pa
     made = replace(report.build(run, pages.PHANTOM), gate=replace(decided, verdict=verdict))
     parsed = pages.Page(html.render(made).decode())
     assert "x: confusion against main, margin 5 (less is better)" in parsed.text
-    assert "x: accuracy against main, margin 5 (less is better)" not in parsed.text
+    assert parsed.text.count("(less is better)") == 1
+    assert report.gate.rule(verdict.entries[1]) == (
+        "x: confusion against main, margin 5 (less is better): the loss is within 5.00 points"
+    )
     refs = re.findall(r'<line class="ref" x1="([0-9.]+)%"', html.render(made).decode())
     assert {"25.00", "75.00"} <= set(refs)
 

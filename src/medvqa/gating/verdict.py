@@ -32,8 +32,9 @@ class Entry:
     `better` says whether more of it is better or less. Of a floor, `low` and `high` bound `value`. `p` before and
     `adjusted` after Holm. `gained` units became better and `lost` ones worse, in `discordant_groups` of `groups`.
     `margin` is what was decided by; `asked_margin` is that of the rules where a judge's reliability made it smaller.
-    `beyond`: the loss is shown to be more than the margin. INCONCLUSIVE has `needed`, the units with which the margin would pass with 80 % power at no
-    change, and `passable`, the margin that this many units pass. `items` is the size of the data set in questions.
+    `beyond`: the loss is shown to be more than the margin. INCONCLUSIVE has `needed`, the units with which the margin
+    would pass with 80 % power at no change, and `passable`, the margin that this many units pass. `items` is the size
+    of the data set in questions.
     """
 
     rule: str

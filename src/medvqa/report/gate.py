@@ -33,7 +33,7 @@ def remarks(decided: Decided) -> list[str]:
 
 def rule(entry: Entry) -> str:
     """What became of a rule, and what its data could show, in a line."""
-    text = f"{entry.rule}: {entry.why}"
+    text = f"{name(entry)}: {entry.why}"
     if entry.outcome == "INCONCLUSIVE" and entry.needed is not None:
         passable = f"; the {entry.units:,} there are could pass a margin of {points(entry.passable)} points"
         size = "" if entry.items is None else f" (the data set has {entry.items:,} questions)"

@@ -63,7 +63,7 @@ def _verdict(report: Report) -> list[str]:
     if found.flips:
         first = [f"- {'gained' if each.better else 'lost'}: {escape(gate.flip(each))}" for each in found.flips]
         blocks += [f"Flipped: {gate.flips(found)}. The first of each:", "\n".join(first)]
-    blocks.append(f"Every question and answer: index.html of run {escape(report.folder.name)}.")
+    blocks.append(f"Every question and answer: [index.html](index.html) of run {escape(report.folder.name)}.")
     return blocks
 
 
