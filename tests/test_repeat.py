@@ -131,6 +131,17 @@ def test_a_recorded_run_is_replayed_sample_by_sample(slake: pytest.Pytester) -> 
     assert first == second
 
 
+def test_samples_that_were_recorded_are_replayed_as_samples_alone(slake: pytest.Pytester) -> None:
+    assert run(slake, "--model=warm:x", "--repeat=2", "--run=first", "-k", "q0").ret == 0
+    recorded = slake.path / "reports" / "first" / "results.jsonl"
+    result = run(slake, f"--model=replay:{recorded}", "--run=second")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "was recorded with --repeat=2, several samples of each answer; add --repeat=2" in text(result)
+    assert run(slake, f"--model=replay:{recorded}", "--repeat=3", "--run=third", "-k", "q00").ret != 0
+    why = [r.score.why for r in records.read(slake.path / "reports" / "third").results if r.score.outcome == "error"]
+    assert why == [f"{recorded} has no answer for q00 as sample 3: it was recorded with --repeat=2"]
+
+
 # --- backends ---------------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +171,22 @@ def test_what_draws_says_so(tmp_path: Path) -> None:
     single = tmp_path / "single.jsonl"
     single.write_text('{"id": "1", "response": "A"}\n')
     assert not Replay.draws(str(single))
+    assert Replay.samples(str(single)) == 0
+
+
+def test_answers_of_which_some_have_a_number_may_be_replayed_without(tmp_path: Path) -> None:
+    """What has none is found; of the others is said how they were recorded."""
+    file = tmp_path / "results.jsonl"
+    file.write_text(
+        '{"item": {"id": "1"}, "answer": {"text": "A"}}\n'
+        '{"item": {"id": "2"}, "answer": {"text": "B"}, "sample": 1}\n'
+        '{"item": {"id": "2"}, "answer": {"text": "C"}, "sample": 2}\n'
+    )
+    assert Replay.draws(str(file))
+    assert Replay.samples(str(file)) == 0
+    one, two = Replay(str(file)).generate([Prompt("?", item="1"), Prompt("?", item="2")])
+    assert getattr(one, "text", None) == "A"
+    assert str(two) == f"{file} has no answer for 2: it was recorded with --repeat=2"
 
 
 @pytest.mark.parametrize(("extra", "seeds"), [({}, [None, 1, 2]), ({"seed": 40}, [40, 41, 42])])
