@@ -157,9 +157,9 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Scores by rater and `answer_id`, and notes of what is left out, from files with the columns id and score.
 
-    `id` is that of a sheet (`answer_id`) or the data set's own, which the columns benchmark, technique and sample, where
-    there are any, tell apart. A row's rater is in its column `rater`, else the rater of a file is its name without ending. A
-    score may be written with a decimal comma. DataError names file and row of an id that the run does not have or has
+    `id` is that of a sheet (`answer_id`) or the data set's own, which the columns benchmark, technique and sample,
+    where there are any, tell apart. A row's rater is in its column `rater`, else the rater of a file is its name
+    without ending. A score may be written with a decimal comma. DataError names file and row of an id that the run does not have or has
     more than once, of a score that is missing or off the scale, and of an answer that one rater scores twice.
     """
     stems = Counter(path.stem for path in files)

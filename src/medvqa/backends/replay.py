@@ -173,9 +173,9 @@ class Replay:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
         if any((b, t, prompt.item, 1) in self._answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
+            which = f"sample {prompt.sample} of {prompt.item}" if prompt.sample else prompt.item
             return AnswerError(
-                f"{self._path} has no answer for {prompt.item}{f' as sample {prompt.sample}' if prompt.sample else ''}: "
-                f"it was recorded with --repeat={self._repeat}"
+                f"{self._path} has no answer for {which}: it was recorded with --repeat={self._repeat}; ask so"
             )
         first = " ".join(str(part) for part in next(iter(self._answers)) if part)
         return AnswerError(

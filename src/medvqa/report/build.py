@@ -204,7 +204,9 @@ def notes_of(report: Report) -> list[str]:
     if len(served) > 1:
         notes.append(f"the server named several models that answered: {_some(served)}.")
     if report.missing:
-        notes.append(f"{_number(len(report.missing), report.counted)} of this run without a result: {_some(report.missing)}.")
+        notes.append(
+            f"{_number(len(report.missing), report.counted)} of this run without a result: {_some(report.missing)}."
+        )
     one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)

@@ -94,7 +94,8 @@ def _rule(entry: Entry, verdict: Verdict) -> TestCase:
 def case(result: Result) -> TestCase:
     """One item as a test case."""
     seconds = result.answer.seconds if result.answer else None
-    made = TestCase(text(result.item.id), text(result.item.benchmark), seconds or 0.0)
+    name = f"{result.item.id} (sample {result.sample})" if result.sample else result.item.id
+    made = TestCase(text(name), text(result.item.benchmark), seconds or 0.0)
     listed = Properties()
     for name, value in records.properties(result):
         listed.add_property(Property(text(name), text(value)))
