@@ -89,6 +89,16 @@ def changed(results: list[Result], seed: int, share: float, right: float = 0.7) 
     return made
 
 
+def repeated(results: list[Result], times: int) -> list[Result]:
+    """The same questions asked several times, of which the last sample of each is another answer."""
+    other = {(r.item.benchmark, r.item.id): r for r in changed(results, 5, 1.0, 0.2)}
+    return [
+        replace(other[r.item.benchmark, r.item.id] if sample == times else r, sample=sample)
+        for r in results
+        for sample in range(1, times + 1)
+    ]
+
+
 def several_runs(reports: Path, only: str = "") -> list[Path]:
     """Three runs that can be compared, the first of which is the baseline; `only` one benchmark of them."""
     first = [result for result in guesses() if only in result.item.benchmark]

@@ -45,6 +45,7 @@ def result(
     cluster: str | None = None,
     tags: Mapping[str, tuple[str, ...]] | None = None,
     task: str | None = "score",
+    sample: int = 0,
 ) -> Result:
     """A result of a judge, or found by rule (`task` None)."""
     item = Item(
@@ -52,7 +53,7 @@ def result(
     )
     outcome = "error" if value is None else {0.0: "wrong", 1.0: "correct"}.get(value, "partial")
     judgement = Judgement(judge, "judging/score@1f2e3d4c", task, ("<result>1</result>",)) if task else None
-    return Result("run", item, "", Answer(response), Score(value, outcome), technique, judgement)
+    return Result("run", item, "", Answer(response), Score(value, outcome), technique, judgement, sample)
 
 
 def write(folder: Path, results: Sequence[Result]) -> Path:
@@ -514,6 +515,73 @@ def test_items_of_one_id_are_told_apart_by_columns(run: Path) -> None:
     scores(Path("x.csv"), [("1", 1, "other", "ff")], columns)
     with pytest.raises(DataError, match="has no item '1' of other, ff; there is: lesions, ff; lesions, mc; other, mc"):
         agreement.scores_of_people([Path("x.csv")], judged)
+
+
+def repeated(folder: Path, responses: Sequence[str], *, items: int = 12, judge: str = "gpt-4") -> Path:
+    """A run that asked each question once for each of the responses."""
+    results = [
+        result(f"q{n:02}", SCALE[(n + len(response)) % 3], response=response, judge=judge, sample=number)
+        for n in range(items)
+        for number, response in enumerate(responses, 1)
+    ]
+    return write(folder, results)
+
+
+def test_samples_are_told_apart_by_a_column(tmp_path: Path) -> None:
+    judged = agreement.judged(repeated(tmp_path / "run", ["red", "blue", "red"]))
+    file = scores(tmp_path / "x.csv", [("q01", 1)])
+    message = "has several items 'q01'; say in columns benchmark, technique and sample which: lesions, mc, sample 1; "
+    with pytest.raises(DataError, match=f"{message}lesions, mc, sample 2; lesions, mc, sample 3$"):
+        agreement.scores_of_people([file], judged)
+    scores(file, [("q01", 0, 3), ("q01", 1, "2.0"), ("q02", 0.5, 1)], ("id", "score", "sample"))
+    found, _ = agreement.scores_of_people([file], judged)
+    assert [(judged.scored[name].item.id, judged.scored[name].answer.text, s) for name, s in found["x"].items()] == [
+        ("q01", "red", 0.0),
+        ("q01", "blue", 1.0),
+        ("q02", "red", 0.5),
+    ]
+    scores(file, [("q01", 0, 4)], ("id", "score", "sample"))
+    with pytest.raises(DataError, match="has no item 'q01' of sample 4; there is: lesions, mc, sample 1; "):
+        agreement.scores_of_people([file], judged)
+    scores(file, [("q01", 0, 1), ("q01", 0, 3)], ("id", "score", "sample"))
+    with pytest.raises(DataError, match="after row 2; keep one of them: samples 1, 3 are the same response"):
+        agreement.scores_of_people([file], judged)
+
+
+def test_a_sample_that_the_judge_did_not_score_is_not_passed_over(tmp_path: Path) -> None:
+    results = [result("1", None, response="blue", sample=1), result("1", 1.0, sample=2), result("2", 1.0, sample=1)]
+    judged = agreement.judged(write(tmp_path / "run", results))
+    file = scores(tmp_path / "x.csv", [("1", 1)])
+    with pytest.raises(DataError, match="say in columns benchmark, technique and sample which"):
+        agreement.scores_of_people([file], judged)
+
+
+def test_samples_with_one_response_are_one_answer(tmp_path: Path) -> None:
+    """The first that was scored stands for them; a row of the data set's id needs no number then."""
+    results = [result("1", None, sample=1), result("1", 0.5, sample=2), result("1", 1.0, sample=3)]
+    judged = agreement.judged(write(tmp_path / "run", results))
+    assert [each.score.value for each in judged.scored.values()] == [0.5]
+    assert not judged.others
+    found, _ = agreement.scores_of_people([scores(tmp_path / "x.csv", [("1", 1)])], judged)
+    assert found == {"x": dict.fromkeys(judged.scored, 1.0)}
+
+
+def test_people_are_given_a_response_once_however_often_it_was_drawn(tmp_path: Path) -> None:
+    judged = agreement.judged(repeated(tmp_path / "run", ["red", "blue", "red"]))
+    for number in (20, 999):
+        drawn = [(r.item.id, r.answer.text) for r in agreement.sample(judged, number, None)]
+        assert len(drawn) == min(number, 24)
+        assert len(set(drawn)) == len(drawn)
+
+
+def test_a_repeated_and_a_single_run_have_the_answers_in_common_that_are_the_same(tmp_path: Path) -> None:
+    once = agreement.judged(write(tmp_path / "once", [result(f"q{n:02}", SCALE[n % 3]) for n in range(12)]))
+    thrice = agreement.judged(repeated(tmp_path / "thrice", ["blue", "red", "red"], judge="qwen"))
+    ratings = agreement.two_judges(once, thrice)
+    assert [each.item.id for each in ratings.results] == [f"q{n:02}" for n in range(12)]
+    assert ratings.notes == ()
+    (note,) = agreement.two_judges(thrice, once).notes
+    assert note.startswith(f"12 judged answers of {thrice.folder} have another response in {once.folder}: q00")
 
 
 def test_a_run_without_a_judge_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -435,6 +435,17 @@ def test_the_heat_map_holds_the_measure_of_each_field(made: report.Report) -> No
     assert views.heat(made.parts[1], "department", "task") is None
 
 
+def test_the_heat_map_of_a_repeated_run_counts_questions_and_not_samples(tmp_path: Path) -> None:
+    single = pages.guesses()
+    once = report.build(pages.write(tmp_path / "once", single), pages.PHANTOM).parts[0]
+    thrice = [replace(result, sample=k) for result in single for k in (1, 2, 3)]
+    part = report.build(pages.write(tmp_path / "thrice", thrice, repeat=3), pages.PHANTOM).parts[0]
+    heats = [views.heat(each, "department", "task") for each in (once, part)]
+    cells = [[cell for _, row in heat.rows for cell in row if cell is not None] for heat in heats]
+    assert [cell.n for cell in cells[1]] == [cell.n for cell in cells[0]]
+    assert [cell.shown for cell in cells[1]] == [cell.shown for cell in cells[0]]
+
+
 def test_charts_are_drawn_without_style_attributes_in_the_colours_of_the_page(shown: pages.Page) -> None:
     drawn = shown.all("svg", role="img")
     assert [each.attributes["aria-label"] for each in drawn][-1:] != []
@@ -591,6 +602,17 @@ def test_a_run_stands_among_published_rows_in_its_place(tmp_path: Path) -> None:
     assert names[place - 1 : place + 2] == ["Gemini 1.5", "this run, 100 items", "Gemini 1.0"]
     assert "Another setting." in parsed.text
     assert "arXiv:2408.03361" in parsed.text
+
+
+def test_a_repeated_run_stands_there_with_the_number_of_its_questions(tmp_path: Path) -> None:
+    thrice = [replace(each, sample=k) for each in results_of(gmai_mmbench.VAL, 45, 100) for k in (1, 2, 3)]
+    folder = pages.write(tmp_path / "run", thrice, repeat=3)
+    parsed = pages.Page(html.render(report.build(folder, {"gmai-mmbench-val": gmai_mmbench.VAL})).decode())
+    assert "this run, 100 items" in [row.text for row in page_rows(parsed)]
+    assert "How the answers ended" in parsed.text
+    headings = [each.text for each in parsed.all("th", scope="col")]
+    assert "Answers" in headings
+    assert "Questions" not in headings
 
 
 def page_rows(parsed: pages.Page) -> list[pages.Element]:

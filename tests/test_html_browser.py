@@ -89,6 +89,24 @@ def button(page: sync_api.Page, column: str, name: str) -> sync_api.Locator:
     return page.get_by_role("region", name=column, exact=True).get_by_role("button", name=name)
 
 
+def test_samples_of_a_question_are_one_question_in_the_tree(tab: Tab, phantom: Path, tmp_path: Path) -> None:
+    """The numbers of the tree are those of the run that asked once; answers are counted beside them."""
+
+    def told(page: sync_api.Page) -> list[str]:
+        column = page.get_by_role("region", name="modality", exact=True)
+        return [page.locator("#score").inner_text(), *column.locator(".n").all_inner_texts()]
+
+    page = tab.open(phantom)
+    once, questions = told(page), page.locator(".sum > span").first.inner_text()
+    thrice = [replace(result, sample=k) for result in pages.guesses() for k in (1, 2, 3)]
+    folder = pages.write(tmp_path / "thrice", thrice, repeat=3)
+    report.write(report.build(folder, pages.PHANTOM))
+    page = tab.open(folder / html.FILE)
+    assert told(page) == once
+    number = int(questions.split()[0])
+    assert page.locator(".sum > span").first.inner_text() == f"{questions}, {3 * number} answers"
+
+
 def test_the_tree_counts_scores_and_says_what_to_type(tab: Tab, phantom: Path) -> None:
     page = tab.open(phantom)
     measures = json.loads((phantom.parent / "metrics.json").read_text())["measures"]

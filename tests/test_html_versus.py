@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,6 +130,31 @@ def test_flips_are_those_of_comparing_with_both_responses(versus: pages.Page, co
     assert len(wanted) > 50
     assert told == wanted
     assert len(units["unit"]) < len(told), "a pair that flipped in two measures stands once"
+
+
+@pytest.mark.parametrize(("new", "baseline"), [(0, 3), (3, 0), (3, 2)])
+def test_flips_of_runs_with_other_numbers_of_samples_show_both_responses(
+    tmp_path: Path, new: int, baseline: int
+) -> None:
+    """Each sample stands beside one of the other run, the last of the shorter beside all that are left."""
+    first = [result for result in pages.guesses() if "mediconfusion" in result.item.benchmark]
+    second = pages.changed(first, 2, 0.6)
+    runs = [
+        pages.write(tmp_path / name, pages.repeated(results, times) if times else results)
+        for name, results, times in (("first", first, baseline), ("second", second, new))
+    ]
+    sides = [comparing.load(run) for run in runs]
+    paired = comparing.compare(sides[1], sides[0], pages.PHANTOM)
+    data = several_compared(sides, [html.Versus(paired)], pages.PHANTOM).data
+    assert data["units"]["unit"]
+    responses = [{(r.item.id, r.sample): r.answer.text for r in side.results} for side in (sides[1], sides[0])]
+    questions = data["questions"]
+    for unit, places in zip(data["units"]["unit"], data["units"]["questions"], strict=True):
+        assert Counter(questions["id"][q] for q in places) == {f"{unit}/{n}": max(new, baseline) for n in (1, 2)}
+    for q, (id, sample) in enumerate(zip(questions["id"], questions["sample"], strict=True)):
+        for side, times, known in (("new", new, responses[0]), ("baseline", baseline, responses[1])):
+            assert data["results"]["response"][questions[side][q]] == known[id, min(sample, times)]
+    assert set(questions["sample"]) == set(range(1, max(new, baseline) + 1))
 
 
 def test_the_table_of_all_measures_is_that_of_medvqa_compare(

@@ -1,8 +1,10 @@
 """`--repeat`: several samples of each answer, numbered, recorded and stored apart."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -11,7 +13,9 @@ from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.backends.replay import Replay
+from medvqa.cli import main
 from medvqa.items import Prompt
+from pages import Page
 from servers import Reply, Request, Server, completion
 from strangers import CONFTEST, TEST
 from test_plugin import SPREAD, folder, run, text, written
@@ -131,6 +135,48 @@ def test_a_recorded_run_is_replayed_sample_by_sample(slake: pytest.Pytester) -> 
     assert first == second
 
 
+def test_samples_that_were_recorded_are_replayed_as_samples_alone(slake: pytest.Pytester) -> None:
+    assert run(slake, "--model=warm:x", "--repeat=2", "--run=first", "-k", "q0").ret == 0
+    recorded = slake.path / "reports" / "first" / "results.jsonl"
+    result = run(slake, f"--model=replay:{recorded}", "--run=second")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "was recorded with --repeat=2, several samples of each answer; add --repeat=2" in text(result)
+    assert run(slake, f"--model=replay:{recorded}", "--repeat=3", "--run=third", "-k", "q00").ret != 0
+    why = [r.score.why for r in records.read(slake.path / "reports" / "third").results if r.score.outcome == "error"]
+    assert why == [f"{recorded} has no answer for sample 3 of q00: it was recorded with --repeat=2; ask so"]
+
+
+def test_every_file_of_a_repeated_run_tells_questions_from_answers(slake: pytest.Pytester) -> None:
+    result = run(slake, "--model=warm:x", "--repeat=3", "--run=first", "--junitxml=own.xml")
+    assert result.ret == 0
+    made = slake.path / "reports" / "first"
+    cases = [case.get("name") for case in ElementTree.parse(made / "junit.xml").iter("testcase")]
+    assert cases == [f"q{n:02} (sample {k})" for n in range(24) for k in (1, 2, 3)]
+    own = [case.get("name") for case in ElementTree.parse(slake.path / "own.xml").iter("testcase")]
+    assert sorted(own) == [f"test_slake[q{n:02}-sample{k}]" for n in range(24) for k in (1, 2, 3)]
+    for told in (text(result), (made / "summary.md").read_text()):
+        assert re.search(r"benchmark *\|? *answers", told)
+        assert re.search(r"slake *\|? *72", told)
+    page = Page((made / "index.html").read_text())
+    assert "How the answers ended" in page.text
+    items = page.data["items"]
+    assert Counter(zip(items["id"], items["sample"], strict=True)).total() == len(set(items["id"])) * 3 == 72
+    assert sum(denominator for _, denominator in items["terms"]) == pytest.approx(24)
+
+
+def test_a_repeated_run_beside_a_single_one_shows_both_answers(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_beside=TEST.replace('"slake"', '"phantom-mediconfusion"'))
+    benchmark = "--benchmark=phantom-mediconfusion"
+    assert run(pytester, "--model=random", "--repeat=3", "--run=thrice", benchmark).ret == 0
+    assert run(pytester, "--model=random:7", "--run=once", benchmark).ret == 0
+    runs = [str(pytester.path / "reports" / name) for name in ("once", "thrice")]
+    for way in (runs, runs[::-1]):
+        assert main(["report", *way, "--images=none", "-o", "page.html"]) == 0
+        data = Page(Path("page.html").read_text()).data
+        assert data["units"]["questions"]
+        assert {len(places) for places in data["units"]["questions"]} == {6}, "two questions, three samples of each"
+
+
 # --- backends ---------------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +206,22 @@ def test_what_draws_says_so(tmp_path: Path) -> None:
     single = tmp_path / "single.jsonl"
     single.write_text('{"id": "1", "response": "A"}\n')
     assert not Replay.draws(str(single))
+    assert Replay.samples(str(single)) == 0
+
+
+def test_answers_of_which_some_have_a_number_may_be_replayed_without(tmp_path: Path) -> None:
+    """What has none is found; of the others is said how they were recorded."""
+    file = tmp_path / "results.jsonl"
+    file.write_text(
+        '{"item": {"id": "1"}, "answer": {"text": "A"}}\n'
+        '{"item": {"id": "2"}, "answer": {"text": "B"}, "sample": 1}\n'
+        '{"item": {"id": "2"}, "answer": {"text": "C"}, "sample": 2}\n'
+    )
+    assert Replay.draws(str(file))
+    assert Replay.samples(str(file)) == 0
+    one, two = Replay(str(file)).generate([Prompt("?", item="1"), Prompt("?", item="2")])
+    assert getattr(one, "text", None) == "A"
+    assert str(two) == f"{file} has no answer for 2: it was recorded with --repeat=2; ask so"
 
 
 @pytest.mark.parametrize(("extra", "seeds"), [({}, [None, 1, 2]), ({"seed": 40}, [40, 41, 42])])

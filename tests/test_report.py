@@ -112,6 +112,30 @@ def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
     assert notes[-1].startswith(f"not read: {run}/results.jsonl line 4")
 
 
+def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_each(tmp_path: Path) -> None:
+    sent: list[tuple[str, int]] = []
+
+    def kept(results: list[Result], folder: Path) -> Path:
+        sent.extend((result.item.id, result.sample) for result in results)
+        return sheet(results, folder)
+
+    unscored = {"outcome": "unscored", "value": None}
+    results = [replace(result(n, **unscored), sample=k) for n in range(4) for k in (1, 2, 3)]
+    results += [replace(error(4, "the server was gone"), sample=k) for k in (1, 2, 3)]
+    run = folder(tmp_path / "run", results, repeat=3, benchmarks={"slake": {}})
+    made = report.build(run, {"slake": replace(SLAKE, submission=kept)}, missing=["slake/q005/mc/sample1"])
+    made = report.write(made)
+    assert sent == [(f"q{n:03}", 1) for n in range(5)]
+    outcomes = tables.outcomes(made)
+    assert dict(zip(outcomes.columns, outcomes.rows[0], strict=True))["answers"] == "15"
+    assert report.notes_of(made) == [
+        "slake: 12 of 15 answers are stored and unscored: no answer key, or an open answer that nobody has judged.",
+        "slake: 3 answers ended in error, without a score; the first: q004: the server was gone",
+        "1 answer of this run without a result: slake/q005/mc/sample1.",
+        "sheet.csv is the sheet to send to the benchmark's owners. It holds the first sample of each answer.",
+    ]
+
+
 def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(n) for n in range(3)])
     assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []

@@ -37,13 +37,15 @@ _ANSWER_ID = re.compile("k[0-9a-f]{16}")
 class Judged:
     """The answers of a run by `answer_id`, sorted by item: those that a judge gave a score, and the others.
 
-    `judge` is the judge's name.
+    `judge` is the judge's name. An answer that came in several samples of its question stands once, with the first
+    score that the judge gave it; `samples` has the numbers of all of them, 0 where the question was asked once.
     """
 
     folder: Path
     judge: str
     scored: Mapping[str, Result]
     others: Mapping[str, Result]
+    samples: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +66,31 @@ def names_of(result: Result) -> tuple[str, ...]:
     return (*map(str, names), *([f"sample{sample}"] if sample else []))
 
 
-def answer_id(result: Result) -> str:
-    """What names one answer in a sheet: a digest of benchmark, item, technique, sample and response.
+def _question(result: Result) -> tuple[str, ...]:
+    """What names the question of a result: benchmark, item and technique."""
+    return result.item.benchmark, result.item.id, result.technique
 
-    It says nothing of the score, is the same in every run with this response, and begins with a letter, so that no
-    spreadsheet takes it for a number or a date.
+
+def answer_id(result: Result) -> str:
+    """What names one answer in a sheet: a digest of benchmark, item, technique and response.
+
+    It says nothing of the score, is the same in every run and sample with this response, and begins with a letter, so
+    that no spreadsheet takes it for a number or a date.
     """
     response = result.answer.text if result.answer else ""
-    content = msgspec.json.encode([*names_of(result), response])
+    content = msgspec.json.encode([*_question(result), response])
     return f"k{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def judged(folder: Path) -> Judged:
     """The answers of a run folder. UsageError when none was scored by a judge, DataError for a score off the scale."""
-    results = {answer_id(result): result for result in records.read(folder).results}
+    results: dict[str, Result] = {}
+    samples: dict[str, tuple[int, ...]] = {}
+    for result in records.read(folder).results:
+        name = answer_id(result)
+        samples[name] = (*samples.get(name, ()), result.sample)
+        if name not in results or (_is_scored(result) and not _is_scored(results[name])):
+            results[name] = result
     scored = {name: result for name, result in results.items() if _is_scored(result)}
     if not scored:
         raise UsageError(
@@ -92,7 +105,7 @@ def judged(folder: Path) -> Judged:
             )
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
-    return Judged(folder, " and ".join(names), scored, others)
+    return Judged(folder, " and ".join(names), scored, others, samples)
 
 
 def _is_scored(result: Result) -> bool:
@@ -125,13 +138,13 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 
     `responses`: also those to whose items the other run has another response.
     """
-    asked = {records.key(result) for results in (other.scored, other.others) for result in results.values()}
+    asked = {_question(result) for results in (other.scored, other.others) for result in results.values()}
     left = {name: result for name, result in one.scored.items() if name not in other.scored}
     reasons: dict[str, list[str]] = {}
     for name, result in left.items():
         if name in other.others:
             why = f"were not scored by a judge in {other.folder}"
-        elif records.key(result) in asked:
+        elif _question(result) in asked:
             if not responses:
                 continue
             why = f"have another response in {other.folder}"
@@ -144,9 +157,9 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Scores by rater and `answer_id`, and notes of what is left out, from files with the columns id and score.
 
-    `id` is that of a sheet (`answer_id`) or the data set's own, which the columns benchmark and technique, where there
-    are any, tell apart. A row's rater is in its column `rater`, else the rater of a file is its name without ending. A
-    score may be written with a decimal comma. DataError names file and row of an id that the run does not have or has
+    `id` is that of a sheet (`answer_id`) or the data set's own, which the columns benchmark, technique and sample,
+    where there are any, tell apart. A row's rater is in its column `rater`, else the rater of a file is its name
+    without ending. A score may be written with a decimal comma. DataError names file and row of an id that the run does not have or has
     more than once, of a score that is missing or off the scale, and of an answer that one rater scores twice.
     """
     stems = Counter(path.stem for path in files)
@@ -173,7 +186,9 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
                 before = rows.get((rater, answer))
                 if before:
                     where = f"row {before[1]}" if before[0] == path else f"{before[0]} row {before[1]}"
-                    raise ValueError(f"{rater} scores this answer a second time, after {where}; keep one of them")
+                    raise ValueError(
+                        f"{rater} scores this answer a second time, after {where}; keep one of them{_same(run, answer)}"
+                    )
             except ValueError as error:
                 raise DataError(f"{path}: row {number}: {error}") from None
             rows[rater, answer] = path, number
@@ -190,6 +205,12 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
     if not found:
         raise UsageError(f"{run.folder}: the judge scored none of the answers that people scored")
     return found, notes
+
+
+def _same(run: Judged, answer: str) -> str:
+    """That several samples are one answer, where they are."""
+    samples = run.samples[answer]
+    return f": samples {', '.join(map(str, samples))} are the same response" if len(samples) > 1 else ""
 
 
 def _rows(path: Path) -> Iterator[sheets.Row]:
@@ -210,25 +231,29 @@ def _answer(row: Mapping[str, object], run: Judged, by_item: Mapping[str, Sequen
         if _ANSWER_ID.fullmatch(name):
             raise ValueError(f"id {name} is that of a sheet, and {run.folder} has no such answer: another response?")
         raise ValueError(f"{run.folder} has no item '{name[:80]}'")
-    fields = ("benchmark", "technique")
-    asked = {field: sheets.text(row, field).strip() for field in fields}
-    results = {answer: run.scored.get(answer) or run.others[answer] for answer in candidates}
-    fitting = [
-        answer
-        for answer, result in results.items()
-        if asked["benchmark"] in ("", result.item.benchmark) and asked["technique"] in ("", result.technique)
-    ]
-    # An item asked by several techniques usually has a judge for one of them.
-    fitting = [answer for answer in fitting if answer in run.scored] or fitting
-    if len(fitting) == 1:
-        return fitting[0]
-    there = "; ".join(sorted(f"{result.item.benchmark}, {result.technique}" for result in results.values()))
+    fields = ("benchmark", "technique", "sample")
+    wanted = [sheets.identifier(row, field) if sheets.text(row, field).strip() else "" for field in fields]
+    results = [(answer, run.scored.get(answer) or run.others[answer]) for answer in candidates]
+    there = {
+        (result.item.benchmark, result.technique, str(sample or "")): answer
+        for answer, result in results
+        for sample in run.samples[answer]
+    }
+    fitting = {at: there[at] for at in there if all(want in ("", has) for want, has in zip(wanted, at, strict=True))}
+    # An item asked by several techniques usually has a judge for one of them; of its samples none is preferred.
+    judged = {at[:2] for at, answer in fitting.items() if answer in run.scored}
+    found = {answer for at, answer in fitting.items() if not judged or at[:2] in judged}
+    if len(found) == 1:
+        return found.pop()
+    listed = "; ".join(sorted(_place(*at) for at in there))
     if not fitting:
-        wanted = ", ".join(filter(None, asked.values()))
-        raise ValueError(f"{run.folder} has no item '{name[:80]}' of {wanted}; there is: {there}")
-    raise ValueError(
-        f"{run.folder} has several items '{name[:80]}'; say in columns benchmark and technique which: {there}"
-    )
+        raise ValueError(f"{run.folder} has no item '{name[:80]}' of {_place(*wanted)}; there is: {listed}")
+    columns = "benchmark, technique and sample" if any(sample for *_, sample in there) else "benchmark and technique"
+    raise ValueError(f"{run.folder} has several items '{name[:80]}'; say in columns {columns} which: {listed}")
+
+
+def _place(benchmark: str, technique: str, sample: str) -> str:
+    return ", ".join(filter(None, (benchmark, technique, sample and f"sample {sample}")))
 
 
 def _score(row: Mapping[str, object]) -> float:

@@ -23,6 +23,7 @@ class Random:
     """
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    reads = False
 
     def __init__(self, argument: str = "") -> None:
         """Take the seed, a whole number (default 0); UsageError for anything else."""
@@ -89,6 +90,7 @@ class Majority:
 
     name = "majority"
     capabilities = frozenset({"generate"})
+    reads = False
 
     def __init__(self, argument: str = "") -> None:
         """Take no argument; UsageError if there is one."""

@@ -106,6 +106,7 @@ class Replay:
         except OSError as error:
             raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
         self._answers = read_answers(path)
+        self._repeat = max(sample for *_, sample in self._answers)
         self._replies = read_replies(path)
 
     @classmethod
@@ -116,7 +117,16 @@ class Replay:
     @classmethod
     def draws(cls, argument: str) -> bool:
         """Whether samples were recorded, those of a run that repeated its questions."""
-        return any(sample for *_, sample in cls(argument)._answers)
+        return cls(argument)._repeat > 0
+
+    @classmethod
+    def samples(cls, argument: str) -> int:
+        """How many samples of each answer were recorded, 0 where there are answers without a number.
+
+        DataError or UsageError for a file that cannot be used.
+        """
+        recorded = cls(argument)
+        return recorded._repeat if all(sample for *_, sample in recorded._answers) else 0
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex."""
@@ -165,6 +175,11 @@ class Replay:
                     if answer is None:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
+        if any((b, t, prompt.item, 1) in self._answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
+            which = f"sample {prompt.sample} of {prompt.item}" if prompt.sample else prompt.item
+            return AnswerError(
+                f"{self._path} has no answer for {which}: it was recorded with --repeat={self._repeat}; ask so"
+            )
         first = " ".join(str(part) for part in next(iter(self._answers)) if part)
         return AnswerError(
             f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "

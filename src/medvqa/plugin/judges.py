@@ -174,6 +174,11 @@ def resolve(
         factory = backends[config.backend]
         fitted = getattr(factory, "as_judge", None)
         config = replace(config, options=fitted(config.options)) if fitted is not None else config
+    if not getattr(factory, "reads", True):
+        raise UsageError(
+            f"--judge={typed.judge}: '{config.backend}' does not read what it is asked, and a score is never guessed. "
+            "Name a model that reads: a config of models/, or BACKEND:ARGUMENT such as --judge=openai:MODEL"
+        )
     able = getattr(factory, "capabilities", None)
     if able is not None and "generate" not in able:
         raise UsageError(

@@ -149,8 +149,16 @@ class Plan:
             )
 
     def _check_repeat(self) -> None:
-        """UsageError where all samples of an answer would be the same."""
+        """UsageError where all samples of an answer would be the same, or where answers were recorded as samples."""
+        factory = self.known.backends[self.config.backend]
         if not self.samples:
+            recorded = getattr(factory, "samples", None)
+            number = recorded(*configs.arguments(self.config, self.known.backends)) if recorded is not None else 0
+            if number:
+                raise UsageError(
+                    f"'{self.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
+                    f"--repeat={number}"
+                )
             return
         scoring = [name for name in self.techniques if name in OPTION_TECHNIQUES]
         if scoring:
@@ -158,7 +166,7 @@ class Plan:
                 f"--repeat={self.options.repeat}: technique '{scoring[0]}' draws nothing, so that all samples of an "
                 "answer would be the same; repeat with --technique=mc"
             )
-        tell = getattr(self.known.backends[self.config.backend], "draws", None)
+        tell = getattr(factory, "draws", None)
         if tell is not None and not tell(*configs.arguments(self.config, self.known.backends)):
             raise UsageError(
                 f"--repeat={self.options.repeat}: '{self.options.model}' answers the same question always alike. "

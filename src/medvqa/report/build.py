@@ -71,6 +71,11 @@ class Report:
         return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
 
     @property
+    def counted(self) -> str:
+        """What a result is one of: items, or answers where each item has several."""
+        return "answers" if self.run.get("repeat") else "items"
+
+    @property
     def techniques(self) -> tuple[str, ...]:
         """By which techniques the results were had, in the order of `TECHNIQUES`."""
         return tuple(name for name in TECHNIQUES if any(part.technique == name for part in self.parts))
@@ -185,7 +190,7 @@ def notes_of(report: Report) -> list[str]:
         if outcomes["error"]:
             first = next(result for result in part.results if result.score.outcome == "error")
             notes.append(
-                f"{name}: {_items(outcomes['error'])} ended in error, without a score; "
+                f"{name}: {_number(outcomes['error'], report.counted)} ended in error, without a score; "
                 f"the first: {first.item.id}: {first.score.why}"
             )
             kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
@@ -207,8 +212,11 @@ def notes_of(report: Report) -> list[str]:
     if len(served) > 1:
         notes.append(f"the server named several models that answered: {_some(served)}.")
     if report.missing:
-        notes.append(f"{_items(len(report.missing))} of this run without a result: {_some(report.missing)}.")
-    notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners." for sheet in report.sheets)
+        notes.append(
+            f"{_number(len(report.missing), report.counted)} of this run without a result: {_some(report.missing)}."
+        )
+    one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
+    notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
         notes.append(
@@ -222,7 +230,7 @@ def notes_of(report: Report) -> list[str]:
 def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
     """What is not asked because its technique is not defined for it: benchmark -> technique -> kind -> number."""
     return [
-        f"{benchmark}: {_items(sum(kinds.values()))} left out: technique '{technique}' is not defined for "
+        f"{benchmark}: {_number(sum(kinds.values()), 'items')} left out: technique '{technique}' is not defined for "
         f"{', '.join(kinds)} here."
         for benchmark, techniques in counts.items()
         for technique, kinds in techniques.items()
@@ -256,8 +264,8 @@ def answers_of(report: Report) -> str | None:
     return " ".join(lines) or None
 
 
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count} items"
+def _number(count: int, of: str) -> str:
+    return f"1 {of.removesuffix('s')}" if count == 1 else f"{count} {of}"
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:
@@ -267,13 +275,14 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write metrics.json, summary.md, junit.xml, index.html, and the sheets of benchmarks that ask for one.
 
-    A benchmark whose owners withhold its answer key asks for a sheet to send them. `pictures` are the images that
+    A benchmark whose owners withhold its answer key asks for a sheet to send them, with one answer to each question:
+    where there are several samples the first, so that nobody chooses. `pictures` are the images that
     the page shows (`html.draw`; None: none). Returns the report with the paths of the sheets.
     """
     from medvqa.report import html, junit, markdown
 
     sheets = tuple(
-        part.benchmark.submission(part.results, _folder(report, part))
+        part.benchmark.submission(_first_samples(part.results), _folder(report, part))
         for part in report.parts
         if part.benchmark.submission is not None and part.outcomes["unscored"]
     )
@@ -283,6 +292,10 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
     records.write_atomic(report.folder / "junit.xml", junit.render(report))
     records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
     return report
+
+
+def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
+    return tuple(result for result in results if result.sample <= 1)
 
 
 def _folder(report: Report, part: Part) -> Path:

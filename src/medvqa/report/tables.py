@@ -78,9 +78,9 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
 
 
 def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> Table:
-    """How many items of each benchmark ended how."""
+    """How many items of each benchmark ended how; of a run with several samples of each, how many answers."""
     names = _names(report)
-    columns = (*names, "items", *shown)
+    columns = (*names, report.counted, *shown)
     rows = [
         (*_named(report, part), str(len(part.results)), *(str(part.outcomes[OUTCOME_COLUMNS[name]]) for name in shown))
         for part in report.parts

@@ -56,7 +56,7 @@ def pack(
         item = new.item
         row = {
             "id": item.id,
-            "sample": new.sample,
+            "sample": new.sample or baseline.sample,
             "question": texts.place(item.question),
             "options": options.place(tuple(item.options.items())),
             "answers": list(item.answers),
@@ -142,7 +142,24 @@ def _by_unit(flips: Sequence[Flip]) -> list[list[Flip]]:
 
 
 def _side_by_side(flip: Flip) -> list[tuple[Result, Result]]:
-    """Both answers to each question, sample by sample; samples that one run has alone are left out."""
-    others = {(result.item.id, result.sample): result for result in flip.baseline}
-    keys = [(result.item.id, result.sample) for result in flip.new]
-    return [(result, others[key]) for result, key in zip(flip.new, keys, strict=True) if key in others]
+    """Both answers to each question, sample by sample.
+
+    Samples are paired in their order. Where one run has fewer of them (it was not repeated, say), its last one stands
+    beside all that are left of the other.
+    """
+    sides = [_by_question(side) for side in (flip.new, flip.baseline)]
+    found: list[tuple[Result, Result]] = []
+    for id in sides[0]:
+        new, baseline = (side.get(id, []) for side in sides)
+        if new and baseline:
+            number = max(len(new), len(baseline))
+            found += [(new[min(i, len(new) - 1)], baseline[min(i, len(baseline) - 1)]) for i in range(number)]
+    return found
+
+
+def _by_question(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The samples of each question, by its id, in the order of their numbers."""
+    found: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda result: result.sample):
+        found.setdefault(result.item.id, []).append(result)
+    return dict(sorted(found.items()))

@@ -80,7 +80,7 @@ def run(
     rows = [
         (number, result.item, result, *terms)
         for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(results, _shared(results, terms_of(score_of(benchmark))), strict=True)
+        for result, terms in zip(results, shared(results, terms_of(score_of(benchmark))), strict=True)
     ]
     items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
@@ -128,7 +128,7 @@ def judged(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """The terms of each result; samples of one question share what one of them would count."""
     found = [terms(result) for result in results]
     asked = [(result.item.id, result.technique) for result in results]

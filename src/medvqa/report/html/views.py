@@ -223,18 +223,18 @@ def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
 def heat(part: Part, down: str, across: str, asked: str = "") -> Heat | None:
     """The first headline metric of items over two dimensions; None where the items hardly differ in them.
 
-    `asked` names the technique in links, "" where the run has one.
+    `asked` names the technique in links, "" where the run has one. Samples of a question count as one.
     """
     metric = pack.score_of(part.benchmark)
-    terms = pack.terms_of(metric)
+    terms = pack.shared(part.results, pack.terms_of(metric))
     sums: dict[tuple[str, str], list[float]] = {}
-    for result in part.results:
-        numerator, denominator = terms(result)
+    for result, (numerator, denominator) in zip(part.results, terms, strict=True):
         for key in {(a, b) for a in result.item.tags.get(down, ()) for b in result.item.tags.get(across, ())}:
             total = sums.setdefault(key, [0.0, 0.0])
             total[0] += numerator
             total[1] += denominator
-    sums = {key: total for key, total in sums.items() if total[1]}
+    # Thirds of three samples are one, to the last digit.
+    sums = {key: [count, round(n, 9)] for key, (count, n) in sums.items() if n}
     rows = sorted({a for a, _ in sums}, key=lambda value: title_of(down, value))
     columns = sorted({b for _, b in sums}, key=lambda value: title_of(across, value))
     if metric is None or len(rows) + len(columns) < FIELDS or min(len(rows), len(columns)) < 2:
@@ -329,7 +329,8 @@ def published(part: Part) -> Published | None:
         for name, of, *values in known["rows"]
         if of in ("", part.technique)
     ]
-    mine = (f"this run, {len(part.results):,} items", True, tuple(own.get(name) for name in known["measures"]))
+    asked = len({result.item.id for result in part.results})
+    mine = (f"this run, {asked:,} items", True, tuple(own.get(name) for name in known["measures"]))
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
     return Published(known["source"], known["note"], tuple(known["measures"]), tuple(ordered))
 

@@ -245,7 +245,7 @@
         if (event.key === "ArrowLeft") step(-1);
         if (event.key === "ArrowRight") step(1);
       }}>
-      <header><h2 id="item-title">${visible(name)} · ${row.questions.length > 1 ? "pair " : ""}${visible(row.unit)}</h2>
+      <header><h2 id="item-title">${visible(name)} · ${new Set(row.questions.map((i) => question(i).id)).size > 1 ? "pair " : ""}${visible(row.unit)}</h2>
         ${[...row.flips].map(([m, way]) => html`<span><span class="quiet">${visible(spaced(data.metrics[m]))}</span> <${Way} way=${way} /></span>`)}
         <button type="button" disabled=${at <= 0} onClick=${() => step(-1)}>Previous</button>
         <button type="button" disabled=${at < 0 || at >= rows.length - 1} onClick=${() => step(1)}>Next</button>

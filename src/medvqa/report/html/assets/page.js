@@ -83,17 +83,23 @@
   // ---- counting ----------------------------------------------------------------------------------------------------
 
   // One pass: an item that fails nothing counts everywhere, one that fails a single choice counts in that column.
+  // The samples of a question follow one another, and are one question in every sum.
   const select = () => {
     const about = data.benchmarks[state.b];
     const wanted = about.dimensions.map(({ name, values }) =>
       picked(name) === undefined ? null : values.findIndex(([value]) => value === picked(name)));
     const outcomes = new Set(state.outcomes.map((each) => data.outcomes.indexOf(each)));
     const q = state.q.trim().toLowerCase();
-    const counts = about.dimensions.map(({ values }) => values.map(() => [0, 0, 0]));
+    const counts = about.dimensions.map(({ values }) => values.map(() => [0, 0, 0, null]));
     const byOutcome = data.outcomes.map(() => 0);
     const rows = [];
-    let branch = [0, 0, 0];
-    const add = (sum, row) => { sum[0] += row.terms[0]; sum[1] += row.terms[1]; sum[2] += 1; };
+    let branch = [0, 0, 0, null];
+    const add = (sum, row) => {
+      sum[0] += row.terms[0];
+      sum[1] += row.terms[1];
+      if (sum[3] !== row.id) sum[2] += 1;
+      sum[3] = row.id;
+    };
     for (const row of items) {
       if (row.b !== state.b || row.technique !== state.technique) continue;
       let failed = -1, fails = 0;
@@ -108,6 +114,7 @@
         for (const value of new Set(row.tags[d])) add(counts[d][value], row);
       }
     }
+    branch[1] = Number(branch[1].toFixed(9)); // thirds of three samples are one
     return { about, counts, byOutcome, rows, branch, wanted };
   };
   const expression = (about) => {
@@ -141,13 +148,13 @@
       <span class="quiet">of ${count(branch[1])} scored</span></span>`;
   };
   const Branch = ({ found, answered }) => {
-    const { about, rows } = found;
+    const { about, rows, branch } = found;
     const m = expression(about);
     const asked = state.technique ? ` --technique=${state.technique}` : "";
     const command = m === null ? null : about.command + asked + (m ? ` -m "${m}"` : "");
     const named = Object.entries(state.tags);
     return html`<div class="branch" role="status">
-      <p class="sum"><span><span class="big">${count(rows.length)}</span> ${rows.length === 1 ? "question" : "questions"}</span>
+      <p class="sum"><span><span class="big">${count(branch[2])}</span> ${branch[2] === 1 ? "question" : "questions"}${branch[2] !== rows.length && `, ${count(rows.length)} answers`}</span>
         ${answered && about.score && html`<${Score} found=${found} />`}
         ${(named.length > 0 || state.q || state.outcomes.length > 0) &&
           html`<button type="button" onClick=${() => go(fresh(state.b, state.technique))}>Clear</button>`}</p>
