@@ -639,7 +639,13 @@ MORE = {"both": Both, "nameless": Nameless}
 
 
 @pytest.mark.parametrize(
-    ("model", "judge"), [("both", "both"), ("candidate", "both"), ("candidate", "nameless"), ("nameless", "nameless")]
+    ("model", "judge"),
+    [
+        ("both", "both"),
+        ("candidate", "nameless"),
+        pytest.param("candidate", "both", marks=pytest.mark.slow),
+        pytest.param("nameless", "nameless", marks=pytest.mark.slow),
+    ],
 )
 def test_what_a_killed_session_used_counts_apart_for_model_and_judge(
     repository: Repository, model: str, judge: str
