@@ -159,8 +159,9 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
 
     `id` is that of a sheet (`answer_id`) or the data set's own, which the columns benchmark, technique and sample,
     where there are any, tell apart. A row's rater is in its column `rater`, else the rater of a file is its name
-    without ending. A score may be written with a decimal comma. DataError names file and row of an id that the run does not have or has
-    more than once, of a score that is missing or off the scale, and of an answer that one rater scores twice.
+    without ending. A score may be written with a decimal comma. DataError names file and row of an id that the run does
+    not have or has more than once, of a score that is missing or off the scale, and of an answer that one rater scores
+    twice.
     """
     stems = Counter(path.stem for path in files)
     by_item: dict[str, list[str]] = {}

@@ -149,16 +149,8 @@ class Plan:
             )
 
     def _check_repeat(self) -> None:
-        """UsageError where all samples of an answer would be the same, or where answers were recorded as samples."""
-        factory = self.known.backends[self.config.backend]
+        """UsageError where all samples of an answer would be the same."""
         if not self.samples:
-            recorded = getattr(factory, "samples", None)
-            number = recorded(*configs.arguments(self.config, self.known.backends)) if recorded is not None else 0
-            if number:
-                raise UsageError(
-                    f"'{self.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
-                    f"--repeat={number}"
-                )
             return
         scoring = [name for name in self.techniques if name in OPTION_TECHNIQUES]
         if scoring:
@@ -166,7 +158,7 @@ class Plan:
                 f"--repeat={self.options.repeat}: technique '{scoring[0]}' draws nothing, so that all samples of an "
                 "answer would be the same; repeat with --technique=mc"
             )
-        tell = getattr(factory, "draws", None)
+        tell = getattr(self.known.backends[self.config.backend], "draws", None)
         if tell is not None and not tell(*configs.arguments(self.config, self.known.backends)):
             raise UsageError(
                 f"--repeat={self.options.repeat}: '{self.options.model}' answers the same question always alike. "
@@ -205,6 +197,7 @@ class Plan:
         """What can be told of the model without making it."""
         self._check_consent()
         self._check_backend()
+        self._check_recorded()
         if self.judge is not None:
             self.judge.check(trust_remote_code=self.options.trust_remote_code)
         if self.places is not None and self._workers > len(self.places):
@@ -216,6 +209,17 @@ class Plan:
         check = getattr(self.known.backends[self.config.backend], "check", None)
         if check is not None:
             check(*configs.arguments(self.config, self.known.backends))
+
+    def _check_recorded(self) -> None:
+        """UsageError where answers were recorded as samples, and are asked for without a number."""
+        tell = getattr(self.known.backends[self.config.backend], "samples", None)
+        if self.samples or tell is None:
+            return
+        if number := tell(*configs.arguments(self.config, self.known.backends)):
+            raise UsageError(
+                f"'{self.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
+                f"--repeat={number}"
+            )
 
     @cached_property
     def places(self) -> tuple[str, ...] | None:
