@@ -55,8 +55,9 @@ class Gate:
         """What is asked (benchmark, item, technique) that a baseline has not, as one line; None when it has all."""
         for side in self.baselines:
             have = {records.key(result)[:3] for result in side.results}
+            benchmarks = {name for name, _, _ in have}
             for target in self.targets:
-                if target.benchmark.name not in side.asked:
+                if target.benchmark.name not in benchmarks:
                     # Its run found the data and asked nothing: where this one does, that blocks a verdict.
                     continue
                 wanted = [key for key in asked if (key[0], key[2]) == (target.benchmark.name, target.technique)]
