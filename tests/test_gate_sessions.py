@@ -199,10 +199,12 @@ def test_another_version_of_the_data_is_refused(repo: pytest.Pytester, spread: t
 @pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_a_baseline_of_fewer_questions_is_refused(repo: pytest.Pytester, spread: tuple[str, ...]) -> None:
     run(repo, "--model=random", "--run=part", "--limit=20")
-    done = run(repo, "--model=random", "--baseline=reports/part", "--run=new", *spread)
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    assert "baseline part has no result for " in text(done)
-    assert not (repo.path / "reports/new").exists()
+    for selected, number in ((), len(ITEMS)), (("--limit=60",), 60):
+        done = run(repo, "--model=random", "--baseline=reports/part", "--run=new", *selected, *spread)
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        assert f"baseline part has no result for {number - 20} of {number} questions of {NAME}" in text(done)
+        assert not (repo.path / "reports/new/run.json").exists()
+        assert spread or not (repo.path / "reports/new").exists()
 
 
 # --- selections ---------------------------------------------------------------------------------------------
@@ -217,15 +219,6 @@ def test_a_selection_is_compared_with_the_same_questions_of_the_baseline(
     assert done.ret == 0, text(done)
     assert "questions of main: the others were not selected" in text(done)
     assert gate(repo, "new")["entries"][0]["unchanged"] is True
-
-
-@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
-def test_a_selection_that_the_baseline_does_not_have_blocks(repo: pytest.Pytester, spread: tuple[str, ...]) -> None:
-    run(repo, "--model=random", "--run=part", "--limit=20")
-    done = run(repo, "--model=random", "--baseline=reports/part", "--limit=60", "--run=new", *spread)
-    assert done.ret == 1
-    assert "gate: no verdict against part (exit code 1)" in text(done)
-    assert "not in baseline part" in text(done)
 
 
 # --- rules of the repository --------------------------------------------------------------------------------
@@ -376,6 +369,172 @@ def test_a_verdict_on_other_results_is_left_out(repo: pytest.Pytester, capsys: p
     assert main(["report", str(folder)]) == 0
     assert "the gate's verdict is of other results and is left out" in capsys.readouterr().out
     assert gate(repo, "new") is None
+
+
+# --- judges, samples, shares, techniques --------------------------------------------------------------------
+
+OPEN = "phantom-medlesionvqa"
+WARM = """
+import json
+from pathlib import Path
+from medvqa.items import Answer
+
+RIGHT = json.loads((Path(__file__).parent / "right.json").read_text())
+
+class Warm:
+    name = "warm"
+    capabilities = frozenset({"generate"})
+    def __init__(self, argument): pass
+    def fingerprint(self): return "warm"
+    def generate(self, prompts):
+        return [Answer("none" if p.sample % 2 and int(p.item) % 5 == 0 else RIGHT[p.item]) for p in prompts]
+
+def pytest_medvqa_backends():
+    return {"warm": Warm}
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A repository that asks all of the phantom, without a baseline."""
+    pytester.makepyfile(test_drawn=TEST.replace("slake", "phantom"))
+    pytester.makefile(".ini", pytest="[pytest]\n")
+    return pytester
+
+
+def ask(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    way = pytester.runpytest_subprocess if "-n2" in arguments else pytester.runpytest_inprocess
+    return way("-p", "no:randomly", "-p", "no:benchmark", *arguments)
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_a_judged_run_is_gated_against_a_run_of_the_same_judge(suite: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    one, other = ("--judge=echo:<result>1.0</result>", "--judge=echo:<result>0.5</result>")
+    common = ("--model=echo:A", f"--benchmark={OPEN}", *spread)
+    assert ask(suite, *common, one, "--run=jb").ret == 0
+    done = ask(suite, *common, one, "--baseline=reports/jb", "--run=same")
+    assert done.ret == 0, text(done)
+    found = gate(suite, "same")
+    assert found["outcome"] == "PASS"
+    assert "a judge scored answers, and no human labels say how reliably" in found["notes"][0]
+    # The whole of `--run=same` is decided again where it goes on.
+    assert ask(suite, *common, one, "--baseline=reports/jb", "--run=same").ret == 0
+    done = ask(suite, *common, other, "--baseline=reports/jb", "--run=other")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR, text(done)
+    assert "no verdict can be given against baseline jb: " in text(done)
+    done = ask(suite, *common, "--baseline=reports/jb", "--run=none")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert "the judge is not told in this run" in text(done)
+    assert {path.name for path in (suite.path / "reports").iterdir()} <= {"jb", "same", ".answers"}
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_samples_are_gated_against_one_answer_and_the_other_way_round(
+    suite: pytest.Pytester, spread: tuple[str, ...]
+) -> None:
+    suite.makeconftest(WARM)
+    (suite.path / "right.json").write_text(json.dumps({item.id: ",".join(item.answers) for item in ITEMS}))
+    common = ("--model=warm:0", f"--benchmark={NAME}", "--limit=60", "--margin=60", *spread)
+    assert ask(suite, *common[:3], "--run=one", *spread).ret == 0
+    done = ask(suite, *common, "--repeat=3", "--baseline=reports/one", "--run=three")
+    assert done.ret == 0, text(done)
+    several = gate(suite, "three")
+    assert "samples of each question: 3 in three and 1 in one; their means are compared" in several["notes"]
+    assert not any("were not selected" in note for note in several["notes"])
+    done = ask(suite, *common, "--baseline=reports/three", "--run=again")
+    assert done.ret == 0, text(done)
+    (entry,) = gate(suite, "again")["entries"]
+    assert entry["units"] == several["entries"][0]["units"]
+    assert entry["difference"] == pytest.approx(-several["entries"][0]["difference"])
+    assert ask(suite, *common, "--repeat=2", "--baseline=reports/three", "--run=two").ret == 0
+    assert "samples of each question: 2 in two and 3 in three" in gate(suite, "two")["notes"][0]
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_shares_are_gated_once_they_are_merged(
+    repo: pytest.Pytester, spread: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\nmargin = 5\n')
+    model = answers(repo.path / "new.jsonl", WORSE)
+    for number in (1, 2):
+        done = run(repo, model, f"--shard={number}/2", f"--run=s{number}", *spread)
+        assert done.ret == 0, text(done)
+        assert "gate: decided on all shares, after medvqa merge, by medvqa gate" in text(done)
+        assert gate(repo, f"s{number}") is None
+        assert json.loads((repo.path / f"reports/s{number}/run.json").read_text())["gate"]["rules"]["margin"] == 5
+    assert main(["merge", "reports/s1", "reports/s2", "-o", "reports/all"]) == 0
+    assert main(["gate", "reports/all"]) == 10
+    assert "attempt 1 in this folder against main" in capsys.readouterr().out
+    assert gate(repo, "all")["notes"] == []
+
+
+TECHNIQUE = f'[tool.medvqa.gate]\nbaseline = "reports/base"\nbenchmarks = {{{NAME} = {{technique = "gd"}}}}\n'
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_a_technique_that_not_all_benchmarks_have_is_gated(suite: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    common = ("--model=random", "--technique=gd", "--benchmark=phantom", *spread)
+    assert ask(suite, *common, "--run=base").ret == 0
+    done = ask(suite, *common, "--baseline=reports/base", "--run=new")
+    assert done.ret == 0, text(done)
+    found = gate(suite, "new")
+    assert {entry["benchmark"] for entry in found["entries"]} == {NAME, "phantom-mediconfusion"}
+
+
+def test_one_of_several_techniques_is_gated(suite: pytest.Pytester) -> None:
+    common = ("--model=random", f"--benchmark={NAME}", "--limit=40")
+    both = (*common, "--technique=mc", "--technique=gd")
+    assert ask(suite, *common, "--run=base").ret == 0
+    (suite.path / "pyproject.toml").write_text(TECHNIQUE)
+    done = ask(suite, *both, "--run=new")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"baseline base has no answers to {NAME} by technique 'gd'; it has: mc" in text(done)
+    (suite.path / "pyproject.toml").unlink()
+    shutil.rmtree(suite.path / "reports/base")
+    assert ask(suite, *both, "--run=base").ret == 0
+    (suite.path / "pyproject.toml").write_text(TECHNIQUE)
+    done = ask(suite, *both, "--run=new")
+    assert done.ret == 0, text(done)
+    assert [entry["technique"] for entry in gate(suite, "new")["entries"]] == ["gd"]
+
+
+# --- a part of what was found -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_tests_that_ask_a_part_of_the_benchmarks_are_gated(suite: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    suite.makepyfile(test_drawn=TEST.replace('vqa("slake")', f'vqa("{NAME}")'))
+    model = answers(suite.path / "main.jsonl", MISSED)
+    assert ask(suite, model, "--run=main", *spread).ret == 0
+    done = ask(suite, model, BASELINE, "--run=new", *spread)
+    assert done.ret == 0, text(done)
+    assert [entry["benchmark"] for entry in gate(suite, "new")["entries"]] == [NAME]
+    assert "not gated, as none of its questions was asked: phantom-mediconfusion" in gate(suite, "new")["notes"]
+
+
+def test_a_measure_of_which_nothing_was_asked_is_not_forgotten(repo: pytest.Pytester) -> None:
+    selected = "lexicon(kind='multiple_response')"
+    done = run(repo, "--model=replay:main.jsonl", BASELINE, "--run=new", "-m", selected)
+    assert done.ret == 11, text(done)
+    (entry,) = gate(repo, "new")["entries"]
+    assert entry["why"] == "no units of this measure were asked"
+
+
+def test_a_narrower_session_decides_on_the_whole_run(suite: pytest.Pytester) -> None:
+    common = ("--baseline=reports/main", "--margin=40", "--run=new")
+    assert ask(suite, "--model=majority", "--run=main").ret == 0
+    whole = ask(suite, "--model=echo:none", *common)
+    assert whole.ret == 10, text(whole)
+    before = gate(suite, "new")
+    narrow = ask(suite, "--model=echo:none", *common, f"--benchmark={OPEN}")
+    assert narrow.ret == 10, text(narrow)
+    assert gate(suite, "new")["entries"] == before["entries"]
+
+
+def test_a_run_that_is_asked_anew_is_another_attempt(repo: pytest.Pytester) -> None:
+    for number in (1, 2):
+        done = run(repo, "--model=replay:main.jsonl", BASELINE, "--run=fr", "--fresh")
+        assert f"attempt {number} in this folder against main" in text(done)
 
 
 # --- medvqa gate --------------------------------------------------------------------------------------------

@@ -328,7 +328,11 @@ def test_one_technique_is_gated_and_must_be_named_where_there_are_several() -> N
         prepared(Rules(), run, replace(MAIN, run=run))
     assert "is asked by mc, gd, and one technique is gated" in str(caught.value)
     assert '[tool.medvqa.gate.benchmarks.slake] technique = "mc"' in str(caught.value)
-    gate = prepared(Rules(benchmarks={"slake": gating.Headline(technique="gd")}), run, replace(MAIN, run=run))
+    rules = Rules(benchmarks={"slake": gating.Headline(technique="gd")})
+    with pytest.raises(UsageError, match="baseline main has no answers to slake by technique 'gd'; it has: mc"):
+        prepared(rules, run, replace(MAIN, run=run))
+    both = MAIN.results + tuple(replace(each, technique="gd") for each in MAIN.results)
+    gate = prepared(rules, run, replace(MAIN, run=run, results=both))
     assert gate is not None
     assert [target.technique for target in gate.targets] == ["gd"]
 
@@ -542,6 +546,140 @@ def test_what_was_not_selected_is_left_out_and_said() -> None:
     assert found.notes == ("decided on 100 of the 300 questions of main: the others were not selected",)
 
 
+def test_what_was_not_selected_is_not_told_of_a_run_without_a_verdict() -> None:
+    new = replace(MAIN, name="new", results=MAIN.results[:2])
+    found = verdict(Rules(), new, MAIN, missing=[f"slake/{each.item.id}" for each in MAIN.results[2:]])
+    assert found.outcome is None
+    assert found.notes == ()
+
+
+def sampled(name: str, rights: Sequence[bool], *samples: int) -> Side:
+    results = tuple(r for n in samples for r in side(name, rights, sample=n).results)
+    return Side(name, run_json(repeat=len(samples) if samples != (0,) else None), results)
+
+
+@pytest.mark.parametrize(("new", "base"), [((0,), (1, 2, 3)), ((1, 2, 3), (0,)), ((1, 2, 3), (1, 2, 3, 4, 5))])
+def test_samples_of_an_answer_are_one_question(new: tuple[int, ...], base: tuple[int, ...]) -> None:
+    rights = model(300, 0.7, lambda i: i in (11, 21))
+    found = verdict(Rules(margin=5), sampled("new", rights, *new), sampled("main", model(300, 0.7), *base))
+    assert found.outcome == "PASS"
+    assert found.entries[0].units == 300
+    assert found.entries[0].difference == pytest.approx(-2 / 300)
+    assert found.notes == (
+        f"samples of each question: {len(new)} in new and {len(base)} in main; their means are compared",
+    )
+    # Of two samples that the new run has not, neither is left out: the mean is that of all five.
+    lucky = sampled("main", [False] * 300, *base)
+    lucky = replace(lucky, results=lucky.results[:-300] + side("main", [True] * 300, sample=base[-1]).results)
+    again = verdict(Rules(margin=5), sampled("new", rights, *new), lucky)
+    assert again.entries[0].baseline_value == pytest.approx(1 / len(base))
+
+
+def test_a_part_of_repeated_questions_counts_questions() -> None:
+    new = sampled("new", model(100, 0.7), 1, 2)
+    found = verdict(Rules(), new, sampled("main", model(300, 0.7), 1, 2))
+    assert found.notes == ("decided on 100 of the 300 questions of main: the others were not selected",)
+
+
+TWO = dict.fromkeys(("slake", "vqa-rad"), ABOUT)
+
+
+def both(name: str, rights: Sequence[bool]) -> Side:
+    parts = [side(name, rights, benchmark=benchmark).results for benchmark in TWO]
+    return Side(name, run_json(benchmarks=TWO), (*parts[0], *parts[1]))
+
+
+def test_a_measure_of_which_nothing_was_asked_is_inconclusive() -> None:
+    main_ = both("main", model(300, 0.7))
+    multiple = Item("m1", "vqa-rad", "multiple_response", "?", OPTIONS, ("A", "B"))
+    more = replace(main_.results[0], item=multiple)
+    new = replace(main_, name="new", results=(*main_.results[:300], more))
+    found = verdict(Rules(margin=30), new, replace(main_, results=(*main_.results, more)))
+    assert found.outcome == "INCONCLUSIVE"
+    assert [(entry.rule, entry.outcome, entry.why) for entry in found.entries[1:]] == [
+        (
+            "vqa-rad: accuracy against main, margin 30",
+            "INCONCLUSIVE",
+            "no units of this measure were asked",
+        )
+    ]
+
+
+def test_a_slice_of_which_nothing_was_asked_is_inconclusive() -> None:
+    rules = Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=1),))
+    chosen = tuple(each for each in MAIN.results if each.item.tags["modality"] != ("ct",))
+    found = verdict(rules, replace(MAIN, name="new", results=chosen), MAIN)
+    assert [(entry.slice, entry.outcome, entry.why) for entry in found.entries] == [
+        ({}, "PASS", "unchanged: the responses are identical on every unit"),
+        ({"modality": "ct"}, "INCONCLUSIVE", "no units of this slice were asked"),
+    ]
+    assert found.outcome == "INCONCLUSIVE"
+
+
+def test_a_benchmark_of_which_nothing_was_asked_is_noted() -> None:
+    main_ = both("main", model(300, 0.7))
+    found = verdict(Rules(), replace(main_, name="new", results=main_.results[:300]), main_)
+    assert found.outcome == "PASS"
+    assert "not gated, as none of its questions was asked: vqa-rad" in found.notes
+    nothing = verdict(Rules(), replace(main_, name="new", results=()), main_)
+    assert (nothing.outcome, nothing.exit_code) == (None, 1)
+    assert nothing.blockers == ("no rule is about what was asked",)
+
+
+def test_what_a_baseline_found_and_did_not_ask_blocks_where_it_is_asked() -> None:
+    new, main_ = both("new", model(60, 0.7)), both("main", model(60, 0.7))
+    main_ = replace(main_, results=main_.results[:60])
+    found = verdict(Rules(), new, main_)
+    assert found.outcome is None
+    assert found.blockers[0] == "vqa-rad: baseline main was asked none of its questions"
+    gate = prepared(Rules(), new.run, main_)
+    assert gate is not None
+    assert gate.lacking([records.key(each)[:3] for each in main_.results]) is None
+
+
+def test_a_benchmark_of_another_technique_is_no_target() -> None:
+    run = run_json(benchmarks={"slake": ABOUT, "vqa-rad": {**ABOUT, "prompts": {}}})
+    gate = prepared(Rules(), run, replace(MAIN, run=run))
+    assert gate is not None
+    assert [target.benchmark.name for target in gate.targets] == ["slake"]
+
+
+JUDGE = {"config": {"name": None, "backend": "openai", "argument": "big", "options": {}}, "settings": {"gap": 3}}
+
+
+def by_judge(name: str, identity: str | None, **about: Any) -> Side:
+    told = {} if identity is None else {"judge": identity}
+    run = run_json(
+        judge={**JUDGE, **({} if identity is None else {"identity": identity}), **about},
+        benchmarks=changed(signature={**ABOUT["signature"], "judging": "score@1", **told}),
+    )
+    return replace(judged(name, model(300, 0.7)), run=run)
+
+
+def test_the_judge_is_compared_once_it_is_known() -> None:
+    main_ = by_judge("main", "big@1", fingerprint="f")
+    gate = prepared(Rules(), by_judge("new", None).run, main_)
+    assert gate is not None
+    assert gating.decide(gate, by_judge("new", "big@1")).outcome == "PASS"
+    other = gating.decide(gate, by_judge("new", "big@2"))
+    assert other.outcome is None
+    assert other.blockers == ("slake: the judge is big@2 in new and big@1 in main",)
+    with pytest.raises(UsageError, match="the judge is big@2 in this run and big@1 in main"):
+        prepared(Rules(), by_judge("new", "big@2").run, main_)
+    with pytest.raises(UsageError, match="the judge is not told in this run and big@1 in main"):
+        prepared(Rules(), replace(by_judge("new", None), run={**by_judge("new", None).run, "judge": None}).run, main_)
+
+
+def test_a_judge_without_a_fingerprint_is_told_by_its_config_before_anything_is_asked() -> None:
+    main_ = by_judge("main", "big@1", fingerprint=None)
+    run = by_judge("new", None).run
+    assert prepared(Rules(), run, main_) is not None
+    run["judge"] = {**JUDGE, "config": {**JUDGE["config"], "argument": "small"}}
+    with pytest.raises(UsageError, match="the judge's argument is 'small' in this run and 'big' in main"):
+        prepared(Rules(), run, main_)
+    assert prepared(Rules(), run, by_judge("main", "big@1", fingerprint="f")) is not None
+
+
 def test_several_baselines_each_have_their_rule() -> None:
     worse = side("worse", model(300, 0.7, lambda i: i % 3 == 0))
     found = verdict(Rules(), worse, replace(worse, name="last"), MAIN)
@@ -632,8 +770,16 @@ def test_rules_that_were_changed_after_the_first_answer_show() -> None:
     assert gating.changed(None, gate) == "the rules were not stored before the first answer"
     laxer = prepared(Rules(margin=9), None, replace(MAIN, name="other", results=MAIN.results[:200]))
     assert laxer is not None
+    was, now = (gating.digest(MAIN.run, each) for each in (MAIN.results, MAIN.results[:200]))
     assert gating.changed(stored, laxer) == (
-        "the rules were changed after the first answer: margin was 2.0 and is 9.0; the baseline was main and is other"
+        "the rules were changed after the first answer: margin was 2.0 and is 9.0; "
+        f"the baseline was main ({was}) and is other ({now})"
+    )
+    anew = prepared(Rules(margin=2), None, replace(MAIN, results=MAIN.results[:200]))
+    assert anew is not None
+    assert gating.changed(stored, anew) == (
+        f"the rules were changed after the first answer: the baseline was main ({was}) and is main ({now}) "
+        "(scored anew, or other benchmarks of it)"
     )
 
 
@@ -688,6 +834,24 @@ def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_pat
     (tmp_path / "reports/damaged").mkdir()
     (tmp_path / "reports/damaged/run.json").write_text("{")
     assert gating.decided(gate, tmp_path / "reports/one", MAIN).attempts == (2,)
+
+
+def test_shares_and_parts_are_one_attempt_with_what_was_merged_and_asking_anew_is_another(tmp_path: Path) -> None:
+    gate = prepared(Rules(), None, MAIN)
+    assert gate is not None
+    met = {"gate": {"baselines": [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}]}}
+    for number in (1, 2):
+        written(tmp_path / f"reports/s{number}", MAIN, **met, options={"shard": f"{number}/2"})
+    written(tmp_path / "reports/part", MAIN, **met)
+    merged = {"merged": [{"name": name, "shard": None} for name in ("s1", "s2", "part")]}
+    folder = written(tmp_path / "reports/all", MAIN, **met, **merged)
+    all_ = replace(MAIN, run={**MAIN.run, **merged})
+    assert gating.decided(gate, folder, all_).attempts == (1,)
+    sessions = [{"options": {"fresh": fresh}} for fresh in (True, False, True, True)]
+    fresh = replace(MAIN, run={**MAIN.run, "sessions": sessions})
+    written(tmp_path / "reports/fr", fresh, **met)
+    assert gating.decided(gate, tmp_path / "reports/fr", fresh).attempts == (4,), "itself, twice anew, and `all`"
+    assert gating.decided(gate, folder, all_).attempts == (4,)
 
 
 def test_a_verdict_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -30,28 +30,41 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     on results, rules and baselines alone, not on how the run was spread.
     """
     level = statistics.level_of(gate.rules.looks)
-    results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
-    keys = {records.key(result) for result in results}
-    notes = [*gate.notes]
+    notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, missing)
+    asked = {result.item.benchmark for result in new.results}
+    gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
+    results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
+    questions = {records.key(result)[:3] for result in results}
+    selected: list[str] = []
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
+    if not gate.targets and not blockers:
+        blockers.append("no rule is about what was asked")
     pairs: list[Paired] = []
     for side in gate.baselines:
         mine = [t for t in gate.targets if t.benchmark.name in side.run.get("benchmarks", {})]
+        if not mine:
+            continue
         both = [
             replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)))
             for each in (new, side)
         ]
-        kept = tuple(r for r in both[1].results if records.key(r) in keys)
-        if len(kept) < len(both[1].results):
-            notes.append(
-                f"decided on {len(kept):,} of the {len(both[1].results):,} questions of {side.name}: "
-                "the others were not selected"
-            )
+        # A question counts with all samples of its answer, however many each run has.
+        kept = tuple(r for r in both[1].results if records.key(r)[:3] in questions)
+        had, has = (len({records.key(r)[:3] for r in each}) for each in (both[1].results, kept))
+        if has < had:
+            selected.append(f"decided on {has:,} of the {had:,} questions of {side.name}: the others were not selected")
+        blockers += _other_judge(new, side, mine)
+        there, here = ({(r.item.benchmark, r.technique) for r in each.results} for each in (side, new))
+        names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - there]
+        blockers += [f"{name}: baseline {side.name} was asked none of its questions" for name in names]
+        notes += comparing.notes(*both)
         found = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
         pairs.append(found)
         blockers += _blockers(found)
     notes += _judged(gate, results)
+    if not blockers:
+        notes = [*selected, *notes]
     verdict = Verdict(
         outcome=None,
         entries=(),
@@ -69,6 +82,10 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     drafts = [draft for found in pairs for draft in _compared(gate, found, new)] + _floors(gate, new, level)
     decision = statistics.decide([draft.rule for draft in drafts], looks=gate.rules.looks)
     entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
+    absent = [entry for found in pairs for entry in _absent(gate, found)]
+    outcome: Any = "INCONCLUSIVE" if decision.outcome == "NOT GATED" or absent else decision.outcome
+    if decision.outcome == "FAIL":
+        outcome = "FAIL"
     flips = [flip for found in pairs for flip in _flips(gate, found)]
     moved = [each for found in pairs for each in _moved(gate, found)]
     worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
@@ -76,8 +93,8 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     lost, gained = ([flip for flip in flips if flip.better is better] for better in (False, True))
     return replace(
         verdict,
-        outcome="INCONCLUSIVE" if decision.outcome == "NOT GATED" else decision.outcome,
-        entries=entries,
+        outcome=outcome,
+        entries=(*entries, *absent),
         worst=tuple(worst[:SHOWN]),
         best=tuple(best[:SHOWN]),
         flips=(*lost[:SHOWN], *gained[:SHOWN]),
@@ -91,7 +108,9 @@ def decided(gate: Gate, folder: Path, new: Side, missing: Sequence[str] = ()) ->
     verdict = decide(gate, new, missing)
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
-    return Decided(verdict=verdict, attempts=tuple(attempts(folder, each.digest) for each in verdict.baselines))
+    return Decided(
+        verdict=verdict, attempts=tuple(attempts(folder, each.digest, new.run) for each in verdict.baselines)
+    )
 
 
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
@@ -105,18 +124,37 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
     ]
     before, after = ([each["digest"] for each in told["baselines"]] for told in (stored, now))
     if before != after:
-        names = (", ".join(each["name"] for each in told["baselines"]) or "none" for told in (stored, now))
-        differences.append("the baseline was {} and is {}".format(*names))
+        names = [", ".join(map(_called, told["baselines"])) or "none" for told in (stored, now)]
+        same = [each["name"] for each in stored["baselines"]] == [each["name"] for each in now["baselines"]]
+        why = " (scored anew, or other benchmarks of it)" if same else ""
+        differences.append(f"the baseline was {names[0]} and is {names[1]}{why}")
     return f"the rules were changed after the first answer: {'; '.join(differences)}" if differences else None
 
 
-def attempts(folder: Path, baseline: str) -> int:
-    """How many runs beside a run folder, itself included, say in run.json or gate.json that they met this baseline."""
+def _called(baseline: Mapping[str, Any]) -> str:
+    return f"{baseline['name']} ({baseline['digest']})"
+
+
+def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
+    """How often a run (its run.json) and those beside it met this baseline, by what run.json and gate.json say.
+
+    A run that asked everything again (`--fresh`) met it again. Shares of a run, and the parts of a run that was merged,
+    are one attempt with it.
+    """
     folder = folder.resolve()
-    return 1 + sum(_met(each, baseline) for each in folder.parent.iterdir() if each.is_dir() and each != folder)
+    met = {each.name: _met(each, baseline) for each in folder.parent.iterdir() if each.is_dir() and each != folder}
+    met[folder.name] = run
+    parts = {part.get("name") for each in met.values() if each is not None for part in each.get("merged", ())}
+    return sum(
+        1 + sum(bool(session.get("options", {}).get("fresh")) for session in each.get("sessions", ())[1:])
+        for name, each in met.items()
+        if each is not None
+        and (name == folder.name or not (name in parts or each.get("options", {}).get("shard") is not None))
+    )
 
 
-def _met(folder: Path, baseline: str) -> bool:
+def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
+    """run.json of a run that met the baseline, None for others."""
     from medvqa.gating import verdict
 
     try:
@@ -124,10 +162,10 @@ def _met(folder: Path, baseline: str) -> bool:
         seen = verdict.read(folder)
     except UsageError:
         # A damaged folder beside this one is no reason to stop.
-        return False
+        return None
     told = (run.get("gate") or {}).get("baselines", ())
     known = {each.get("digest") for each in told} | {each.digest for each in (seen.verdict.baselines if seen else ())}
-    return baseline in known
+    return run if baseline in known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +207,58 @@ def _blockers(found: Paired) -> list[str]:
         for item in items
         if (part.benchmark, item, part.technique) not in unanswered
     ]
+
+
+def _other_judge(new: Side, side: Side, targets: Iterable[Target]) -> list[str]:
+    """Two runs whose answers were scored by different judges: before the first answer, it is not known who judges."""
+    found = []
+    for name in dict.fromkeys(target.benchmark.name for target in targets):
+        one, other = (each.signature(name).get("judge") for each in (new, side))
+        if one != other:
+            found.append(
+                f"{name}: the judge is {one or 'not told'} in {new.name} and {other or 'not told'} in {side.name}"
+            )
+    return found
+
+
+def _not_gated(gate: Gate, new: Side) -> list[str]:
+    """Benchmarks with a rule and no result; where there is a baseline, those with results and no rule."""
+    targets = dict.fromkeys(target.benchmark.name for target in gate.targets)
+    asked = dict.fromkeys(result.item.benchmark for result in new.results)
+    found = [f"not gated, as none of its questions was asked: {name}" for name in targets if name not in asked]
+    if gate.baselines and (others := [name for name in asked if name not in targets]):
+        found.append(f"not gated here: {', '.join(others)}")
+    return found
+
+
+def _absent(gate: Gate, found: Paired) -> list[Entry]:
+    """Rules about measures and slices of which nothing was asked: neither PASS nor FAIL, and not to be forgotten."""
+    absent, about = [], found.baseline.run.get("benchmarks", {})
+    for target in (target for target in gate.targets if target.benchmark.name in about):
+        name, base = target.benchmark.name, found.baseline.name
+        rows = [dict(row.slice) for row in found.tables if _is_headline(row, target)]
+        points = gate.rules.margin if target.rules.margin is None else target.rules.margin
+        wanted: list[tuple[Kind, dict[str, str], float]] = [("baseline", {}, points)]
+        own = (rule for rule in gate.rules.slice if rule.benchmark == name)
+        wanted += [("slice", {rule.dimension: rule.value}, rule.margin) for rule in own]
+        for kind, place, margin in wanted:
+            if place in rows:
+                continue
+            where = "".join(f" in {dimension} {value}" for dimension, value in place.items())
+            absent.append(
+                Entry(
+                    rule=f"{name}: {target.metric.name}{where} against {base}, margin {margin:g}",
+                    kind=kind,
+                    benchmark=name,
+                    measure=target.metric.name,
+                    technique=target.technique,
+                    outcome="INCONCLUSIVE",
+                    why=f"no units of this {'slice' if place else 'measure'} were asked",
+                    slice=place,
+                    baseline=base,
+                )
+            )
+    return absent
 
 
 def _line(benchmark: str, item: str, why: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,10 @@ class Gate:
         """What is asked (benchmark, item, technique) that a baseline has not, as one line; None when it has all."""
         for side in self.baselines:
             have = {records.key(result)[:3] for result in side.results}
+            benchmarks = {name for name, _, _ in have}
             for target in self.targets:
-                if not _has(side, target.benchmark.name):
+                if target.benchmark.name not in benchmarks:
+                    # Its run found the data and asked nothing: where this one does, that blocks a verdict.
                     continue
                 wanted = [key for key in asked if (key[0], key[2]) == (target.benchmark.name, target.technique)]
                 if lack := sorted(key for key in wanted if key not in have):
@@ -105,7 +107,9 @@ def prepare(
     """
     if not rules.active:
         return None
-    present, chosen = run.get("benchmarks", {}), bool(run.get("options", {}).get("benchmark"))
+    # A benchmark to which none of the techniques applies is asked nothing.
+    present = {name: about for name, about in run.get("benchmarks", {}).items() if about.get("prompts")}
+    chosen = bool(run.get("options", {}).get("benchmark"))
     _check_names(rules, known)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
@@ -120,6 +124,7 @@ def prepare(
     targets = tuple(_target(known[name], present[name], rules, extra) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
+        _check_techniques(side, targets)
         _check_errors(side, targets)
     for floor in rules.floor:
         if floor.benchmark in present:
@@ -179,10 +184,37 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
         raise UsageError(
             f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
         )
-    if differences := comparing.refusals(_announced(run), side):
+    told, known = side, (run.get("judge") or {})
+    if known and "identity" not in known:
+        # It is told once the judge was made: `decide` compares it.
+        run, told = _without_judge(run), replace(side, run=_without_judge(side.run))
+    if differences := [*comparing.refusals(_announced(run), told), *_other_judge(run, side)]:
         more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
         raise UsageError(f"no verdict can be given against baseline {side.name}: {'; '.join(differences[:3])}{more}")
     return side
+
+
+def _without_judge(run: Mapping[str, Any]) -> dict[str, Any]:
+    """run.json without the judge's identity; how it judges stays."""
+
+    def without(about: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {name: value for name, value in about.get("signature", {}).items() if name != "judge"}
+        return {**about, "signature": kept}
+
+    return {**run, "benchmarks": {name: without(about) for name, about in run.get("benchmarks", {}).items()}}
+
+
+def _other_judge(run: Mapping[str, Any], side: Side) -> list[str]:
+    """How the configs of two judges differ where no fingerprint tells whether they are the same."""
+    ours, theirs = (about.get("judge") or {} for about in (run, side.run))
+    if "identity" in ours or "config" not in ours or theirs.get("fingerprint") is not None:
+        return []
+    now, was = ours["config"], theirs.get("config", {})
+    return [
+        f"the judge's {name} is {now.get(name)!r} in this run and {was[name]!r} in {side.name}"
+        for name in ("backend", "argument", "options")
+        if name in was and was[name] != now.get(name)
+    ]
 
 
 def _announced(run: Mapping[str, Any]) -> Side:
@@ -244,6 +276,17 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
             raise UsageError(
                 f"{where}: no {rule.dimension} '{rule.value}'; there are: {', '.join(there)}."
                 f"{suggestion(rule.value, there)}"
+            )
+
+
+def _check_techniques(side: Side, targets: Sequence[Target]) -> None:
+    asked = side.asked
+    for target in targets:
+        name = target.benchmark.name
+        if name in asked and target.technique not in asked[name]:
+            raise UsageError(
+                f"baseline {side.name} has no answers to {name} by technique '{target.technique}'; it has: "
+                f"{', '.join(asked[name])}"
             )
 
 

@@ -38,10 +38,14 @@ def pack(queries: Iterable[Query], plan: Plan) -> Collected:
 
 def names(collected: Collected, plan: Plan) -> Iterator[str]:
     """What names the queries among what is expected and missing."""
-    packed, others = collected
-    yield from others
-    for benchmark, technique, sample, digits in packed:
+    yield from collected[1]
+    yield from map(plan.name_of, queries(collected, plan))
+
+
+def queries(collected: Collected, plan: Plan) -> Iterator[Query]:
+    """The queries, but those that the plan lacks."""
+    for benchmark, technique, sample, digits in collected[0]:
         bits = bytes.fromhex(digits)
         for place, item in enumerate(plan.items(benchmark)):
             if bits[place >> 3] >> (place & 7) & 1:
-                yield plan.name_of(Query(item, technique, sample))  # type: ignore[arg-type]
+                yield Query(item, technique, sample)  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ class Controller:
         from medvqa.plugin import gates
 
         self._prepared = True
-        self._gate = gates.prepare(self._config, process.state_of(self._config).plan)
+        self._gate = gates.prepare(self._config, process.state_of(self._config).plan, self._folder)
 
     def promise(self) -> None:
         """Store the rules of the gate, after collection and before anything is asked."""
@@ -130,7 +130,15 @@ class Controller:
             if self._gate is not None:
                 from medvqa.plugin import gates
 
-                gates.promise(self._gate, process.state_of(self._config).plan, self._folder)
+                plan = process.state_of(self._config).plan
+                if self._collected is not None:
+                    # Workers tell what they have collected with their first results.
+                    try:
+                        gates.check(self._gate, plan, self._collected)
+                    except UsageError:
+                        gates.withdraw(self._folder)
+                        raise
+                gates.promise(self._gate, plan, self._folder)
         except MedVQAError as error:
             raise pytest.UsageError(str(error)) from error
         except OSError as error:
@@ -296,7 +304,7 @@ class Controller:
         self._expected.update(self._unfinished())
         if self._recording is not None:
             try:
-                self._report = self._recording.finish(self._expected, self._left_out, self._gate)
+                self._report = self._recording.finish(self._expected, self._left_out, self._decided_now)
             except (MedVQAError, OSError) as error:
                 # A metric of one's own that fails, or a full disk: the answers are there and can be reported later.
                 self._problem = f"the reports could not be made: {error}"
@@ -324,6 +332,11 @@ class Controller:
             if session.exitstatus == pytest.ExitCode.OK and verdict is not None:
                 session.exitstatus = verdict.exit_code
 
+    @property
+    def _decided_now(self) -> Gate | None:
+        """What is gated at the end of this session: a share is no run, and all shares are gated together."""
+        return None if process.state_of(self._config).plan.shard is not None else self._gate
+
     def _unfinished(self) -> list[str]:
         """Tests that no worker ran to its end, where no worker could tell which items it had collected."""
         if self._scheduler is None or self._expected:
@@ -337,6 +350,8 @@ class Controller:
             from medvqa.plugin.terminal import summarise
 
             summarise(terminalreporter, self._report)
+            if self._gate is not None and self._decided_now is None:
+                terminalreporter.write_line("gate: decided on all shares, after medvqa merge, by medvqa gate")
         if self._problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {self._problem}")

@@ -13,7 +13,8 @@ import pytest
 from medvqa import gating, records
 from medvqa.comparing import Side
 from medvqa.gating import Gate, Verdict
-from medvqa.items import Query, UsageError
+from medvqa.items import UsageError
+from medvqa.plugin.collected import Collected, queries
 from medvqa.plugin.options import Options
 from medvqa.plugin.plan import Plan
 
@@ -30,30 +31,26 @@ def rules_of(config: pytest.Config, options: Options) -> gating.Rules:
     )
 
 
-def prepare(config: pytest.Config, plan: Plan) -> Gate | None:
+def prepare(config: pytest.Config, plan: Plan, folder: Path) -> Gate | None:
     """What is gated, None for nothing. Raises UsageError and DataError for rules and baselines that cannot be used."""
     rules = rules_of(config, plan.options)
     if not rules.active:
         return None
     baselines = gating.load(rules, Path(config.invocation_params.dir))
-    gate = gating.prepare(rules, baselines, plan.about(), plan.known.benchmarks, plan.known.metrics)
-    if gate is not None and not _selects(config, plan.options):
-        asked = [
-            (name, item.id, technique)
-            for name in plan.benchmarks
-            for item in plan.items(name)
-            for technique in plan.techniques
-            if plan.asks(Query(item, technique))
-        ]
-        if lack := gate.lacking(asked):
-            raise UsageError(lack)
-    return gate
+    about = plan.about()
+    if (folder / records.RUN).is_file():
+        # The verdict is on the whole run, also where this session asks a part of it.
+        before = records.read_run(folder).get("benchmarks", {})
+        there = {name: said for name, said in before.items() if name in plan.known.benchmarks}
+        about["benchmarks"] = {**there, **about["benchmarks"]}
+    return gating.prepare(rules, baselines, about, plan.known.benchmarks, plan.known.metrics)
 
 
-def _selects(config: pytest.Config, options: Options) -> bool:
-    """Whether the user asks a part of the questions: which of them, collecting will tell."""
-    typed = (options.limit, options.shard, config.option.keyword, config.option.markexpr, config.option.deselect)
-    return any(typed) or bool(config.getoption("lf", False)) or any("::" in argument for argument in config.args)
+def check(gate: Gate, plan: Plan, collected: Collected) -> None:
+    """UsageError where a baseline lacks a question that was collected."""
+    asked = {(each.item.benchmark, each.item.id, each.technique) for each in queries(collected, plan)}
+    if lack := gate.lacking(asked):
+        raise UsageError(lack)
 
 
 def promise(gate: Gate, plan: Plan, folder: Path) -> None:
@@ -70,9 +67,9 @@ def promise(gate: Gate, plan: Plan, folder: Path) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Take the folder away again that `promise` made, where nothing was asked."""
+    """Take away again what `promise` made, where no session has begun: what workers left there stays."""
     with suppress(OSError):
-        if [each.name for each in folder.iterdir()] == [records.RUN]:
+        if (folder / records.RUN).is_file() and "sessions" not in records.read_run(folder):
             (folder / records.RUN).unlink()
             folder.rmdir()
 
