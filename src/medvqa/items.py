@@ -370,12 +370,12 @@ user must allow by --trust-remote-code, or None. `size` returns the bytes of the
 `places` returns the devices that can each hold one copy of the model, each as a value of CUDA_VISIBLE_DEVICES ("0", or
 "0,1" for a copy on two GPUs) within what that variable allows already; () when they are too few, None when the model
 takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is
-made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown: a
-place that is too small for `size` is left out. `as_judge`, called with the table [options] alone, returns it with what
-else suits a judge, which writes more than who answers. True attributes: `argument_is_path`, the argument may be a
-file or folder, in a config a folder beside it; `recorded`, answers were given before the run, so that `--ablate` can
-change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
-otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how many numbered samples of each answer were
-recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `reads = False`: answers do not
-come from the text of the prompt, so that it cannot judge.
+made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown:
+a place that is too small for `size` is left out. `as_judge`, called with the table [options] alone, returns it with
+what else suits a judge, which writes more than who answers. True attributes: `argument_is_path`, the argument may be
+a file or folder, in a config a folder beside it; `recorded`, answers were given before the run, so that `--ablate`
+can change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
+otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how many numbered samples of each answer
+were recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `reads = False`: answers
+do not come from the text of the prompt, so that it cannot judge.
 """
