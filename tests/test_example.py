@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,21 +31,45 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def rounded(value: object) -> object:
+    """Numbers to nine digits: quantiles of other versions of SciPy differ beyond the tenth."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def number_of(attributes: Mapping[str, str | None]) -> dict[str, object]:
+    """The attributes of a cell, those that are numbers as numbers."""
+    made: dict[str, object] = {}
+    for name, value in attributes.items():
+        try:
+            made[name] = rounded(float(value or ""))
+        except ValueError:
+            made[name] = value
+    return made
+
+
+def content(path: Path) -> object:
+    return rounded(json.loads(path.read_text())) if path.suffix == ".json" else path.read_text()
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_its_reports_are_those_of_its_results(drawn: Path, name: str) -> None:
     again = "draw it again: medvqa report reports/example --images=thumbs"
-    assert (drawn / name).read_text() == (EXAMPLE / name).read_text(), again
+    assert content(drawn / name) == content(EXAMPLE / name), again
 
 
 def test_its_page_shows_these_numbers_answers_and_images(drawn: Path) -> None:
     shipped, made = (pages.Page((folder / html.FILE).read_text()) for folder in (EXAMPLE, drawn))
-    numbers = [[(cell.attributes, cell.text) for cell in page.all("data")] for page in (shipped, made)]
+    numbers = [[(cell.text, number_of(cell.attributes)) for cell in page.all("data")] for page in (shipped, made)]
     assert numbers[0] == numbers[1]
     assert len(numbers[0]) > 100
     told, wanted = shipped.data, made.data
     # Other versions of Pillow encode the same pixels as other bytes.
     assert len(told.pop("sources")) == len(wanted.pop("sources")) > 50
-    assert told == wanted
+    assert rounded(told) == rounded(wanted)
 
 
 def test_it_names_no_folder_of_the_machine_that_made_it() -> None:
@@ -63,7 +88,7 @@ def said(result: Result) -> tuple[object, ...]:
     answer = result.answer
     assert answer is not None
     logprobs = {letter: pytest.approx(value, abs=1e-2) for letter, value in (answer.option_logprobs or {}).items()}
-    return records.key(result), answer.text, logprobs, result.score
+    return records.key(result), answer.text, logprobs, result.score.outcome, result.score.extracted
 
 
 @pytest.mark.slow
