@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import comparing, engine, metrics, records, statistics
-from medvqa.comparing import Compared, Paired, Side
+from medvqa.comparing import Compared, Flip, Paired, Side
 from medvqa.gating.preparing import Gate, Target, metric_of
 from medvqa.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
@@ -237,8 +237,7 @@ def _absent(gate: Gate, found: Paired) -> list[Entry]:
     for target in (target for target in gate.targets if target.benchmark.name in about):
         name, base = target.benchmark.name, found.baseline.name
         rows = [dict(row.slice) for row in found.tables if _is_headline(row, target)]
-        points = gate.rules.margin if target.rules.margin is None else target.rules.margin
-        wanted: list[tuple[Kind, dict[str, str], float]] = [("baseline", {}, points)]
+        wanted: list[tuple[Kind, dict[str, str], float]] = [("baseline", {}, _points(gate, target))]
         own = (rule for rule in gate.rules.slice if rule.benchmark == name)
         wanted += [("slice", {rule.dimension: rule.value}, rule.margin) for rule in own]
         for kind, place, margin in wanted:
@@ -311,9 +310,10 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
         for each in rows:
             place = dict(each.slice)
             label = f"{name}: {target.metric.name}" + "".join(f" in {d} {v}" for d, v in place.items())
-            if not place:
-                points = gate.rules.margin if target.rules.margin is None else target.rules.margin
-                chance, low = chances[()]
+            where = next(iter(place.items()), None)
+            if where is None or where in own:
+                points = _points(gate, target) if where is None else own[where]
+                chance, low = chances[()] if where is None else chances.get((where,), (None, None))
                 margin = MarginRule(
                     name=f"{label} {against}, margin {points:g}",
                     comparison=each.comparison,
@@ -321,26 +321,12 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                     chance=chance,
                     baseline_low=low,
                     unchanged=unchanged,
+                    of_slice=where is not None,
                     better=each.better,
                 )
+                kind: Kind = "baseline" if where is None else "slice"
                 drafts.append(
-                    _Draft(margin, "baseline", target, target.metric, place, found.baseline.name, points / 100, each)
-                )
-            elif (where := next(iter(place.items()))) in own:
-                points = own[where]
-                chance, low = chances.get((where,), (None, None))
-                sliced = MarginRule(
-                    name=f"{label} {against}, margin {points:g}",
-                    comparison=each.comparison,
-                    margin=points / 100 * shrunk,
-                    chance=chance,
-                    baseline_low=low,
-                    unchanged=unchanged,
-                    of_slice=True,
-                    better=each.better,
-                )
-                drafts.append(
-                    _Draft(sliced, "slice", target, target.metric, place, found.baseline.name, points / 100, each)
+                    _Draft(margin, kind, target, target.metric, place, found.baseline.name, points / 100, each)
                 )
             elif where[0] in gate.rules.slices:
                 guard = SliceGuard(
@@ -350,7 +336,12 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
     return drafts
 
 
-def _is_headline(row: Compared, target: Target) -> bool:
+def _points(gate: Gate, target: Target) -> float:
+    """The margin of the whole benchmark, in points."""
+    return gate.rules.margin if target.rules.margin is None else target.rules.margin
+
+
+def _is_headline(row: Compared | Flip, target: Target) -> bool:
     return (row.benchmark, row.technique, row.metric) == (
         target.benchmark.name,
         target.technique,
@@ -477,8 +468,7 @@ def _flips(gate: Gate, found: Paired) -> list[Flipped]:
         )
         for flip in found.flips
         for target in gate.targets
-        if (flip.benchmark, flip.technique, flip.metric)
-        == (target.benchmark.name, target.technique, target.metric.name)
+        if _is_headline(flip, target)
     ]
 
 
