@@ -128,6 +128,20 @@ const common = (() => {
     addEventListener("afterprint", () => folded.forEach((each) => (each.open = false)));
   };
 
+  // Draws what moves, and keeps the dialog in step with what is open: `key`, and `before` when it was drawn last.
+  const paint = (what, key, before) => {
+    render(what, $("app"));
+    const dialog = $("item");
+    if (dialog) {
+      if (!dialog.open) dialog.showModal();
+      if (before !== key) dialog.querySelector(".body").scrollTop = 0;
+    } else if (before !== null) {
+      // Where the reader was before: at the row of what was shown last.
+      [...document.querySelectorAll(".items a")].find((link) => link.dataset.key === before)?.focus();
+    }
+    return key;
+  };
+
   const start = () => { theme(); sortable(); printing(); };
-  return { html, render, $, read, visible, flat, count, percent, digits, took, used, spaced, title, copy, Column, Judged, byJudge, table, save, start };
+  return { html, paint, $, read, visible, flat, count, percent, digits, took, used, spaced, title, copy, Column, Judged, byJudge, table, save, start };
 })();

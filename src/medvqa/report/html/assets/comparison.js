@@ -1,7 +1,7 @@
 // The flips of a comparison, and its tables as CSV.
 (() => {
   "use strict";
-  const { html, render, $, visible, flat, count, spaced, title, took, Column, Judged, byJudge } = common;
+  const { html, $, visible, flat, count, spaced, title, took, Column, Judged, byJudge } = common;
   const PAGE = 50;
 
   let data, units, state, opened = null, timer = 0;
@@ -282,17 +282,7 @@
       <${Dialog} rows=${found.rows} />
     </div>`;
   };
-  const draw = () => {
-    render(html`<${App} />`, $("app"));
-    const dialog = $("item");
-    if (dialog) {
-      if (!dialog.open) dialog.showModal();
-      if (opened !== state.unit) dialog.querySelector(".body").scrollTop = 0;
-    } else if (opened !== null) {
-      [...document.querySelectorAll(".items a")].find((link) => link.dataset.key === opened)?.focus();
-    }
-    opened = state.unit;
-  };
+  const draw = () => { opened = common.paint(html`<${App} />`, state.unit, opened); };
 
   const main = async () => {
     common.start();

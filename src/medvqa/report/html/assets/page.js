@@ -1,7 +1,7 @@
 // The tree, the filters and the table of items.
 (() => {
   "use strict";
-  const { html, render, $, visible, flat, count, percent, spaced, title, digits, took, used, copy, Column, Judged, byJudge } = common;
+  const { html, $, visible, flat, count, percent, spaced, title, digits, took, used, copy, Column, Judged, byJudge } = common;
   const PAGE = 50;
   const FEW = 10; // units below which counts are shown
 
@@ -314,18 +314,7 @@
       <${Dialog} rows=${found.rows} />
     </div>`;
   };
-  const draw = () => {
-    render(html`<${App} />`, $("app"));
-    const dialog = $("item");
-    if (dialog) {
-      if (!dialog.open) dialog.showModal();
-      if (opened !== state.item) dialog.querySelector(".body").scrollTop = 0;
-    } else if (opened !== null) {
-      // Where the reader was before: at the row of the item that was shown last.
-      [...document.querySelectorAll(".items a")].find((link) => link.dataset.key === opened)?.focus();
-    }
-    opened = state.item;
-  };
+  const draw = () => { opened = common.paint(html`<${App} />`, state.item, opened); };
 
   const main = async () => {
     common.start();
