@@ -590,3 +590,80 @@ def test_a_run_that_is_half_scored_is_no_side(tmp_path: Path) -> None:
         assert str(raised.value) == (
             f"{path}: its run was being scored again, and that was stopped: type medvqa rescore {folder} once more"
         )
+
+
+# What one run alone has scored (issue 11, point 7)
+
+
+def half_answered(name: str, items: int, answered: int, right: int) -> Side:
+    """A run that answers the first `answered` of its questions, the first `right` of them right."""
+    return side(
+        name,
+        [said(question(n), "A" if n < right else "B") for n in range(answered)]
+        + [ended(question(n), "error") for n in range(answered, items)],
+    )
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 7")
+@pytest.mark.parametrize("turned", [False, True])
+def test_runs_are_compared_on_what_both_have_scored(turned: bool) -> None:
+    """Two hundred answers of three hundred are compared with the same two hundred."""
+    sides = [half_answered("new", 300, 200, 160), half_answered("old", 300, 300, 160)]
+    found = compared(*reversed(sides) if turned else sides)
+    accuracy = of(found, "accuracy").comparison
+    assert (accuracy.new, accuracy.baseline, accuracy.difference) == (0.8, 0.8, 0.0)
+    assert accuracy.units == 200
+    assert (found.parts[0].scored, found.parts[0].matched) == (200, 300)
+    assert {each.comparison.units for each in found.tables if each.metric == "accuracy" and "organ" in each.slice} <= {
+        66,
+        67,
+    }
+    errors = of(found, "error_rate").shown
+    assert {errors.new, errors.baseline} == {0.0, 1 / 3}, "errors are counted over all questions"
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 7")
+def test_a_pair_is_compared_where_both_runs_have_scored_both_questions() -> None:
+    old = pairs("old", ["AB"] * 30)
+    kept = [result for result in pairs("new", ["AB"] * 20 + ["BA"] * 10).results if result.item.id != "25/1"]
+    (lost,) = [item for item in couple(25) if item.id == "25/1"]
+    found = compared(side("new", [*kept, ended(lost, "error")]), old)
+    assert of(found, "set_accuracy").comparison.units == 29
+    assert of(found, "set_accuracy").comparison.lost == 9
+    # Of the pair that lacks an answer, the other question stays.
+    assert of(found, "individual_accuracy").comparison.new == 40 / 59
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 7")
+def test_an_invalid_pair_stays_in_the_denominator_of_the_other_run() -> None:
+    """`confusion` leaves invalid pairs out of one run; that is an answer, and no missing one."""
+    found = compared(pairs("new", ["??"] * 10 + ["AB"] * 20), pairs("old", ["AA"] * 15 + ["AB"] * 15))
+    confusion = of(found, "confusion").shown
+    assert (confusion.baseline, confusion.new) == (0.5, 0.0)
+    assert found.parts[0].scored == 60
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 7")
+def test_runs_are_ranked_by_what_all_have_scored() -> None:
+    sides = [half_answered("a", 300, 200, 160), half_answered("b", 300, 300, 160), half_answered("c", 300, 290, 100)]
+    ranking = comparing.rank(sides, KNOWN)[0]
+    assert {row.name: row.value for row in ranking.rows} == {"a": 0.8, "b": 0.8, "c": 0.5}
+    assert (ranking.scored, ranking.items) == (200, 300)
+
+
+# One family (issue 11, point 11)
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 11")
+def test_headline_measures_of_a_comparison_are_one_family() -> None:
+    generator = random.Random(7)
+    texts = ["".join(generator.choice("AB") for _ in range(2)) for _ in range(120)]
+    both = {"slake": "".join(generator.choices("AB", (7, 3), k=90)), "other": "".join(generator.choices("AB", k=90))}
+    new = side("new", [*pairs("new", texts).results, *answers("new", both["slake"]).results])
+    old = side("old", [*pairs("old", ["AB"] * 60 + texts[60:]).results, *answers("old", both["other"]).results])
+    found = compared(new, old)
+    headline = [each for each in found.tables if each.headline and not each.slice and each.p is not None]
+    assert {each.benchmark for each in headline} == {"slake", "pairs"}
+    expected = multipletests([each.p for each in headline], method="holm")[1]
+    assert [each.adjusted for each in headline] == pytest.approx(list(expected))
+    assert any(each.adjusted != each.p for each in headline)

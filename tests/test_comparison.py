@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +342,39 @@ def test_runs_without_a_common_technique_cannot_be_compared(
     stored(repository / "reports/empty", Side("empty", {}, ()), about())
     assert main(["compare", "reports/empty", "reports/old", PLUGIN]) == 4
     assert "old and empty have no benchmark and technique in common" in capsys.readouterr().err
+
+
+# What one run alone has scored, and units (issue 11, points 7 and 11)
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 7")
+def test_a_comparison_says_on_how_many_of_the_questions_it_stands() -> None:
+    new = run("new", "A" * 60)
+    lost = tuple(
+        replace(result, answer=None, score=Score(None, "error")) if n >= 40 else result
+        for n, result in enumerate(new.results)
+    )
+    found = comparing.compare(replace(new, results=lost), run("old", "A" * 60), {"slake": SLAKE})
+    title = comparison.sections(found, {"slake": SLAKE})[1].title
+    assert title == "slake, mc: 40 of 60 items scored in both runs"
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 11")
+def test_numbers_of_units_say_what_they_count() -> None:
+    accuracy, macro = rows(comparison.headline(compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA").tables))
+    assert accuracy["n"] == macro["n"] == "24 items"
+    assert "adjusted p" in accuracy
+
+
+def in_two_groups(side: Side) -> Side:
+    items = [replace(result.item, cluster_id=str(n % 2)) for n, result in enumerate(side.results)]
+    return replace(side, results=tuple(replace(r, item=item) for r, item in zip(side.results, items, strict=True)))
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 11")
+def test_a_missing_interval_is_explained() -> None:
+    texts = "AB" * 20
+    sides = [in_two_groups(side) for side in (run("new", texts), run("old", texts[::-1]))]
+    found = comparing.compare(*sides, {"slake": SLAKE})
+    accuracy, *_ = rows(comparison.headline(found.tables))
+    assert accuracy["bounds (95 % each)"] == "no interval: 2 independent groups"

@@ -638,3 +638,29 @@ def test_accessibility(
     )
     tab.context.close()
     assert found == []
+
+
+A4 = 186 * 96 / 25.4
+"""CSS pixels between the margins of a printed page of 210 mm."""
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 13")
+@pytest.mark.parametrize("name", ["phantom", "gated", "judged", "versus"])
+def test_nothing_of_a_printed_page_is_cut_off(
+    browser: sync_api.Browser, request: pytest.FixtureRequest, name: str
+) -> None:
+    tab = Tab(browser, viewport={"width": int(A4), "height": 1000})
+    page = tab.open(request.getfixturevalue(name))
+    page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+    page.emulate_media(media="print")
+    beyond = page.evaluate(
+        """width => [...document.querySelectorAll("th, td, h2, h3, h4, p, li, svg")]
+            .filter(each => each.checkVisibility())
+            .map(each => [each.textContent.trim().slice(0, 40), Math.round(each.getBoundingClientRect().right)])
+            .filter(([text, right]) => right > width + 1)""",
+        A4,
+    )
+    printed = page.pdf(format="A4", print_background=True, prefer_css_page_size=True)
+    tab.context.close()
+    assert printed.startswith(b"%PDF")
+    assert beyond == []

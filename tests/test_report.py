@@ -380,3 +380,59 @@ def test_what_was_done_to_the_images_stands_in_every_title(tmp_path: Path, ablat
     assert terminal.summary(made, width=80).count(f"slake ({label})") == 6
     suites = ET.fromstring((tmp_path / "run" / "junit.xml").read_text())
     assert [suite.get("name") for suite in suites] == [f"slake mc ({label})", f"slake ps ({label})"]
+
+
+# Units and missing intervals (issue 11, point 11)
+
+
+def paired(n: int, text: str) -> Result:
+    item = Item(
+        f"{n // 2}/{n % 2 + 1}",
+        "slake",
+        "single_choice",
+        f"Which? {n}",
+        {"A": "a", "B": "b"},
+        ("A",),
+        pair_id=str(n // 2),
+    )
+    return Result("run", item, "0" * 64, Answer(text), scored(item, Answer(text)))
+
+
+PAIRED = replace(
+    SLAKE,
+    metrics=(metrics.set_accuracy, metrics.individual_accuracy),
+    headline=("set_accuracy", "individual_accuracy"),
+    official=None,
+)
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 11")
+def test_few_pairs_are_few_whatever_their_number_of_questions(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [paired(n, "AB"[n % 3 == 0]) for n in range(14)])
+    made = report.build(run, {"slake": PAIRED})
+    assert [row[2] for row in tables.headline(made).rows] == ["2/7", "9/14"]
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 11")
+def test_every_number_of_units_names_its_unit(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", [paired(n, "A") for n in range(60)])
+    table = tables.headline(report.build(run, {"slake": PAIRED}))
+    at = table.columns.index("n")
+    assert [row[at] for row in table.rows] == ["30 pairs", "60 items"]
+    run = folder(tmp_path / "other", [result(n) for n in range(60)])
+    by_modality = tables.by_dimension(report.build(run, {"slake": SLAKE}).parts[0], "modality")
+    assert {row[by_modality.columns.index("n")] for row in by_modality.rows} == {"30 items"}
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 11")
+def test_a_missing_interval_says_how_many_groups_there_are(tmp_path: Path) -> None:
+    results = [result(n, "AB"[n % 2]) for n in range(40)]
+    grouped = [replace(each, item=replace(each.item, cluster_id=str(n % 2))) for n, each in enumerate(results)]
+    run = folder(tmp_path / "run", grouped)
+    made = report.write(report.build(run, {"slake": SLAKE}))
+    assert tables.headline(made).rows[0][3] == "no interval: 2 independent groups"
+    measure = json.loads((run / "metrics.json").read_text())["measures"][0]
+    assert (measure["units"], measure["groups"]) == (40, 2)
+    page = (run / "index.html").read_text()
+    assert 'circle class="hollow"' in page
+    assert "no interval: 2 independent groups" in page
