@@ -644,7 +644,6 @@ A4 = 186 * 96 / 25.4
 """CSS pixels between the margins of a printed page of 210 mm."""
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 13")
 @pytest.mark.parametrize("name", ["phantom", "gated", "judged", "versus"])
 def test_nothing_of_a_printed_page_is_cut_off(
     browser: sync_api.Browser, request: pytest.FixtureRequest, name: str

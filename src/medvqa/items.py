@@ -230,7 +230,9 @@ class Measure:
     `n` the denominator of the ratio, in units (`unit`: items, pairs, or image slots of pairs). `slice` is {}
     for the whole benchmark, or like {"department": "ophthalmology"}. `references` holds the levels that
     need no model: `random`, `majority`, `image_blind`. Two measures may be compared when `signature` agrees.
-    `technique` is that of the answers, or names those that a maximum is over: `max(gd,mc,ps)`.
+    `technique` is that of the answers, or names those that a maximum is over: `max(gd,mc,ps)`. `units` counts the
+    pairs, or the questions without a pair, that the measure is over, and `groups` those of them that are independent;
+    both are None where they were not counted.
     """
 
     benchmark: str
@@ -245,6 +247,8 @@ class Measure:
     references: Mapping[str, float] = field(default_factory=dict)
     signature: str = ""
     technique: str = ""
+    units: int | None = None
+    groups: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

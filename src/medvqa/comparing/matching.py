@@ -75,10 +75,11 @@ def unanswered(samples: Samples, others: Samples) -> bool:
     """Whether an item has no answer, or no score where the other run has one."""
     if any(result.score.outcome == "error" for result in samples):
         return True
-    return not _scored(samples) and _scored(others)
+    return not scored(samples) and scored(others)
 
 
-def _scored(samples: Samples) -> bool:
+def scored(samples: Samples) -> bool:
+    """Whether at least one sample has a score."""
     return any(result.score.outcome in SCORED_OUTCOMES for result in samples)
 
 

@@ -27,10 +27,10 @@ LEVEL = 0.95
 class Part:
     """One benchmark asked by one technique, as far as both runs have it.
 
-    `matched` counts the items that both were asked, by content and not by id. `unmatched_*` are the ids of items that
-    one run has alone, `errors_*` those of matched items to which a run has no answer, or none with a score that the
-    other has: either blocks a verdict. `unchanged`: the runs have the same items, and responses and scores are
-    identical on each.
+    `matched` counts the items that both were asked, by content and not by id, and `scored` those of them to which both
+    runs have a score: measures are compared on these. `unmatched_*` are the ids of items that one run has alone,
+    `errors_*` those of matched items to which a run has no answer, or none with a score that the other has: either
+    blocks a verdict. `unchanged`: the runs have the same items, and responses and scores are identical on each.
     """
 
     benchmark: str
@@ -41,6 +41,12 @@ class Part:
     errors_new: tuple[str, ...]
     errors_baseline: tuple[str, ...]
     unchanged: bool
+    scored: int
+
+    @property
+    def asked(self) -> int:
+        """The number of items that at least one of the runs was asked."""
+        return self.matched + len(self.unmatched_new) + len(self.unmatched_baseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,9 @@ class Compared:
 
     In `comparison` more is always better, as the gate wants it: of a measure of which less is better (`better` is
     "lower": confusion, rates) it compares 1 minus the measure. `shown` is the measure's own. `unit` is that of the
-    metric; what is counted once is the pair where there is one. `p` is the two-sided p-value of no difference, None
-    without bounds; `adjusted` is Holm's among the slices of one dimension, None for the whole. `resampled` is the
+    metric; `counted` names what is counted once: pairs, or items where no question has a pair. `p` is the two-sided
+    p-value of no difference, None without bounds. `adjusted` is Holm's: of a slice, among the slices of its dimension;
+    of a headline measure over everything, among all headline measures of the comparison; None else. `resampled` is the
     percentile interval of the difference by cluster bootstrap, as in `shown`, each bound of the level of the
     comparison; None where it was not asked for. `headline` marks the measures by which the benchmark is known.
     """
@@ -66,6 +73,7 @@ class Compared:
     adjusted: float | None = None
     resampled: tuple[float, float] | None = None
     headline: bool = False
+    counted: Literal["items", "pairs", "items and pairs"] = "items"
 
     @property
     def shown(self) -> Comparison:
@@ -182,7 +190,7 @@ def compare(
         new,
         baseline,
         tuple(part for part, _, _ in made),
-        tuple(each for _, compared, _ in made for each in compared),
+        tuple(_one_family([each for _, compared, _ in made for each in compared])),
         tuple(each for _, _, flips in made for each in flips),
         level,
     )
@@ -211,13 +219,14 @@ def _part(
         bool(both)
         and not (found.alone_first or found.alone_second)
         and all(matching.same_responses(new, baseline, one, other) for one, other in both),
+        sum(matching.scored(one) and matching.scored(other) for one, other in both),
     )
     wanted = (*benchmark.metrics, *extra)
     rows = [[result for samples in side for result in samples] for side in (found.first, found.second)]
     tables = [measures.tables(each, wanted, benchmark.dimensions) for each in rows]
     compared, flips = [], []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
-    for one, other in zip(*tables, strict=True):
+    for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
         headline = one.metric.name in benchmark.headline
         seen = [replace(each, headline=headline) for each in _compared(one, other, benchmark.name, technique, level)]
         if headline and bootstrap:
@@ -239,6 +248,7 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
         tables[0], tables[1], binary=new.binary and baseline.binary and scale == 1, level=level, over=new.over
     )
     slices = new.frame.slices if new.over is None else new.frame.slices[:1]
+    counted = _counted(new)
     return [
         Compared(
             benchmark,
@@ -249,10 +259,16 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
             _scaled(seen, scale),
             metric.better,
             None if seen.worse is None else min(1.0, 2 * min(seen.worse, 1 - seen.worse)),
+            counted=counted,
         )
         for (dimension, value), seen in zip(slices, found, strict=True)
         if seen.units or not dimension
     ]
+
+
+def _counted(tabled: Tabled) -> Literal["items", "pairs", "items and pairs"]:
+    paired = {unit[0].item.pair_id is not None for unit in tabled.frame.units}
+    return "items and pairs" if len(paired) > 1 else "pairs" if True in paired else "items"
 
 
 def _largest(tables: Sequence[Table]) -> float:
@@ -280,6 +296,16 @@ def _scaled(seen: Comparison, scale: float) -> Comparison:
         se=scaled(seen.se),
         detectable=scaled(seen.detectable),
     )
+
+
+def _one_family(compared: Sequence[Compared]) -> list[Compared]:
+    """With Holm's adjusted p-values among the headline measures over everything, of all benchmarks and techniques."""
+    family = [each.p for each in compared if each.headline and not each.slice and each.p is not None]
+    adjusted = iter(statistics.holm(family).tolist())
+    return [
+        replace(each, adjusted=next(adjusted)) if each.headline and not each.slice and each.p is not None else each
+        for each in compared
+    ]
 
 
 def _adjusted(compared: Sequence[Compared]) -> list[Compared]:

@@ -41,10 +41,11 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Runs in the order of one headline measure over the items that all of them were asked, the best first.
+    """Runs in the order of one headline measure, the best first.
 
-    `adjusted` holds the two-sided p-value of each two, by their names in the order given, after Holm over all pairs of
-    runs; None without bounds.
+    `items` counts the items that all runs were asked, `scored` those to which all have a score: the measure is over
+    these. `adjusted` holds the two-sided p-value of each two, by their names in the order given, after Holm over all
+    pairs of runs; None without bounds.
     """
 
     benchmark: str
@@ -52,6 +53,7 @@ class Ranking:
     metric: str
     better: Literal["higher", "lower"]
     items: int
+    scored: int
     rows: tuple[Ranked, ...]
     adjusted: Mapping[tuple[str, str], float | None]
 
@@ -73,13 +75,16 @@ def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> li
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
     rows = _common([matching.by_item(side.results, benchmark.name, technique) for side in sides])
     tabled = [measures.tables(each, chosen, benchmark.dimensions) for each in rows]
-    items = len({result.item.id for result in rows[0]})
+    answered = [{result.item.id for result in each if matching.scored([result])} for each in rows]
+    items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
     names = [side.name for side in sides]
     return [
         _ranking(
-            each, Ranking(benchmark.name, technique, each[0].metric.name, each[0].metric.better, items, (), {}), names
+            each,
+            Ranking(benchmark.name, technique, each[0].metric.name, each[0].metric.better, items, scored, (), {}),
+            names,
         )
-        for each in zip(*tabled, strict=True)
+        for each in map(measures.scored_in_all, zip(*tabled, strict=True))
     ]
 
 

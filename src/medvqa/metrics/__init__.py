@@ -25,7 +25,16 @@ from medvqa.metrics.definitions import (
 )
 from medvqa.metrics.frames import EVERYTHING, Frame
 from medvqa.metrics.maxima import MAXIMA, maxima
-from medvqa.metrics.measuring import Tabled, broken_pairs, latest, measures, parts, signed, tables
+from medvqa.metrics.measuring import (
+    Tabled,
+    broken_pairs,
+    latest,
+    measures,
+    parts,
+    scored_in_all,
+    signed,
+    tables,
+)
 
 __all__ = [
     "EVERYTHING",
@@ -54,6 +63,7 @@ __all__ = [
     "rates",
     "recall_mcls",
     "refused_rate",
+    "scored_in_all",
     "set_accuracy",
     "signed",
     "tables",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
 from math import fsum, isnan
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 VERSION = "2"
 """Version of the counting rules, part of every signature: raised when the same answers may give other numbers."""
+
+_Counts = tuple[list[int], list[int]]
+"""Numbers of units and of groups, (slices,) each."""
 
 UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
 """What is counted over everything, and in a slice."""
@@ -71,10 +74,11 @@ def measures(
     # A macro average has the terms of its micro average, and all metrics of the same denominators one correction.
     made: dict[int, _Ratios] = {}
     corrections: dict[object, Correction] = {}
+    counts: dict[object, _Counts] = {}
     found: list[Measure] = []
     for each in tabled:
         if id(each.terms) not in made:
-            made[id(each.terms)] = _ratios(each, lines[each.metric.unit], corrections)
+            made[id(each.terms)] = _ratios(each, lines[each.metric.unit], corrections, counts)
         expand = _slices if each.over is None else _macro
         found += expand(each, made[id(each.terms)], benchmark, signed(each.metric, signature))
     return found
@@ -97,10 +101,36 @@ class Tabled:
     binary: bool
     bounded: bool
 
+    @property
+    def without_score(self) -> NDArray[np.bool_]:
+        """The units, (units,), that the metric leaves out because a question of theirs has no score."""
+        import numpy as np
+
+        left_out = self.terms[1] == 0
+        if not left_out.any():
+            return left_out
+        samples = np.flatnonzero(left_out[self.frame.of]).tolist()
+        unscored = [any(result.score.value is None for result in self.frame.samples[i]) for i in samples]
+        return np.asarray(np.bincount(self.frame.of[samples], unscored, len(left_out)) > 0)
+
     def table(self, *, complement: bool = False) -> Table:
         """What `medvqa.statistics` takes, one row for each pair or question in each slice; or that of 1 - metric."""
         numerators, denominators = self.terms
         return self.frame.table(denominators - numerators if complement else numerators, denominators)
+
+
+def scored_in_all(tabled: Sequence[Tabled]) -> list[Tabled]:
+    """Leave out of each run's terms the units that lack a score in any of the runs.
+
+    `tabled` are the tables of one metric for runs on the same items. A unit that a metric leaves out for another
+    reason, such as an invalid pair for `confusion`, stays in the other runs.
+    """
+    import numpy as np
+
+    lacking = np.any([each.without_score for each in tabled], axis=0)
+    if not lacking.any():
+        return list(tabled)
+    return [replace(each, terms=np.where(lacking, 0.0, each.terms)) for each in tabled]
 
 
 def tables(results: Sequence[Result], metrics: Sequence[Metric], dimensions: Sequence[str]) -> list[Tabled]:
@@ -173,19 +203,29 @@ class _Ratios:
     low: list[float]
     high: list[float]
     references: Mapping[str, list[float]]
+    units: list[int]
+    groups: list[int]
     found: Influences
 
 
-def _ratios(tabled: Tabled, lines: References, corrections: dict[object, Correction]) -> _Ratios:
-    """Sum the terms of all units over the slices, with intervals; `corrections` are those known by denominators."""
+def _ratios(
+    tabled: Tabled, lines: References, corrections: dict[object, Correction], counts: dict[object, _Counts]
+) -> _Ratios:
+    """Sum the terms of all units over the slices, with intervals.
+
+    `corrections` and `counts` depend on denominators alone: metrics that have the same share them.
+    """
     import numpy as np
 
     frame, (numerators, denominators) = tabled.frame, tabled.terms
     count, n = frame.sums(numerators), frame.sums(denominators)
     value, low, high = _divide(count, n), np.full_like(n, np.nan), np.full_like(n, np.nan)
-    found = statistics.ratios(tabled.table())
+    table = tabled.table()
+    found = statistics.ratios(table)
+    key = tabled.metric.unit, denominators.tobytes()
+    if key not in counts:
+        counts[key] = _counted(table)
     if tabled.bounded:
-        key = tabled.metric.unit, denominators.tobytes()
         if key not in corrections:
             corrections[key] = statistics.corrected(found)
         low, high = statistics.intervals(statistics.clustered(found, corrections[key]), binary=tabled.binary)
@@ -195,7 +235,19 @@ def _ratios(tabled: Tabled, lines: References, corrections: dict[object, Correct
     for name in references.names(tabled.metric):
         expected = np.where(denominators > 0, lines.terms(tabled.metric, name), 0.0)
         levels[name] = _divide(frame.sums(expected[0]), frame.sums(expected[1])).tolist()
-    return _Ratios(count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist(), levels, found)
+    rows = (count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist())
+    return _Ratios(*rows, levels, *counts[key], found)
+
+
+def _counted(table: Table) -> _Counts:
+    """The numbers of units and of groups in each slice."""
+    import numpy as np
+
+    kept = table.denominator > 0
+    places = table.slice[kept]
+    size = int(table.group.max(initial=0)) + 1
+    groups = np.unique(places.astype(np.int64) * size + table.group[kept]) // size
+    return np.bincount(places, minlength=table.slices).tolist(), np.bincount(groups, minlength=table.slices).tolist()
 
 
 def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
@@ -257,6 +309,8 @@ def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> 
             {dimension: label} if i > 0 else {},
             {name: values[i] for name, values in ratios.references.items() if not isnan(values[i])},
             signature,
+            units=ratios.units[i],
+            groups=ratios.groups[i],
         )
         for i, (dimension, label) in enumerate(tabled.frame.slices)
         if ratios.n[i] > 0 or i == 0
@@ -275,7 +329,8 @@ def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> l
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}
     name, n = tabled.metric.name, float(len(defined))
-    return [Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature)]
+    groups = ratios.groups[0]
+    return [Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature, groups=groups)]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 from medvqa.comparing import Compared, Flip, Paired, Part, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, Table, percent
+from medvqa.report.tables import FEW, Table, no_interval, percent
 
 SCHEMA = 1
 SOME = 5
@@ -68,7 +68,14 @@ def sections(
 
 
 def _name(part: Part) -> str:
-    return f"{part.benchmark}, {part.technique}: {_items(part.matched)} in both runs"
+    return f"{part.benchmark}, {part.technique}: {on_both(part)}"
+
+
+def on_both(part: Part) -> str:
+    """How many items a comparison stands on: all that were asked, or those that both runs have scored."""
+    if part.scored == part.asked:
+        return f"{_items(part.asked)} in both runs"
+    return f"{part.scored:,} of {_items(part.asked)} scored in both runs"
 
 
 def _warnings(part: Part, paired: Paired) -> list[str]:
@@ -91,11 +98,17 @@ def headline(compared: Sequence[Compared]) -> Table:
     resampled = any(each.resampled for each in rows)
     exact = any(each.comparison.mcnemar is not None for each in rows)
     columns = [
-        *("measure", "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "units", "groups"),
-        *("flipped groups", "detectable", *(["McNemar p"] if exact else []), *(["bootstrap"] if resampled else [])),
+        *("measure", "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups"),
+        *(
+            "adjusted p",
+            "flipped groups",
+            "detectable",
+            *(["McNemar p"] if exact else []),
+            *(["bootstrap"] if resampled else []),
+        ),
     ]
     return Table(
-        "difference in points, new minus baseline; each bound one-sided",
+        "difference in points, new minus baseline; each bound one-sided; p by Holm over all headline measures",
         tuple(columns),
         tuple(
             (
@@ -103,8 +116,9 @@ def headline(compared: Sequence[Compared]) -> Table:
                 *_values(each),
                 str(each.comparison.gained),
                 str(each.comparison.lost),
-                str(each.comparison.units),
+                f"{each.comparison.units} {each.counted}",
                 str(each.comparison.groups),
+                _p(each.adjusted),
                 str(each.comparison.discordant_groups),
                 # Where nothing flipped the variance is 0, which says nothing of what could be seen.
                 _points(each.comparison.detectable if each.comparison.discordant_groups else None, sign=False),
@@ -122,8 +136,10 @@ def _values(compared: Compared) -> tuple[str, str, str, str]:
     if seen.units < FEW and seen.baseline is not None and seen.new is not None:
         before, after = (f"{round(value * seen.units, 2):g}/{seen.units}" for value in (seen.baseline, seen.new))
         return before, after, "", ""
-    bounds = None if seen.low is None or seen.high is None else (seen.low, seen.high)
-    return percent(seen.baseline), percent(seen.new), _points(seen.difference), _bounds(bounds)
+    if seen.difference is None:
+        return percent(seen.baseline), percent(seen.new), "–", "–"
+    bounds = no_interval(seen.groups) if seen.low is None or seen.high is None else _bounds((seen.low, seen.high))
+    return percent(seen.baseline), percent(seen.new), _points(seen.difference), bounds
 
 
 def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[Table]:
@@ -148,13 +164,13 @@ def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limi
             *_values(each),
             str(each.comparison.gained),
             str(each.comparison.lost),
-            str(each.comparison.units),
+            f"{each.comparison.units} {each.counted}",
             str(each.comparison.groups),
             _p(each.adjusted),
         )
         for each in kept
     ]
-    columns = (dimension, "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "units", "groups")
+    columns = (dimension, "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
     title = f"{metric} by {dimension} ({EXPLORATORY}{more})"
     return Table(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
 
@@ -187,6 +203,13 @@ def _short(result: Result) -> str:
     return text if len(text) <= RESPONSE else text[: RESPONSE - 1] + "…"
 
 
+def of_all(ranking: Ranking) -> str:
+    """How many items a ranking stands on."""
+    if ranking.scored == ranking.items:
+        return f"{_items(ranking.items)} that all runs have"
+    return f"{ranking.scored:,} of {_items(ranking.items)} that all runs have scored"
+
+
 def ranked(ranking: Ranking) -> Table:
     """Several runs by one measure, the best first."""
     rows = [
@@ -201,8 +224,8 @@ def ranked(ranking: Ranking) -> Table:
     ]
     less = ", less is better" if ranking.better == "lower" else ""
     title = (
-        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({_items(ranking.items)} that all runs "
-        "have; may be: the places that differences leave open, 5 % by Holm over all pairs of runs)"
+        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; may be: the places that "
+        "differences leave open, 5 % by Holm over all pairs of runs)"
     )
     return Table(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
 
@@ -257,6 +280,7 @@ def as_json(
                 "name": ranking.metric,
                 "better": ranking.better,
                 "items": ranking.items,
+                "scored": ranking.scored,
                 "runs": ranking.rows,
                 "pairs": [{"runs": list(names), "adjusted": p} for names, p in ranking.adjusted.items()],
             }

@@ -35,15 +35,29 @@ def value(measure: Measure) -> str:
 
 
 def interval(measure: Measure) -> str:
-    """The 95 % interval in percent; empty where there is none or where counts are shown instead."""
-    if measure.low is None or measure.high is None or few(measure):
+    """The 95 % interval in percent, or why there is none; empty where counts are shown instead."""
+    if measure.value is None or few(measure):
         return ""
+    if measure.low is None or measure.high is None:
+        return no_interval(measure.groups)
     return f"{percent(measure.low)}–{percent(measure.high)}"
 
 
+def no_interval(groups: int | None) -> str:
+    """Say why a value has no interval: its groups are few. Empty where the reason is another one."""
+    if groups is None or groups >= FEW:
+        return ""
+    return f"no interval: {groups} independent {'group' if groups == 1 else 'groups'}"
+
+
 def few(measure: Measure) -> bool:
-    """Whether there are too few units for a percentage; a macro average does not count its slices as such."""
-    return measure.count is not None and measure.n < FEW
+    """Whether there are too few units for a percentage, a pair being one; slices of a macro average are no units."""
+    return measure.count is not None and (measure.n if measure.units is None else measure.units) < FEW
+
+
+def counted(measure: Measure) -> str:
+    """The denominator with its unit: "36 pairs"."""
+    return f"{_number(measure.n)} {measure.unit}"
 
 
 def _number(number: float) -> str:
@@ -72,7 +86,7 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     for part in report.parts:
         for measure in part.headline:
             levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
-            numbers = (value(measure), interval(measure), _number(measure.n), *levels)
+            numbers = (value(measure), interval(measure), counted(measure), *levels)
             rows.append((*_named(report, part), measure.name, *numbers))
     return Table("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 
@@ -132,7 +146,7 @@ def _cell(measure: Measure | None, *, chance: bool) -> tuple[str, ...]:
     return (
         value(measure),
         interval(measure),
-        _number(measure.n),
+        counted(measure),
         *([percent(level) if level is not None else ""] if chance else []),
     )
 

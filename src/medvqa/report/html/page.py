@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
-from medvqa.report import gate, tables
+from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report, notes_of
 from medvqa.report.html import figures, pack
 from medvqa.report.html.facts import command, facts
@@ -108,13 +108,16 @@ def _template(name: str) -> Any:
         "shown": shown,
         "interval": tables.interval,
         "where": lambda measure: "; ".join(f"{k}={v}" for k, v in measure.slice.items()),
+        "no_interval": tables.no_interval,
         "number": lambda number: f"{number:,g}",
     }
+    environment.tests["few_units"] = tables.few
     environment.globals |= {
         "references": tables.REFERENCES,
         "outcomes": OUTCOMES,
         "few": tables.FEW,
         "bounds": bounds,
+        "comparisons": comparison,
         "gates": gate,
     }
     return environment.get_template(name)

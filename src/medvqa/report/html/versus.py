@@ -50,9 +50,8 @@ class Row:
 
     @property
     def sure(self) -> str:
-        """Which way it differs beyond doubt, "" where it may not: by p after Holm, or over everything by p."""
-        p = self.seen.p if self.seen.adjusted is None else self.seen.adjusted
-        difference = self.seen.comparison.difference
+        """Which way it differs, by p after Holm in its family, "" if that is not shown."""
+        p, difference = self.seen.adjusted, self.seen.comparison.difference
         if p is None or p > SURE or not difference or self.few:
             return ""
         return "better" if difference > 0 else "worse"

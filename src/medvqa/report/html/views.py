@@ -38,7 +38,7 @@ class Row:
     @property
     def few(self) -> bool:
         """Whether there are too few units for a percentage to say much."""
-        return all(cell is None or cell.n < tables.FEW for cell in self.cells)
+        return all(cell is None or tables.few(cell) for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,17 @@ class Slices:
 
     @property
     def intervals(self) -> tuple[bool, ...]:
-        """Whether any value of each measure has an interval."""
-        return tuple(
-            any(cell is not None and cell.low is not None for cell in column)
-            for column in zip(*(row.cells for row in self.rows), strict=True)
-        )
+        """Whether any value of each measure has an interval, or a reason for having none."""
+        return tuple(any(cell is not None and tables.interval(cell) for cell in column) for column in self._columns)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The unit of each measure's denominators."""
+        return tuple(next((cell.unit for cell in column if cell is not None), "") for column in self._columns)
+
+    @property
+    def _columns(self) -> list[tuple[Measure | None, ...]]:
+        return list(zip(*(row.cells for row in self.rows), strict=True))
 
     @property
     def folded(self) -> bool:
