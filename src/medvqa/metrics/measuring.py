@@ -106,7 +106,7 @@ class Tabled:
         """The units, (units,), that the metric leaves out because a question of theirs has no score."""
         import numpy as np
 
-        left_out = self.terms[1] == 0
+        left_out: NDArray[np.bool_] = self.terms[1] == 0
         if not left_out.any():
             return left_out
         samples = np.flatnonzero(left_out[self.frame.of]).tolist()
