@@ -28,7 +28,9 @@ RULES = {
     "testsuite": Rule(
         frozenset(SUITES),
         frozenset({"name", "tests", "failures", "errors"}),
-        frozenset("group time skipped timestamp hostname id package file log url version".split()),
+        frozenset(
+            ["group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url", "version"]
+        ),
     ),
     "properties": Rule(frozenset({"property"})),
     "property": Rule(needed=frozenset({"name", "value"})),

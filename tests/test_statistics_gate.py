@@ -59,26 +59,31 @@ def guard(gained: int, lost: int, n: int, name: str = "slice", **more: Any) -> S
 def test_a_loss_that_is_shown_to_be_small_passes() -> None:
     decision = decide([rule(70, 72, 4000)])
     assert decision.outcome == "PASS"
-    assert decision.verdicts[0].why == "the loss is within 2.00 points: the bound is -0.54"
+    assert decision.verdicts[0].why == (
+        "neither a loss nor a gain is shown (-0.5 to +0.4 points); a loss of 2 points or more is ruled out"
+    )
 
 
 def test_a_loss_that_is_shown_fails() -> None:
     (verdict,) = decide([rule(22, 45, 800)]).verdicts
     assert verdict.outcome == "FAIL"
-    assert verdict.why == "worse by 2.88 points (adjusted p 0.0026)"
+    assert verdict.why == "a loss of 1.2 to 4.6 points is shown; 2 or more is not ruled out"
     assert verdict.p == verdict.adjusted
 
 
 def test_a_loss_beyond_the_margin_is_called_so() -> None:
     (verdict,) = decide([rule(5, 60, 800)]).verdicts
     assert verdict.outcome == "FAIL"
-    assert verdict.why.endswith(", beyond the margin")
+    assert verdict.why.endswith(", all of it more than the margin of 2")
 
 
 def test_what_is_not_shown_is_inconclusive_and_says_what_would_do() -> None:
     (verdict,) = decide([rule(13, 13, 176)]).verdicts
     assert verdict.outcome == "INCONCLUSIVE"
-    assert verdict.why.startswith("the loss may exceed 2.00 points: the bound is -")
+    assert verdict.why.startswith(
+        "neither a loss nor a gain is shown (-5.0 to +5.0 points); a loss of 2 points or more"
+    )
+    assert verdict.why.endswith("about 2,297 units would rule it out in 80 % of runs; there are 176")
     assert (verdict.units, verdict.needed) == (176, 2297)
     assert verdict.passable == pytest.approx(0.0722, abs=5e-4)
 
@@ -107,8 +112,11 @@ def test_a_baseline_at_chance_proves_nothing(chance: float | None, baseline_low:
     (verdict,) = decide([rule(70, 72, 4000, chance=chance, baseline_low=baseline_low)]).verdicts
     assert verdict.outcome == outcome
     if outcome == "INCONCLUSIVE":
-        own = "no lower bound" if baseline_low is None else "a lower bound of 25.00 %"
-        assert verdict.why == f"the baseline has {own}, not above chance (25.00 %): one above chance is needed"
+        own = "no lower bound" if baseline_low is None else "a lower bound of 25.0 %"
+        assert verdict.why.endswith(
+            "a loss of 2 points or more is ruled out, but the baseline is not shown to be above chance (25.0 %): it "
+            f"has {own}. Gate against another baseline"
+        )
 
 
 def test_what_is_said_of_a_measure_of_which_less_is_better_is_in_its_own_terms() -> None:
@@ -120,21 +128,24 @@ def test_what_is_said_of_a_measure_of_which_less_is_better_is_in_its_own_terms()
             rule(13, 13, 176, better="lower", chance=0.25, baseline_low=0.17),
         ]
     ).verdicts
-    assert passing.why == "the loss is within 2.00 points: the bound is +0.54"
-    assert open_.why.startswith("the loss may exceed 2.00 points: the bound is +")
+    assert passing.why == (
+        "neither a rise nor a fall is shown (-0.4 to +0.5 points); a rise of 2 points or more is ruled out"
+    )
+    assert "; a rise of 2 points or more is not ruled out" in open_.why
     assert guessing.why.endswith(
-        "the baseline has an upper bound of 83.00 %, not below chance (75.00 %): one below chance is needed"
+        "and the baseline is not shown to be below chance (75.0 %): it has an upper bound of 83.0 %. Gate against "
+        "another baseline"
     )
 
 
 def test_more_units_are_no_way_out_of_a_baseline_at_chance() -> None:
     """How many units would pass is said only where units are what is lacking."""
-    for n, said in ((4000, "the baseline has"), (176, "the loss may exceed 2.00 points")):
+    for n, said in ((4000, "is ruled out, but the baseline"), (176, "is not ruled out, and the baseline")):
         (verdict,) = decide([rule(13, 13, n, chance=0.25, baseline_low=0.17)]).verdicts
         assert verdict.outcome == "INCONCLUSIVE"
-        assert verdict.why.startswith(said)
+        assert said in verdict.why
         assert verdict.why.endswith(
-            "the baseline has a lower bound of 17.00 %, not above chance (25.00 %): one above chance is needed"
+            "is not shown to be above chance (25.0 %): it has a lower bound of 17.0 %. Gate against another baseline"
         )
         assert (verdict.needed, verdict.passable, verdict.units) == (None, None, n)
     (verdict,) = decide([rule(13, 13, 176, chance=0.25, baseline_low=0.3)]).verdicts
@@ -149,12 +160,15 @@ def test_identical_responses_pass_however_few() -> None:
     unchanged = rule(0, 0, 3, unchanged=True)
     assert unchanged.comparison.low is None
     (verdict,) = decide([unchanged]).verdicts
-    assert (verdict.outcome, verdict.why) == ("PASS", "unchanged: the responses are identical on every unit")
+    assert (verdict.outcome, verdict.why) == ("PASS", "no change: every response is the same as the baseline's")
 
 
 def test_too_few_groups_are_inconclusive() -> None:
     (verdict,) = decide([rule(1, 1, 4)]).verdicts
-    assert (verdict.outcome, verdict.why) == ("INCONCLUSIVE", "too few groups for a bound")
+    assert (verdict.outcome, verdict.why) == (
+        "INCONCLUSIVE",
+        "no bounds: 3 degrees of freedom; 4 are needed",
+    )
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.02, float("nan")])
@@ -170,7 +184,10 @@ def test_a_margin_must_be_above_nothing(margin: float) -> None:
 
 def test_a_guard_passes_unless_it_fails() -> None:
     quiet, loud = decide([guard(3, 6, 60)]).verdicts[0], decide([guard(0, 20, 60)]).verdicts[0]
-    assert (quiet.outcome, quiet.why) == ("PASS", "not shown to be worse")
+    assert (quiet.outcome, quiet.why) == (
+        "PASS",
+        "not shown to be worse; a true loss of 12.6 points would have been shown in 80 % of runs",
+    )
     assert (loud.outcome, loud.needed) == ("FAIL", None)
 
 
@@ -214,7 +231,7 @@ def test_floors() -> None:
     high, low, between = (floor("accuracy", found, limit, binary=True) for limit in (0.55, 0.7, 0.62))
     verdicts = [decide([each]).verdicts[0] for each in (high, low, between)]
     assert [verdict.outcome for verdict in verdicts] == ["PASS", "FAIL", "INCONCLUSIVE"]
-    assert verdicts[0].why == "63.00 %, bounds 60.41 and 65.53 %, and >= 55.00 % is asked"
+    assert verdicts[0].why == "63.0 % (60.4 to 65.5 %); less than 55 % is ruled out"
 
 
 @settings(max_examples=40)
@@ -242,9 +259,9 @@ def test_an_undefined_measure_meets_no_floor() -> None:
     for point in (True, False):
         decision = decide([floor("accuracy", clustered(ratios(nothing)), 0.5, binary=True, point=point)])
         assert decision.outcome == "INCONCLUSIVE"
-        assert decision.verdicts[0].why == "undefined, and >= 50.00 % is asked"
+        assert decision.verdicts[0].why == "undefined, and at least 50 % is asked"
     few = floor("accuracy", measured(2, 3), 0.5, binary=True)
-    assert decide([few]).verdicts[0].why == "too few groups for a bound"
+    assert decide([few]).verdicts[0].why == "no bounds: 2 degrees of freedom; 4 are needed"
 
 
 def test_a_floor_fails_when_its_bound_does() -> None:
