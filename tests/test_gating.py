@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from medvqa import gating, metrics, records, statistics
 from medvqa.cli import main
 from medvqa.comparing import Side
-from medvqa.gating import Rules, planning
+from medvqa.gating import Rules, deciding, planning
+from medvqa.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
 
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}
@@ -862,6 +863,67 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "new" / gating.FILE).write_text("{}")
     with pytest.raises(UsageError, match=r"gate\.json cannot be read: .*Decide anew: medvqa gate"):
         gating.read(tmp_path / "new")
+
+
+# --- designs ---
+
+
+def paired(n: int, first: str, second: str) -> list[Result]:
+    """Pair n, about one of ten patients: what is said to its two questions, of which the keys are A and B."""
+    made = []
+    for key, text in (("A", first), ("B", second)):
+        item = Item(
+            id=f"p{n}/{key}",
+            benchmark="slake",
+            kind="single_choice",
+            question=f"{n}?",
+            options={"A": "yes", "B": "no"},
+            answers=(key,),
+            tags={"modality": ("ct",)},
+            pair_id=f"p{n}",
+            cluster_id=f"c{n % 10}",
+        )
+        score = Score(float(text == key), "correct" if text == key else "wrong", (text,), "")
+        score = score if text else Score(0.0, "unparsed")
+        made.append(Result("new", item, "0" * 64, Answer(text), score))
+    return made
+
+
+def test_answers_do_not_choose_what_is_gated() -> None:
+    """`confusion` counts pairs of valid answers: a model that mumbles would else decide by which rules it is judged."""
+    clear = [each for n in range(40) for each in paired(n, "A", "B")]
+    mumbled = [each for n in range(40) for each in paired(n, "A" if n < 3 else "", "A")]
+    for metric in (metrics.confusion, metrics.set_accuracy, metrics.individual_accuracy):
+        one, other = (designs(results, metric, ("modality",)) for results in (clear, mumbled))
+        assert one == other
+        assert one[()] == one[(("modality", "ct"),)]
+        assert (one[()].units, one[()].groups, one[()].unit) == (40, 10, "pair")
+        assert one[()].df == pytest.approx(9)
+        assert one[()].together == pytest.approx(4)
+    assert designs(mumbled, metrics.recall_mcls, ()) == {}, "of no question here"
+
+
+def test_a_macro_average_has_the_design_of_its_slices() -> None:
+    results = [result(n, True) for n in range(300)]
+    metric = metrics.macro_accuracy("modality")
+    made = designs(results, metric, ("modality",))
+    (tabled,) = metrics.tables(results, [metric], ("modality",))
+    mean = statistics.clustered(statistics.mean_over(statistics.ratios(tabled.table()), tabled.over or ()))
+    assert list(made) == [()]
+    assert (made[()].units, made[()].groups, made[()].df) == (300, 300, pytest.approx(mean.df[0]))
+
+
+def test_chance_is_the_lowest_line_of_a_measure() -> None:
+    """Of pairs that only the image tells apart, a model that does not look gets none; all of it is confused."""
+    pairs = replace(SLAKE, metrics=(metrics.set_accuracy, metrics.confusion))
+    results = tuple(each for n in range(40) for each in paired(n, "A", "B" if n % 5 == 0 else "A"))
+    base = replace(MAIN, results=results)
+    for name, chance, low in (("set_accuracy", 0.0, 0.03), ("confusion", 0.0, 0.03)):
+        target = gating.Target(pairs, {each.name: each for each in pairs.metrics}[name], "mc", gating.Headline())
+        found = deciding.chances_of(base, target)[()]
+        assert found[0] == pytest.approx(chance)
+        assert found[1] is not None
+        assert found[1] > low
 
 
 # --- planning -----------------------------------------------------------------------------------------------

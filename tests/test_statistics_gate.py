@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from medvqa.statistics import (
     Comparison,
+    Design,
     MarginRule,
     SliceGuard,
     Table,
@@ -23,6 +24,7 @@ from medvqa.statistics import (
     floor,
     level_of,
     ratios,
+    smallest_loss,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -221,6 +223,75 @@ def test_a_slice_with_a_margin_of_its_own_must_pass_it() -> None:
     own = replace(rule(8, 8, 100), of_slice=True)
     assert decide([rule(70, 72, 4000), own]).outcome == "INCONCLUSIVE"
     assert decide([rule(70, 72, 4000), replace(own, margin=0.2)]).outcome == "PASS"
+
+
+def test_a_slice_without_degrees_of_freedom_is_not_gated_and_frees_its_share() -> None:
+    """40 of its 60 units are one group: 2.2 degrees of freedom, however clear the loss is."""
+    unit = np.arange(60)
+    group = np.where(unit < 40, 0, unit)
+    old = Table((unit % 3 > 0).astype(float), np.ones(60), unit, group, np.zeros(60, dtype=int))
+    (found,) = compare(replace(old, numerator=np.zeros(60)), old, binary=True)
+    fallen = SliceGuard(name="joint", comparison=found)
+    alone = decide([rule(70, 72, 4000), guard(3, 15, 60)]).verdicts[1]
+    decision = decide([rule(70, 72, 4000), guard(3, 15, 60), fallen])
+    assert [verdict.outcome for verdict in decision.verdicts] == ["PASS", "FAIL", "NOT GATED"]
+    assert decision.verdicts[2].why == "2.1 degrees of freedom; 4 are needed"
+    assert decision.verdicts[1].adjusted == alone.adjusted
+    assert decide([fallen]).outcome == "INCONCLUSIVE", "where nothing is gated, nothing passes"
+
+
+def test_the_questions_decide_what_is_gated_and_not_the_answers() -> None:
+    """Of a measure that leaves out answers, few units may count; a guard without a test has shown nothing."""
+    few, design = compared(0, 2, 3), Design(units=60, groups=60, df=59.0, unit="pair")
+    (verdict,) = decide([SliceGuard(name="slice", comparison=few, design=design)]).verdicts
+    assert (verdict.outcome, verdict.why) == ("INCONCLUSIVE", "no bounds: 2 degrees of freedom; 4 are needed")
+    small = Design(units=60, groups=12, df=3.9, unit="pair")
+    (verdict,) = decide([guard(0, 20, 60, design=small)]).verdicts
+    assert (verdict.outcome, verdict.why) == ("NOT GATED", "3.9 degrees of freedom; 4 are needed")
+
+
+def test_a_rule_on_the_whole_without_degrees_of_freedom_frees_its_share_and_stays_open() -> None:
+    lone = decide([guard(3, 15, 60)]).verdicts[0]
+    headline, floor_ = rule(1, 1, 4), floor("accuracy", measured(2, 3), 0.5, binary=True)
+    decision = decide([headline, floor_, guard(3, 15, 60)])
+    assert [verdict.outcome for verdict in decision.verdicts] == ["INCONCLUSIVE", "INCONCLUSIVE", "FAIL"]
+    assert decision.verdicts[2].adjusted == lone.adjusted
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(60, 0.05), (100, 0.05 / 30), (400, 0.025)])
+@pytest.mark.parametrize("flips", [0.0, 0.15])
+def test_the_loss_that_a_guard_would_have_shown_is_shown_in_80_percent_of_runs(
+    n: int, alpha: float, flips: float
+) -> None:
+    """Independent units of which so many flip, or as many as are lost."""
+    from scipy.special import stdtr
+
+    loss = smallest_loss(np.sqrt(flips / n), n - 1, n, 1.0, alpha)
+    assert loss is not None
+    lost = max((flips + loss) / 2, loss)
+    draw = np.random.default_rng(n).multinomial(n, [lost - loss, lost, 1 - 2 * lost + loss], 20_000)
+    b, c = draw[:, 0], draw[:, 1]
+    statistic = (b - c) / np.sqrt(np.maximum(b + c, 1)) * np.sqrt((n - 1) / n)
+    shown = np.mean((stdtr(n - 1, statistic) <= alpha) & (b + c >= 5))
+    assert 0.75 < shown < 0.96
+
+
+def test_units_that_decide_where_nothing_flipped() -> None:
+    """So many units, of which none flips, have the margin for their bound."""
+    (verdict,) = decide([rule(0, 0, 60)]).verdicts
+    assert verdict.outcome == "INCONCLUSIVE"
+    assert "If again no unit changed, about " in verdict.why
+    assert verdict.needed is not None
+    outcomes = [decide([rule(0, 0, n)]).outcome for n in (verdict.needed - 5, verdict.needed)]
+    assert outcomes == ["INCONCLUSIVE", "PASS"]
+
+
+def test_units_that_decide_a_floor() -> None:
+    (verdict,) = decide([floor("accuracy", measured(630, 1000), 0.62, binary=True)]).verdicts
+    assert verdict.needed is not None
+    assert f"about {verdict.needed:,} units would decide in 80 % of runs; there are 1,000" in verdict.why
+    # (1.645 + 0.842)^2 p (1 - p) / (p - limit)^2, by exact bounds a little more.
+    assert verdict.needed == pytest.approx(2.487**2 * 0.63 * 0.37 / 0.01**2, rel=0.1)
 
 
 # Floors

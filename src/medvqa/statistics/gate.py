@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 
 from medvqa.statistics.clustered import Estimates
 from medvqa.statistics.intervals import LEAST_DF, bounds, mirrored, p_below
@@ -233,15 +233,18 @@ def smallest_loss(
 ) -> float | None:
     """The true loss that a test of level `alpha` shows with that power, a fraction; None for no level.
 
-    `se` and `deff` are those that were seen. It is at least the smallest loss that can be shown: 5 units in 5 groups,
-    and as many lost units, with none gained, as bring the score statistic to the quantile.
+    `se` and `deff` are those that were seen. It is at least the loss with which, where nothing is gained, enough units
+    are lost with that power: as many as bring the score statistic to the quantile, and 5 in 5 groups.
     """
     if alpha <= 0:
         return None
     from scipy.special import stdtrit
 
-    t = float(stdtrit(df, 1 - alpha))
-    return max((t + NORMAL.inv_cdf(power)) * se, t * t * (deff or 1.0) / units, LEAST_DISCORDANT / units)
+    t, z, deff = float(stdtrit(df, 1 - alpha)), NORMAL.inv_cdf(power), deff or 1.0
+    least = max(t * t * deff, LEAST_DISCORDANT)
+    # The lost units of a loss L have the mean n L and the variance n L deff: n L - z sqrt(n L deff) = least.
+    lost = ((z * sqrt(deff) + sqrt(z * z * deff + 4 * least)) / 2) ** 2
+    return max((t + z) * se, lost / units)
 
 
 def _of_slice(rule: Rule) -> bool:
