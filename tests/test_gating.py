@@ -913,6 +913,23 @@ def test_a_macro_average_has_the_design_of_its_slices() -> None:
     assert (made[()].units, made[()].groups, made[()].df) == (300, 300, pytest.approx(mean.df[0]))
 
 
+def test_a_guard_of_which_no_answer_counts_is_not_forgotten() -> None:
+    """Both runs mumble in one slice, of which `confusion` is then undefined."""
+    pairs = {"slake": replace(SLAKE, metrics=(metrics.confusion,), headline=("confusion",))}
+    clear = [each for n in range(40) for each in paired(n, "A", "B" if n % 2 else "A")]
+    mumbled = [each for n in range(40, 80) for each in paired(n, "", "A")]
+    mumbled = [replace(each, item=replace(each.item, tags={"modality": ("mri",)})) for each in mumbled]
+    base = replace(MAIN, results=(*clear, *mumbled))
+    rules = Rules(baseline=("main",), slices=("modality",), margin=50)
+    gate = gating.prepare(rules, [base], run_json(), pairs)
+    assert gate is not None
+    found = gating.decide(gate, replace(base, name="new"))
+    entries = {entry.slice.get("modality"): (entry.kind, entry.outcome, entry.why) for entry in found.entries}
+    assert entries["mri"] == ("slice guard", "INCONCLUSIVE", "undefined in both runs: no answer of it counts")
+    assert entries["ct"][:2] == ("slice guard", "PASS")
+    assert found.outcome == "INCONCLUSIVE"
+
+
 def test_chance_is_the_lowest_line_of_a_measure() -> None:
     """Of pairs that only the image tells apart, a model that does not look gets none; all of it is confused."""
     pairs = replace(SLAKE, metrics=(metrics.set_accuracy, metrics.confusion))

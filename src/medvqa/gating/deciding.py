@@ -15,7 +15,7 @@ from medvqa.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved,
 from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
 from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
-from medvqa.statistics.sentences import NOTHING_ASKED
+from medvqa.statistics.sentences import NOTHING_ASKED, NOTHING_COUNTS
 
 SHOWN = 5
 """Flips of each way, and slices of each end, that a verdict names."""
@@ -237,22 +237,32 @@ def _absent(gate: Gate, found: Paired) -> list[Entry]:
     for target in (target for target in gate.targets if target.benchmark.name in about):
         name, base = target.benchmark.name, found.baseline.name
         rows = [dict(row.slice) for row in found.tables if _is_headline(row, target)]
-        wanted: list[tuple[Kind, dict[str, str], float]] = [("baseline", {}, _points(gate, target))]
-        own = (rule for rule in gate.rules.slice if rule.benchmark == name)
-        wanted += [("slice", {rule.dimension: rule.value}, rule.margin) for rule in own]
-        for kind, place, margin in wanted:
+        wanted: list[tuple[Kind, dict[str, str], float | None, str]] = [
+            ("baseline", {}, _points(gate, target), NOTHING_ASKED)
+        ]
+        own = [rule for rule in gate.rules.slice if rule.benchmark == name]
+        wanted += [("slice", {rule.dimension: rule.value}, rule.margin, NOTHING_ASKED) for rule in own]
+        # A slice that is large enough, and of which no answer counts in either run.
+        wanted += [
+            ("slice guard", dict(slice_), None, NOTHING_COUNTS)
+            for slice_, design in _designs(gate, found.new, target).items()
+            if slice_ and slice_[0][0] in gate.rules.slices and statistics.gated_slice(design)
+            if all((rule.dimension, rule.value) != slice_[0] for rule in own)
+        ]
+        for kind, place, margin, why in wanted:
             if place in rows:
                 continue
             where = "".join(f" in {dimension} {value}" for dimension, value in place.items())
+            within = "" if margin is None else f", margin {margin:g}"
             absent.append(
                 Entry(
-                    rule=f"{name}: {target.metric.name}{where} against {base}, margin {margin:g}",
+                    rule=f"{name}: {target.metric.name}{where} against {base}{within}",
                     kind=kind,
                     benchmark=name,
                     measure=target.metric.name,
                     technique=target.technique,
                     outcome="INCONCLUSIVE",
-                    why=NOTHING_ASKED,
+                    why=why,
                     slice=place,
                     baseline=base,
                 )

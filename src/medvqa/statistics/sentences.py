@@ -24,6 +24,8 @@ LEAST_DISCORDANT = 5
 """Groups that changed, for a FAIL."""
 NOTHING_ASKED = "nothing of it was asked"
 """Of a rule about a measure or a slice of which the run asked no question."""
+NOTHING_COUNTS = "undefined in both runs: no answer of it counts"
+"""Of a guard of a slice whose answers the measure leaves out in both runs."""
 OFTEN = f"in {100 * POWER:g} % of runs"
 
 
