@@ -380,13 +380,14 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     of 1 - measure where less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
+    extraction = side.run.get("extraction", "sound")
     measured = metrics.measures(
         results,
         [target.metric],
         target.benchmark.dimensions,
         benchmark=target.benchmark.name,
         signature={},
-        score=engine.scorer(target.benchmark, side.run.get("extraction", "sound")),
+        score=engine.scorer(target.benchmark, extraction),
     )
     found: dict[Place, tuple[float | None, float | None]] = {}
     for each in measured:
