@@ -19,7 +19,7 @@ EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
 
 
 def test_it_is_a_composite_action() -> None:
-    assert set(ACTION) == {"name", "description", "inputs", "runs"}
+    assert set(ACTION) == {"name", "description", "inputs", "outputs", "runs"}
     assert ACTION["runs"]["using"] == "composite"
     for step in ACTION["runs"]["steps"]:
         assert ("run" in step) != ("uses" in step), step["name"]
@@ -30,6 +30,13 @@ def test_it_is_a_composite_action() -> None:
 def test_it_names_its_inputs_and_no_others() -> None:
     names = set(re.findall(r"inputs\.([a-z-]+)", (ROOT / "action.yml").read_text()))
     assert names == set(ACTION["inputs"])
+
+
+def test_it_names_the_files_that_a_ci_reads() -> None:
+    values = {name: each["value"] for name, each in ACTION["outputs"].items()}
+    assert values == {
+        name: f"reports/${{{{ inputs.run }}}}/{name.replace('-', '.')}" for name in ("gate-xml", "junit-xml")
+    }
 
 
 def test_no_input_is_a_part_of_a_script() -> None:
@@ -149,7 +156,8 @@ def test_the_phantom_gate_passes_as_written(tmp_path: Path) -> None:
     assert done.code == 0, done.printed
     assert "## Gate: PASS against gate-baseline" in done.summary
     assert f"Every question and answer: [index.html]({URL}) of run gate." in done.summary
-    assert (tmp_path / "checkout/reports/gate/index.html").is_file()
+    for name in ("index.html", "gate.xml", "junit.xml"):
+        assert (tmp_path / "checkout/reports/gate" / name).is_file()
 
 
 @pytest.mark.slow

@@ -553,13 +553,12 @@ def test_a_gate_that_quotes_hostile_text_is_text(made: report.Report) -> None:
         measure="accuracy",
         technique="mc",
         outcome="INCONCLUSIVE",
-        why="the loss may exceed 2.00 points",
+        why="a loss of 2 points or more is not ruled out. With no true change, about 2,319 units would rule it out",
         difference=-0.0123,
         low=-0.05,
         high=0.03,
         needed=2319,
         units=176,
-        passable=0.073,
     )
     verdict = gating.Verdict(
         outcome="INCONCLUSIVE",

@@ -292,7 +292,9 @@ def test_junit_has_one_case_an_item_with_properties(slake: pytest.Pytester, spre
         cases = {case.get("name", ""): case for case in suite.iter("testcase")}
         assert len(cases) == 24
         case = next(case for name, case in cases.items() if "q00" in name)
-        told = {p.get("name"): p.get("value") for p in case.iter("property")}
+        # Jenkins' schema, which our own file keeps to, allows no properties in a test case.
+        output = case.findtext("system-out") if path.name == "junit.xml" else None
+        told = json.loads(output) if output else {p.get("name"): p.get("value") for p in case.iter("property")}
         assert told["outcome"] == "correct"
         assert told["extracted"] == "A"
         assert told["tag.modality"] == "ct"

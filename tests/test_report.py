@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import junit_schema
 from medvqa import metrics, records, report
 from medvqa.items import Answer, Benchmark, Item, Measure, Prompt, Result, Score, Technique, UsageError
 from medvqa.report import junit, markdown, tables, terminal
@@ -22,6 +23,7 @@ HOSTILE = (
     "\x00\x1b[31mred\x07",
     "\u202eright to left",
     '"><img src=x onerror=alert(1)>',
+    "[[ATTACHMENT|/etc/passwd]]",
     "\ud800 lone surrogate".encode("utf-8", "replace").decode(),
 )
 
@@ -171,6 +173,10 @@ def test_hostile_text_stays_text(tmp_path: Path, text: str) -> None:
     cases = list(ET.parse(run / "junit.xml").iter("testcase"))
     assert len(cases) == 2
     assert junit.text(text) in {case.get("name") for case in cases}
+    assert junit_schema.faults(ET.parse(run / "junit.xml").getroot()) == []
+    told = [case.findtext("system-out", "") for case in cases]
+    assert "[[" not in "".join(told), "Jenkins would attach a file that [[ATTACHMENT|path]] names"
+    assert text in {json.loads(each).get("tag.modality") for each in told}
     page = (run / "summary.md").read_text()
     assert "<script" not in page
     assert "](" not in page

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from medvqa.statistics import (
     Comparison,
+    Design,
     MarginRule,
     SliceGuard,
     Table,
@@ -23,6 +24,7 @@ from medvqa.statistics import (
     floor,
     level_of,
     ratios,
+    smallest_loss,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -59,26 +61,31 @@ def guard(gained: int, lost: int, n: int, name: str = "slice", **more: Any) -> S
 def test_a_loss_that_is_shown_to_be_small_passes() -> None:
     decision = decide([rule(70, 72, 4000)])
     assert decision.outcome == "PASS"
-    assert decision.verdicts[0].why == "the loss is within 2.00 points: the bound is -0.54"
+    assert decision.verdicts[0].why == (
+        "neither a loss nor a gain is shown (-0.5 to +0.4 points); a loss of 2 points or more is ruled out"
+    )
 
 
 def test_a_loss_that_is_shown_fails() -> None:
     (verdict,) = decide([rule(22, 45, 800)]).verdicts
     assert verdict.outcome == "FAIL"
-    assert verdict.why == "worse by 2.88 points (adjusted p 0.0026)"
+    assert verdict.why == "a loss of 1.2 to 4.6 points is shown; 2 or more is not ruled out"
     assert verdict.p == verdict.adjusted
 
 
 def test_a_loss_beyond_the_margin_is_called_so() -> None:
     (verdict,) = decide([rule(5, 60, 800)]).verdicts
     assert verdict.outcome == "FAIL"
-    assert verdict.why.endswith(", beyond the margin")
+    assert verdict.why.endswith(", all of it more than the margin of 2")
 
 
 def test_what_is_not_shown_is_inconclusive_and_says_what_would_do() -> None:
     (verdict,) = decide([rule(13, 13, 176)]).verdicts
     assert verdict.outcome == "INCONCLUSIVE"
-    assert verdict.why.startswith("the loss may exceed 2.00 points: the bound is -")
+    assert verdict.why.startswith(
+        "neither a loss nor a gain is shown (-5.0 to +5.0 points); a loss of 2 points or more"
+    )
+    assert verdict.why.endswith("about 2,297 units would rule it out in 80 % of runs; there are 176")
     assert (verdict.units, verdict.needed) == (176, 2297)
     assert verdict.passable == pytest.approx(0.0722, abs=5e-4)
 
@@ -107,8 +114,11 @@ def test_a_baseline_at_chance_proves_nothing(chance: float | None, baseline_low:
     (verdict,) = decide([rule(70, 72, 4000, chance=chance, baseline_low=baseline_low)]).verdicts
     assert verdict.outcome == outcome
     if outcome == "INCONCLUSIVE":
-        own = "no lower bound" if baseline_low is None else "a lower bound of 25.00 %"
-        assert verdict.why == f"the baseline has {own}, not above chance (25.00 %): one above chance is needed"
+        own = "no lower bound" if baseline_low is None else "a lower bound of 25.0 %"
+        assert verdict.why.endswith(
+            "a loss of 2 points or more is ruled out, but the baseline is not shown to be above chance (25.0 %): it "
+            f"has {own}. Gate against another baseline"
+        )
 
 
 def test_what_is_said_of_a_measure_of_which_less_is_better_is_in_its_own_terms() -> None:
@@ -120,21 +130,24 @@ def test_what_is_said_of_a_measure_of_which_less_is_better_is_in_its_own_terms()
             rule(13, 13, 176, better="lower", chance=0.25, baseline_low=0.17),
         ]
     ).verdicts
-    assert passing.why == "the loss is within 2.00 points: the bound is +0.54"
-    assert open_.why.startswith("the loss may exceed 2.00 points: the bound is +")
+    assert passing.why == (
+        "neither a rise nor a fall is shown (-0.4 to +0.5 points); a rise of 2 points or more is ruled out"
+    )
+    assert "; a rise of 2 points or more is not ruled out" in open_.why
     assert guessing.why.endswith(
-        "the baseline has an upper bound of 83.00 %, not below chance (75.00 %): one below chance is needed"
+        "and the baseline is not shown to be below chance (75.0 %): it has an upper bound of 83.0 %. Gate against "
+        "another baseline"
     )
 
 
 def test_more_units_are_no_way_out_of_a_baseline_at_chance() -> None:
     """How many units would pass is said only where units are what is lacking."""
-    for n, said in ((4000, "the baseline has"), (176, "the loss may exceed 2.00 points")):
+    for n, said in ((4000, "is ruled out, but the baseline"), (176, "is not ruled out, and the baseline")):
         (verdict,) = decide([rule(13, 13, n, chance=0.25, baseline_low=0.17)]).verdicts
         assert verdict.outcome == "INCONCLUSIVE"
-        assert verdict.why.startswith(said)
+        assert said in verdict.why
         assert verdict.why.endswith(
-            "the baseline has a lower bound of 17.00 %, not above chance (25.00 %): one above chance is needed"
+            "is not shown to be above chance (25.0 %): it has a lower bound of 17.0 %. Gate against another baseline"
         )
         assert (verdict.needed, verdict.passable, verdict.units) == (None, None, n)
     (verdict,) = decide([rule(13, 13, 176, chance=0.25, baseline_low=0.3)]).verdicts
@@ -149,12 +162,15 @@ def test_identical_responses_pass_however_few() -> None:
     unchanged = rule(0, 0, 3, unchanged=True)
     assert unchanged.comparison.low is None
     (verdict,) = decide([unchanged]).verdicts
-    assert (verdict.outcome, verdict.why) == ("PASS", "unchanged: the responses are identical on every unit")
+    assert (verdict.outcome, verdict.why) == ("PASS", "no change: every response is the same as the baseline's")
 
 
 def test_too_few_groups_are_inconclusive() -> None:
     (verdict,) = decide([rule(1, 1, 4)]).verdicts
-    assert (verdict.outcome, verdict.why) == ("INCONCLUSIVE", "too few groups for a bound")
+    assert (verdict.outcome, verdict.why) == (
+        "INCONCLUSIVE",
+        "no bounds: 3 degrees of freedom; 4 are needed",
+    )
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.02, float("nan")])
@@ -170,7 +186,10 @@ def test_a_margin_must_be_above_nothing(margin: float) -> None:
 
 def test_a_guard_passes_unless_it_fails() -> None:
     quiet, loud = decide([guard(3, 6, 60)]).verdicts[0], decide([guard(0, 20, 60)]).verdicts[0]
-    assert (quiet.outcome, quiet.why) == ("PASS", "not shown to be worse")
+    assert (quiet.outcome, quiet.why) == (
+        "PASS",
+        "not shown to be worse; a true loss of 12.6 points would have been shown in 80 % of runs",
+    )
     assert (loud.outcome, loud.needed) == ("FAIL", None)
 
 
@@ -206,6 +225,75 @@ def test_a_slice_with_a_margin_of_its_own_must_pass_it() -> None:
     assert decide([rule(70, 72, 4000), replace(own, margin=0.2)]).outcome == "PASS"
 
 
+def test_a_slice_without_degrees_of_freedom_is_not_gated_and_frees_its_share() -> None:
+    """40 of its 60 units are one group: 2.2 degrees of freedom, however clear the loss is."""
+    unit = np.arange(60)
+    group = np.where(unit < 40, 0, unit)
+    old = Table((unit % 3 > 0).astype(float), np.ones(60), unit, group, np.zeros(60, dtype=int))
+    (found,) = compare(replace(old, numerator=np.zeros(60)), old, binary=True)
+    fallen = SliceGuard(name="joint", comparison=found)
+    alone = decide([rule(70, 72, 4000), guard(3, 15, 60)]).verdicts[1]
+    decision = decide([rule(70, 72, 4000), guard(3, 15, 60), fallen])
+    assert [verdict.outcome for verdict in decision.verdicts] == ["PASS", "FAIL", "NOT GATED"]
+    assert decision.verdicts[2].why == "2.1 degrees of freedom; 4 are needed"
+    assert decision.verdicts[1].adjusted == alone.adjusted
+    assert decide([fallen]).outcome == "INCONCLUSIVE", "where nothing is gated, nothing passes"
+
+
+def test_the_questions_decide_what_is_gated_and_not_the_answers() -> None:
+    """Of a measure that leaves out answers, few units may count; a guard without a test has shown nothing."""
+    few, design = compared(0, 2, 3), Design(units=60, groups=60, df=59.0, unit="pair")
+    (verdict,) = decide([SliceGuard(name="slice", comparison=few, design=design)]).verdicts
+    assert (verdict.outcome, verdict.why) == ("INCONCLUSIVE", "no bounds: 2 degrees of freedom; 4 are needed")
+    small = Design(units=60, groups=12, df=3.9, unit="pair")
+    (verdict,) = decide([guard(0, 20, 60, design=small)]).verdicts
+    assert (verdict.outcome, verdict.why) == ("NOT GATED", "3.9 degrees of freedom; 4 are needed")
+
+
+def test_a_rule_on_the_whole_without_degrees_of_freedom_frees_its_share_and_stays_open() -> None:
+    lone = decide([guard(3, 15, 60)]).verdicts[0]
+    headline, floor_ = rule(1, 1, 4), floor("accuracy", measured(2, 3), 0.5, binary=True)
+    decision = decide([headline, floor_, guard(3, 15, 60)])
+    assert [verdict.outcome for verdict in decision.verdicts] == ["INCONCLUSIVE", "INCONCLUSIVE", "FAIL"]
+    assert decision.verdicts[2].adjusted == lone.adjusted
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(60, 0.05), (100, 0.05 / 30), (400, 0.025)])
+@pytest.mark.parametrize("flips", [0.0, 0.15])
+def test_the_loss_that_a_guard_would_have_shown_is_shown_in_80_percent_of_runs(
+    n: int, alpha: float, flips: float
+) -> None:
+    """Independent units of which so many flip, or as many as are lost."""
+    from scipy.special import stdtr
+
+    loss = smallest_loss(np.sqrt(flips / n), n - 1, n, 1.0, alpha)
+    assert loss is not None
+    lost = max((flips + loss) / 2, loss)
+    draw = np.random.default_rng(n).multinomial(n, [lost - loss, lost, 1 - 2 * lost + loss], 20_000)
+    b, c = draw[:, 0], draw[:, 1]
+    statistic = (b - c) / np.sqrt(np.maximum(b + c, 1)) * np.sqrt((n - 1) / n)
+    shown = np.mean((stdtr(n - 1, statistic) <= alpha) & (b + c >= 5))
+    assert 0.75 < shown < 0.96
+
+
+def test_units_that_decide_where_nothing_flipped() -> None:
+    """So many units, of which none flips, have the margin for their bound."""
+    (verdict,) = decide([rule(0, 0, 60)]).verdicts
+    assert verdict.outcome == "INCONCLUSIVE"
+    assert "If again no unit changed, about " in verdict.why
+    assert verdict.needed is not None
+    outcomes = [decide([rule(0, 0, n)]).outcome for n in (verdict.needed - 5, verdict.needed)]
+    assert outcomes == ["INCONCLUSIVE", "PASS"]
+
+
+def test_units_that_decide_a_floor() -> None:
+    (verdict,) = decide([floor("accuracy", measured(630, 1000), 0.62, binary=True)]).verdicts
+    assert verdict.needed is not None
+    assert f"about {verdict.needed:,} units would decide in 80 % of runs; there are 1,000" in verdict.why
+    # (1.645 + 0.842)^2 p (1 - p) / (p - limit)^2, by exact bounds a little more.
+    assert verdict.needed == pytest.approx(2.487**2 * 0.63 * 0.37 / 0.01**2, rel=0.1)
+
+
 # Floors
 
 
@@ -214,7 +302,7 @@ def test_floors() -> None:
     high, low, between = (floor("accuracy", found, limit, binary=True) for limit in (0.55, 0.7, 0.62))
     verdicts = [decide([each]).verdicts[0] for each in (high, low, between)]
     assert [verdict.outcome for verdict in verdicts] == ["PASS", "FAIL", "INCONCLUSIVE"]
-    assert verdicts[0].why == "63.00 %, bounds 60.41 and 65.53 %, and >= 55.00 % is asked"
+    assert verdicts[0].why == "63.0 % (60.4 to 65.5 %); less than 55 % is ruled out"
 
 
 @settings(max_examples=40)
@@ -242,9 +330,9 @@ def test_an_undefined_measure_meets_no_floor() -> None:
     for point in (True, False):
         decision = decide([floor("accuracy", clustered(ratios(nothing)), 0.5, binary=True, point=point)])
         assert decision.outcome == "INCONCLUSIVE"
-        assert decision.verdicts[0].why == "undefined, and >= 50.00 % is asked"
+        assert decision.verdicts[0].why == "undefined, and at least 50 % is asked"
     few = floor("accuracy", measured(2, 3), 0.5, binary=True)
-    assert decide([few]).verdicts[0].why == "too few groups for a bound"
+    assert decide([few]).verdicts[0].why == "no bounds: 2 degrees of freedom; 4 are needed"
 
 
 def test_a_floor_fails_when_its_bound_does() -> None:

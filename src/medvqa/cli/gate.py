@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import Benchmark, Item, UsageError
@@ -14,6 +15,7 @@ from medvqa.plugin.options import ENV_DATA
 
 if TYPE_CHECKING:
     from medvqa.gating import Rules
+    from medvqa.gating.planning import Guarded, Planned, Prospect
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -56,7 +58,10 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "--discordance", type=float, metavar="PERCENT", help="units that flip, either way (default: 15)"
     )
     planning.add_argument(
-        "--deff", type=float, default=1.0, metavar="D", help="design effect of groups (default: 1, independent units)"
+        "--deff",
+        type=float,
+        metavar="D",
+        help="design effect of groups (default: a range, from groups that flip together to independent units)",
     )
     gate.set_defaults(command=run)
 
@@ -131,42 +136,115 @@ def _rules(options: argparse.Namespace) -> Rules:
 def _plan(options: argparse.Namespace) -> str:
     from medvqa import benchmarks, gating
     from medvqa.gating import planning
-    from medvqa.report.tables import Table
-    from medvqa.report.terminal import draw
 
     if options.run is not None:
         raise UsageError(f"--plan is for before there is a run, so without {options.run}")
     known = known_from(options.plugin)
     data = Path(options.data) if options.data is not None else None
-    sizes = [(f"{units:,} units", units) for units in options.units]
+    rules = _rules_of_plan(options)
+    planned = [planning.independent(units, rules.margin / 100) for units in options.units]
     for name in options.benchmark:
-        sizes += [
-            (benchmark.name, planning.units_of(benchmark, benchmarks.load(benchmark, data or Path())))
-            for benchmark in benchmarks.choose([name], known.benchmarks, data)
-        ]
-    for side in gating.load(gating.Rules(baseline=tuple(options.baseline)), Path()):
-        for name in side.run.get("benchmarks", {}):
-            items = [result.item for result in side.results if result.item.benchmark == name]
-            if name in known.benchmarks:
-                sizes.append((f"{name} of {side.name}", planning.units_of(known.benchmarks[name], items)))
-    rows = planning.prospects(
-        sizes or [(f"{units:,} units", units) for units in planning.SIZES],
-        margin=(gating.DEFAULT_MARGIN if options.margin is None else options.margin) / 100,
-        discordance=planning.DISCORDANCE if options.discordance is None else options.discordance / 100,
-        deff=options.deff,
-        looks=1 if options.looks is None else options.looks,
-    )
-    margin = f"{gating.DEFAULT_MARGIN if options.margin is None else options.margin:g}"
-    columns = ("", "units", "PASS at no change", f"PASS at a loss of {margin}", "80 % pass a margin of", "80 % need")
-    cells = tuple(
-        (
-            each.name,
-            f"{each.units:,}",
-            f"{100 * each.unchanged:.1f} %",
-            f"{100 * each.at_margin:.1f} %",
-            f"{100 * each.passable:.1f} points",
-            f"{each.needed:,} units",
+        for benchmark in benchmarks.choose([name], known.benchmarks, data):
+            planned += planning.of_data(benchmark, benchmarks.load(benchmark, data or Path()), rules)
+    if options.baseline or not planned:
+        for side in gating.load(rules, Path()):
+            for name in side.run.get("benchmarks", {}):
+                if name in known.benchmarks and name in side.asked:
+                    planned += planning.of_baseline(known.benchmarks[name], side, rules)
+    planned = planned or [planning.independent(units, rules.margin / 100) for units in planning.SIZES]
+    discordance = planning.DISCORDANCE if options.discordance is None else options.discordance / 100
+    chosen: dict[str, Any] = {"discordance": discordance, "deff": options.deff, "looks": rules.looks}
+    return _drawn(planning.prospects(planned, **chosen), planning.guards(planned, **chosen))
+
+
+def _rules_of_plan(options: argparse.Namespace) -> Rules:
+    """The rules of the file with what was typed over them; a plan needs no baseline."""
+    from medvqa import gating
+    from medvqa.gating.rules import FILE
+
+    if options.rules is not None and not options.rules.is_file():
+        raise UsageError(f"--rules={options.rules}: no such file")
+    rules = gating.read_rules(options.rules or Path(FILE))
+    typed = {
+        "baseline": tuple(options.baseline),
+        "margin": options.margin,
+        "looks": options.looks,
+        "slices": tuple(dict.fromkeys(name for each in options.gate_slices for name in each.split(",") if name)),
+    }
+    if options.margin is not None:
+        # What is typed is for all benchmarks of the plan.
+        own = {name: replace(each, margin=None) for name, each in rules.benchmarks.items()}
+        rules = replace(rules, benchmarks=own)
+    return replace(rules, **{name: value for name, value in typed.items() if value not in (None, ())})
+
+
+def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
+    """The plan as tables: rules with a margin, what their baselines must be above, and guards."""
+    from medvqa.report.tables import Table
+    from medvqa.report.terminal import draw
+
+    margins = {each.planned.margin for each in prospects}
+    same = len(margins) == 1
+    loss = f"{100 * (next(iter(margins)) or 0):g}" if same else "it"
+    columns = ["", "units", "groups", "df", *([] if same else ["margin"])]
+    columns += ["PASS at no change", f"PASS at a loss of {loss}", "80 % pass a margin of", "80 % need"]
+    cells = []
+    for row in prospects:
+        first = [*_design(row.planned), *([] if same else [f"{100 * (row.planned.margin or 0):g}"])]
+        if row.unchanged is None or row.passable is None or row.needed is None:
+            cells.append((*first, row.planned.why_not, "", "", ""))
+            continue
+        cells.append(
+            (
+                *first,
+                _range(row.unchanged, "{:.1f} %", 100),
+                f"{100 * (row.at_margin or 0):.1f} %",
+                _range(row.passable, "{:.1f} points", 100),
+                _range(row.needed, "{:,.0f} " + f"{row.planned.design.unit}s", 1),
+            )
         )
-        for each in rows
-    )
-    return draw(Table("", columns, cells, frozenset(range(1, len(columns))))).removesuffix("\n")
+    blocks = [draw(Table("", tuple(columns), tuple(cells), frozenset(range(1, len(columns)))))]
+    chances = [_chance(row.planned) for row in prospects if row.planned.chance is not None]
+    if chances:
+        blocks.append("\n".join(chances) + "\n")
+    if guards:
+        shown = tuple(
+            (
+                *_design(row.planned),
+                row.planned.why_not if row.smallest is None else _range(row.smallest, "{:.1f} points", 100),
+            )
+            for row in guards
+        )
+        names = ("guarded slice", "units", "groups", "df", "shows a true loss of, in 80 % of runs")
+        blocks.append(draw(Table("", names, shown, frozenset(range(1, len(names))))))
+    if any(
+        each.design.together > 1 for each in (*(row.planned for row in prospects), *(row.planned for row in guards))
+    ):
+        blocks.append("of a range, the first figure is for groups whose units flip together, the second for none\n")
+    return "\n".join(blocks).removesuffix("\n")
+
+
+def _design(planned: Planned) -> tuple[str, str, str, str]:
+    from math import floor, isfinite
+
+    design = planned.design
+    # Rounded down, as in the sentence that says whether they are enough.
+    df = "" if design.df is None or not isfinite(design.df) else f"{floor(10 * design.df) / 10:.1f}"
+    return planned.name, f"{design.units:,}", f"{design.groups:,}", df
+
+
+def _range(values: tuple[float, float], form: str, times: float) -> str:
+    """A figure, or two if they differ as printed, with the unit once."""
+    texts = [form.format(times * value) for value in values]
+    return texts[0] if texts[0] == texts[1] else f"{texts[0].split()[0]} to {texts[1]}"
+
+
+def _chance(planned: Planned) -> str:
+    side, end, chance, bound = "above", "a lower", planned.chance or 0.0, planned.baseline_low
+    if planned.better == "lower":
+        side, end, chance, bound = "below", "an upper", 1 - chance, None if bound is None else 1 - bound
+    if not planned.known:
+        return f"{planned.name}: PASS needs a baseline that is shown to be {side} chance: {100 * chance:.1f} %"
+    own = f"no {end.split()[1]} bound" if bound is None else f"{end} bound of {100 * bound:.1f} %"
+    shown = side if planned.above_chance else f"not shown to be {side}"
+    return f"{planned.name}: {shown} chance: {100 * chance:.1f} %, with {own}"

@@ -24,8 +24,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     report = commands.add_parser(
         "report",
         parents=[common],
-        help="write metrics.json, summary.md, junit.xml and index.html of run folders anew, and of several runs a page "
-        "that compares them",
+        help="write metrics.json, summary.md, junit.xml, gate.xml and index.html of run folders anew, and of several "
+        "runs a page that compares them",
     )
     report.add_argument(
         "runs",

@@ -9,11 +9,13 @@ from typing import Any
 
 from medvqa import comparing, engine, metrics, records, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
+from medvqa.gating.designs import Place, designs
 from medvqa.gating.preparing import Gate, Target, metric_of
 from medvqa.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
-from medvqa.statistics import FloorRule, MarginRule, SliceGuard
+from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
+from medvqa.statistics.sentences import NOTHING_ASKED, NOTHING_COUNTS
 
 SHOWN = 5
 """Flips of each way, and slices of each end, that a verdict names."""
@@ -83,9 +85,7 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     decision = statistics.decide([draft.rule for draft in drafts], looks=gate.rules.looks)
     entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
     absent = [entry for found in pairs for entry in _absent(gate, found)]
-    outcome: Any = "INCONCLUSIVE" if decision.outcome == "NOT GATED" or absent else decision.outcome
-    if decision.outcome == "FAIL":
-        outcome = "FAIL"
+    outcome: Any = "INCONCLUSIVE" if absent and decision.outcome == "PASS" else decision.outcome
     flips = [flip for found in pairs for flip in _flips(gate, found)]
     moved = [each for found in pairs for each in _moved(gate, found)]
     worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
@@ -237,22 +237,32 @@ def _absent(gate: Gate, found: Paired) -> list[Entry]:
     for target in (target for target in gate.targets if target.benchmark.name in about):
         name, base = target.benchmark.name, found.baseline.name
         rows = [dict(row.slice) for row in found.tables if _is_headline(row, target)]
-        wanted: list[tuple[Kind, dict[str, str], float]] = [("baseline", {}, _points(gate, target))]
-        own = (rule for rule in gate.rules.slice if rule.benchmark == name)
-        wanted += [("slice", {rule.dimension: rule.value}, rule.margin) for rule in own]
-        for kind, place, margin in wanted:
+        wanted: list[tuple[Kind, dict[str, str], float | None, str]] = [
+            ("baseline", {}, _points(gate, target), NOTHING_ASKED)
+        ]
+        own = [rule for rule in gate.rules.slice if rule.benchmark == name]
+        wanted += [("slice", {rule.dimension: rule.value}, rule.margin, NOTHING_ASKED) for rule in own]
+        # A slice that is large enough, and of which no answer counts in either run.
+        wanted += [
+            ("slice guard", dict(slice_), None, NOTHING_COUNTS)
+            for slice_, design in _designs(gate, found.new, target).items()
+            if slice_ and slice_[0][0] in gate.rules.slices and statistics.gated_slice(design)
+            if all((rule.dimension, rule.value) != slice_[0] for rule in own)
+        ]
+        for kind, place, margin, why in wanted:
             if place in rows:
                 continue
             where = "".join(f" in {dimension} {value}" for dimension, value in place.items())
+            within = "" if margin is None else f", margin {margin:g}"
             absent.append(
                 Entry(
-                    rule=f"{name}: {target.metric.name}{where} against {base}, margin {margin:g}",
+                    rule=f"{name}: {target.metric.name}{where} against {base}{within}",
                     kind=kind,
                     benchmark=name,
                     measure=target.metric.name,
                     technique=target.technique,
                     outcome="INCONCLUSIVE",
-                    why=f"no units of this {'slice' if place else 'measure'} were asked",
+                    why=why,
                     slice=place,
                     baseline=base,
                 )
@@ -304,13 +314,15 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
             continue
         shrunk = (_reliability(gate, target) or 1.0) if _is_judged(target, new.results) else 1.0
         unchanged = found.of(name, target.technique).unchanged
-        chances = _chances(found.baseline, target)
+        chances = chances_of(found.baseline, target)
+        designed = _designs(gate, new, target)
         against = f"against {found.baseline.name}"
         own = {(rule.dimension, rule.value): rule.margin for rule in gate.rules.slice if rule.benchmark == name}
         for each in rows:
             place = dict(each.slice)
             label = f"{name}: {target.metric.name}" + "".join(f" in {d} {v}" for d, v in place.items())
             where = next(iter(place.items()), None)
+            design = designed.get(tuple(place.items()))
             if where is None or where in own:
                 points = _points(gate, target) if where is None else own[where]
                 chance, low = chances[()] if where is None else chances.get((where,), (None, None))
@@ -323,6 +335,8 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                     unchanged=unchanged,
                     of_slice=where is not None,
                     better=each.better,
+                    asked=points / 100,
+                    design=design,
                 )
                 kind: Kind = "baseline" if where is None else "slice"
                 drafts.append(
@@ -330,7 +344,11 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
                 )
             elif where[0] in gate.rules.slices:
                 guard = SliceGuard(
-                    name=f"{label} {against}", comparison=each.comparison, unchanged=unchanged, better=each.better
+                    name=f"{label} {against}",
+                    comparison=each.comparison,
+                    unchanged=unchanged,
+                    better=each.better,
+                    design=design,
                 )
                 drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name, row=each))
     return drafts
@@ -349,10 +367,17 @@ def _is_headline(row: Compared | Flip, target: Target) -> bool:
     )
 
 
-def _chances(side: Side, target: Target) -> dict[tuple[tuple[str, str], ...], tuple[float | None, float | None]]:
-    """What guessing gives, if anything says, and the baseline's lower bound, over everything (()) and by slice.
+def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None) -> dict[Place, Design]:
+    results = [result for result in new.results if _is_of(result, target)]
+    return designs(results, metric or target.metric, (*target.benchmark.dimensions, *gate.rules.slices))
 
-    Both are of 1 - measure where less is better.
+
+def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, float | None]]:
+    """The level of chance and the baseline's lower bound, over everything (()) and by slice.
+
+    Chance is the lowest of the reference lines that a measure has: a pair of which only the image tells the questions
+    apart gives a model that does not look at it nothing, though guessing gives 25 %. None where nothing says. Both are
+    of 1 - measure where less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
     extraction = side.run.get("extraction", "sound")
@@ -364,12 +389,12 @@ def _chances(side: Side, target: Target) -> dict[tuple[tuple[str, str], ...], tu
         signature={},
         score=engine.scorer(target.benchmark, extraction),
     )
-    found = {}
+    found: dict[Place, tuple[float | None, float | None]] = {}
     for each in measured:
-        chance, low = each.references.get("random"), each.low
+        lines, low = list(each.references.values()), each.low
         if target.metric.better == "lower":
-            chance, low = None if chance is None else 1 - chance, None if each.high is None else 1 - each.high
-        found[tuple(each.slice.items())] = chance, low
+            lines, low = [1 - line for line in lines], None if each.high is None else 1 - each.high
+        found[tuple(each.slice.items())] = min(lines, default=None), low
     return found
 
 
@@ -385,7 +410,9 @@ def _floors(gate: Gate, new: Side, level: float) -> list[_Draft]:
                 " (point)" if rule.point else ""
             )
             results = [result for result in new.results if _is_of(result, target)]
+            design = _designs(gate, new, target, metric).get(())
             made = _floor(name, results, metric, limit or 0.0, at_most=at_most, point=rule.point, level=level)
+            made = made if design is None else replace(made, design=design)
             drafts.append(_Draft(made, "point" if rule.point else "floor", target, metric, {}, None))
     return drafts
 
@@ -428,12 +455,14 @@ def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -
         p=decided.p,
         adjusted=decided.adjusted,
         needed=decided.needed,
-        passable=decided.passable,
+        unit=None if rule.design is None else rule.design.unit,
+        df=None if rule.design is None else rule.design.df,
         items=about.get("items"),
         better=draft.metric.better,
     )
     if isinstance(rule, FloorRule):
-        return replace(entry, value=rule.value, low=rule.low, high=rule.high, limit=rule.limit)
+        units = None if rule.design is None else rule.design.units
+        return replace(entry, value=rule.value, low=rule.low, high=rule.high, limit=rule.limit, units=units)
     # Decided in terms of "more is better", and shown in those of the measure; "lost" is what became worse in either.
     seen, margin = rule.comparison, rule.margin
     shown = seen if draft.row is None else draft.row.shown
@@ -446,15 +475,22 @@ def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -
         high=shown.high,
         margin=margin,
         asked_margin=draft.asked_margin,
+        chance=_chance(rule),
         units=seen.units,
         groups=seen.groups,
         discordant_groups=seen.discordant_groups,
         gained=seen.gained,
         lost=seen.lost,
-        detectable=seen.detectable,
+        detectable=decided.detectable,
         beyond=margin is not None and seen.high is not None and seen.high < -margin,
         unchanged=rule.unchanged,
     )
+
+
+def _chance(rule: MarginRule | SliceGuard) -> float | None:
+    if isinstance(rule, SliceGuard) or rule.chance is None:
+        return None
+    return rule.chance if rule.better == "higher" else 1 - rule.chance
 
 
 def _flips(gate: Gate, found: Paired) -> list[Flipped]:

@@ -1,74 +1,251 @@
-"""What a gate can show, before anything is asked: the chance of PASS for a number of units."""
+"""What a gate can show, before anything is asked: the chance of PASS, and the loss that each guard would show.
+
+What is not known beforehand is how many units flip, and whether the units of a group flip together. The first is
+assumed; for the second each figure is a range, from groups whose units all flip together to independent units.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf, isfinite, sqrt
 
-from medvqa import statistics
-from medvqa.items import Benchmark, Item, UsageError
+from medvqa import metrics, statistics
+from medvqa.comparing import Side
+from medvqa.gating.deciding import chances_of
+from medvqa.gating.designs import Place, designs, unanswered
+from medvqa.gating.preparing import Target, target_of
+from medvqa.gating.rules import Rules, suggestion
+from medvqa.items import Benchmark, Item, Result, UsageError
+from medvqa.statistics import Design
+from medvqa.statistics.intervals import LEAST_DF
+from medvqa.statistics.planning import NORMAL
+from medvqa.statistics.sentences import Better, Facts, sentence
 
 DISCORDANCE = 0.15
 """Share of units that flip either way between two runs of much the same model, where nobody says."""
 SIZES = (176, 1500, 26_000)
 """Units that are shown where nobody names a benchmark: about those of MediConfusion, and of the two others."""
 
+Range = tuple[float, float]
+"""A figure if the units of a group flip together, and if they flip independently."""
+
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
-    """The chance of PASS at no change and at a loss of the margin, what passes in 80 %, and what the margin takes.
+class Planned:
+    """A rule that a gate would have: a margin (a fraction), or a guard of a slice without one.
 
-    Fractions; `units` and `needed` are numbers of units.
+    `chance` is None where nothing says; `baseline_low` is the lower bound of a baseline that is known (`known`). Both
+    are of 1 - measure where less of it is `better`.
     """
 
     name: str
-    units: int
-    unchanged: float
-    at_margin: float
-    passable: float
-    needed: int
+    design: Design
+    margin: float | None
+    of_slice: bool = False
+    chance: float | None = None
+    baseline_low: float | None = None
+    known: bool = False
+    better: Better = "higher"
+
+    @property
+    def gated(self) -> bool:
+        """Whether the groups allow a verdict."""
+        return statistics.gated_slice(self.design) if self.of_slice else (self.design.df or 0.0) >= LEAST_DF
+
+    @property
+    def why_not(self) -> str:
+        """Why the groups allow no verdict."""
+        if self.of_slice:
+            return f"not gated: {statistics.shortfall(self.design)}"
+        return sentence(Facts(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether a baseline that is known is above chance, as PASS asks of it."""
+        if not self.known or self.chance is None:
+            return True
+        return self.baseline_low is not None and self.baseline_low > self.chance
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What a rule with a margin promises: chances of PASS at no change and at a loss of the margin (fractions).
+
+    `passable` is the margin that passes in 80 % of runs at no change, `needed` the units that this one takes. None: the
+    groups allow no verdict.
+    """
+
+    planned: Planned
+    unchanged: Range | None
+    at_margin: float | None
+    passable: Range | None
+    needed: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The true loss (a fraction) that a guard shows in 80 % of runs; None: it is not gated."""
+
+    planned: Planned
+    smallest: Range | None
+
+
+def independent(units: int, margin: float) -> Planned:
+    """A rule on so many independent units; UsageError for less than one."""
+    if units < 1:
+        raise UsageError(f"--units={units}: at least 1")
+    return Planned(f"{units:,} units", Design(units=units, groups=units, df=inf), margin)
+
+
+def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[Planned]:
+    """The rules about a benchmark whose data were read. UsageError for a dimension or a slice that they lack."""
+    target = target_of(benchmark, {"prompts": {"": ""}}, _without_technique(rules, benchmark.name), ())
+    results = unanswered(items)
+    measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
+    chances: dict[Place, tuple[float | None, float | None]] = {}
+    for each in measured:
+        lines = [1 - line if target.metric.better == "lower" else line for line in each.references.values()]
+        chances[tuple(each.slice.items())] = min(lines, default=None), None
+    return _planned(benchmark.name, target, results, rules, chances, known=False)
+
+
+def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]:
+    """The rules about a benchmark against a baseline. UsageError as for `of_data`, and for a technique it lacks."""
+    target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules, ())
+    results = [
+        each for each in side.results if each.item.benchmark == benchmark.name and each.technique == target.technique
+    ]
+    name = f"{benchmark.name} of {side.name}"
+    return _planned(name, target, results, rules, chances_of(side, target), known=True)
+
+
+def _without_technique(rules: Rules, name: str) -> Rules:
+    """The rules without the technique of a benchmark: what its data can show does not depend on it."""
+    own = rules.benchmarks.get(name)
+    return rules if own is None else replace(rules, benchmarks={**rules.benchmarks, name: replace(own, technique=None)})
+
+
+def _planned(
+    name: str,
+    target: Target,
+    results: Sequence[Result],
+    rules: Rules,
+    chances: Mapping[Place, tuple[float | None, float | None]],
+    *,
+    known: bool,
+) -> list[Planned]:
+    designed = designs(results, target.metric, (*target.benchmark.dimensions, *rules.slices))
+    own = {(each.dimension, each.value): each.margin for each in rules.slice if each.benchmark == target.benchmark.name}
+    _check(designed, rules.slices, own)
+    points = rules.margin if target.rules.margin is None else target.rules.margin
+    found = []
+    for place, design in designed.items():
+        where = " ".join(place[0]) if place else ""
+        margin = points if not place else own.get(place[0])
+        if place and margin is None and place[0][0] not in rules.slices:
+            continue
+        chance, low = chances.get(place, (None, None))
+        label = name if not place else where if margin is None else f"{name}: {where}"
+        share = None if margin is None else margin / 100
+        found.append(Planned(label, design, share, bool(place), chance, low, known, target.metric.better))
+    return found
+
+
+def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[tuple[str, str]]) -> None:
+    there = {place[0] for place in designed if place}
+    names = sorted({dimension for dimension, _ in there})
+    for dimension in (*dimensions, *(dimension for dimension, _ in own)):
+        if dimension not in names:
+            raise UsageError(
+                f"--gate-slices={dimension}: no such dimension; there are: {', '.join(names)}."
+                f"{suggestion(dimension, names)}"
+            )
+    for dimension, value in own:
+        if (dimension, value) not in there:
+            raise UsageError(f"[[tool.medvqa.gate.slice]]: no {dimension} '{value}' in these data")
 
 
 def prospects(
-    sizes: Sequence[tuple[str, int]],
-    *,
-    margin: float,
-    discordance: float = DISCORDANCE,
-    deff: float = 1.0,
-    looks: int = 1,
+    planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
 ) -> list[Prospect]:
-    """What a margin (a fraction) promises for each number of units. UsageError for values out of range."""
-    level = statistics.level_of(looks) if looks >= 1 else 0.0
-    if not 0 < margin <= 1:
-        raise UsageError(f"--margin={100 * margin:g}: points, more than 0 and at most 100")
-    if not margin <= discordance <= 1:
-        raise UsageError(
-            f"--discordance={100 * discordance:g}: percent of units that flip either way, from the margin "
-            f"({100 * margin:g}) to 100"
-        )
-    if not deff >= 1:
-        raise UsageError(f"--deff={deff:g}: how many times the variance is that of independent units, at least 1")
-    if looks < 1:
-        raise UsageError(f"--looks={looks}: how often the gate is asked, at least 1")
+    """What the rules with a margin promise; `deff` takes the place of both ends. UsageError for values out of range."""
+    level = _level(looks, deff)
     found = []
-    for name, units in sizes:
-        if units < 1:
-            raise UsageError(f"--units={units}: at least 1")
-        found.append(
-            Prospect(
-                name,
-                units,
-                statistics.chance_of_pass(units, discordance, margin, deff, level=level),
-                statistics.chance_of_pass(units, discordance, margin, deff, loss=margin, level=level),
-                statistics.passable_margin(units, discordance, deff, level=level),
-                statistics.units_needed(margin, discordance, deff, level=level),
+    for each in planned:
+        margin = each.margin
+        if margin is None:
+            continue
+        if not 0 < margin <= 1:
+            raise UsageError(f"--margin={100 * margin:g}: points, more than 0 and at most 100")
+        if not margin <= discordance <= 1:
+            raise UsageError(
+                f"--discordance={100 * discordance:g}: percent of units that flip either way, from the margin "
+                f"({100 * margin:g}) to 100"
             )
+        if not each.gated:
+            found.append(Prospect(each, None, None, None, None))
+            continue
+        wider, design = _wider(each.design.df, level), each.design
+        units = design.units / wider
+        chances, passable, needed = [], [], []
+        for end in _ends(design, deff):
+            chances.append(statistics.chance_of_pass(units, discordance, margin, end, level=level))
+            passable.append(statistics.passable_margin(units, discordance, end, level=level))
+            needed.append(ceil(wider * statistics.units_needed(margin, discordance, end, level=level)))
+        at_margin = statistics.chance_of_pass(units, discordance, margin, loss=margin, level=level)
+        if not each.above_chance:
+            chances, at_margin = [0.0, 0.0], 0.0
+        found.append(
+            Prospect(each, (chances[0], chances[1]), at_margin, (passable[0], passable[1]), (needed[0], needed[1]))
         )
     return found
 
 
-def units_of(benchmark: Benchmark, items: Iterable[Item]) -> int:
-    """How many units the benchmark's first headline measure has among these items: a pair counts once."""
-    kinds = next((metric.kinds for metric in benchmark.metrics if metric.name == benchmark.headline[0]), None)
-    counted = [item for item in items if kinds is None or item.kind in kinds]
-    return len({("pair", i.pair_id) if i.pair_id is not None else ("item", i.id) for i in counted})
+def guards(
+    planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
+) -> list[Guarded]:
+    """What the guards would show: half of the error is shared by all slices that are gated, half by the other rules."""
+    alpha = 1 - _level(looks, deff)
+    slices = sum(each.of_slice and each.gated for each in planned)
+    families = 1 + any(not each.of_slice and each.gated for each in planned)
+    found = []
+    for each in planned:
+        if each.margin is not None:
+            continue
+        smallest = None
+        if each.gated:
+            found_ends = [
+                statistics.smallest_loss(
+                    sqrt(end * discordance / each.design.units),
+                    each.design.df or inf,
+                    each.design.units,
+                    end,
+                    alpha / families / slices,
+                )
+                for end in _ends(each.design, deff)
+            ]
+            smallest = (found_ends[0] or 0.0, found_ends[1] or 0.0)
+        found.append(Guarded(each, smallest))
+    return found
+
+
+def _level(looks: int, deff: float | None) -> float:
+    if looks < 1:
+        raise UsageError(f"--looks={looks}: how often the gate is asked, at least 1")
+    if deff is not None and not deff >= 1:
+        raise UsageError(f"--deff={deff:g}: how many times the variance is that of independent units, at least 1")
+    return statistics.level_of(looks)
+
+
+def _ends(design: Design, deff: float | None) -> Range:
+    return (max(design.together, 1.0), 1.0) if deff is None else (deff, deff)
+
+
+def _wider(df: float | None, level: float) -> float:
+    """How many times as many units Student's distribution takes as the normal one."""
+    if df is None or not isfinite(df):
+        return 1.0
+    from scipy.special import stdtrit
+
+    return float((stdtrit(df, level) / NORMAL.inv_cdf(level)) ** 2)

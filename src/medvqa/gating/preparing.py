@@ -121,7 +121,7 @@ def prepare(
                 f"{' '.join(f'--benchmark={each}' for each in _shared(sides, present)) or '--benchmark=NAME'}"
             )
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
-    targets = tuple(_target(known[name], present[name], rules, extra) for name in gated)
+    targets = tuple(target_of(known[name], present[name], rules, extra) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
         _check_techniques(side, targets)
@@ -227,7 +227,8 @@ def _announced(run: Mapping[str, Any]) -> Side:
     return Side("this run", run, tuple(results))
 
 
-def _target(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
+def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
+    """What is gated of a benchmark, `about` which run.json says this. UsageError for what it does not have."""
     own = rules.benchmarks.get(benchmark.name, Headline())
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
     asked = list(about.get("prompts", {}))

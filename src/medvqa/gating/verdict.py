@@ -13,7 +13,7 @@ import msgspec
 from medvqa import records
 from medvqa.gating.rules import Inconclusive
 from medvqa.items import Result, UsageError
-from medvqa.statistics.gate import Better, Outcome
+from medvqa.statistics.sentences import Better, Outcome
 
 FILE = "gate.json"
 SCHEMA = 1
@@ -32,9 +32,12 @@ class Entry:
     `better` says whether more of it is better or less. Of a floor, `low` and `high` bound `value`. `p` before and
     `adjusted` after Holm. `gained` units became better and `lost` ones worse, in `discordant_groups` of `groups`.
     `margin` is what was decided by; `asked_margin` is that of the rules where a judge's reliability made it smaller.
-    `beyond`: the loss is shown to be more than the margin. INCONCLUSIVE has `needed`, the units with which the margin
-    would pass with 80 % power at no change, and `passable`, the margin that this many units pass. `items` is the size
-    of the data set in questions.
+    `chance` is the level that the baseline must be above, or below where less is better. `beyond`: the loss is shown to
+    be more than the margin. `unit` is what is counted once (question, pair), and `df` the degrees of freedom that its
+    groups leave, whatever the answers are: with fewer than 4 a slice is not gated. INCONCLUSIVE has `needed`, the units
+    that would decide with 80 % power: at no true change, of a floor if `value` is the true one. `detectable` is the
+    true loss that the rule would have shown with 80 % power at its share of the error. `items` is the size of the data
+    set in questions.
     """
 
     rule: str
@@ -62,8 +65,10 @@ class Entry:
     gained: int | None = None
     lost: int | None = None
     needed: int | None = None
-    passable: float | None = None
     detectable: float | None = None
+    chance: float | None = None
+    unit: str | None = None
+    df: float | None = None
     items: int | None = None
     better: Better = "higher"
     beyond: bool = False

@@ -273,7 +273,9 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
-    """Write metrics.json, summary.md, junit.xml, index.html, and the sheets of benchmarks that ask for one.
+    """Write metrics.json, summary.md, junit.xml, gate.xml, index.html, and the sheets of benchmarks that ask for one.
+
+    Without a verdict there is no gate.xml, and an earlier one is removed.
 
     A benchmark whose owners withhold its answer key asks for a sheet to send them, with one answer to each question:
     where there are several samples the first, so that nobody chooses. `pictures` are the images that
@@ -290,6 +292,10 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
     records.write_json(report.folder / "metrics.json", as_json(report))
     records.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
     records.write_atomic(report.folder / "junit.xml", junit.render(report))
+    if report.gate is None:
+        (report.folder / "gate.xml").unlink(missing_ok=True)
+    else:
+        records.write_atomic(report.folder / "gate.xml", junit.render_gate(report.gate.verdict))
     records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
     return report
 

@@ -32,13 +32,8 @@ def remarks(decided: Decided) -> list[str]:
 
 
 def rule(entry: Entry) -> str:
-    """What became of a rule, and what its data could show, in a line."""
-    text = f"{name(entry)}: {entry.why}"
-    if entry.outcome == "INCONCLUSIVE" and entry.needed is not None:
-        passable = f"; the {entry.units:,} there are could pass a margin of {points(entry.passable)} points"
-        size = "" if entry.items is None else f" (the data set has {entry.items:,} questions)"
-        text += f". No change would pass in 80 % of runs with {entry.needed:,} units{passable}{size}"
-    return text
+    """What became of a rule, and why, in a line."""
+    return f"{name(entry)}: {entry.why}"
 
 
 def name(entry: Entry) -> str:
@@ -53,8 +48,9 @@ def listed(verdict: Verdict) -> list[Entry]:
 
 
 def passed(verdict: Verdict) -> list[Entry]:
-    """The guards that pass."""
-    return [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
+    """The guards that pass, those first that only a large loss would have failed."""
+    guards = [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
+    return sorted(guards, key=lambda entry: -(entry.detectable or 0.0))
 
 
 def small(verdict: Verdict) -> list[Entry]:
@@ -75,14 +71,25 @@ def _quiet(entry: Entry) -> bool:
 
 
 def quiet(verdict: Verdict) -> list[str]:
-    """The guards that pass, and the slices that are not gated, in a line each."""
+    """The guards that pass with the loss that each would have shown, and what is not gated with its reason."""
     lines = []
     if guards := passed(verdict):
         number = "1 slice" if len(guards) == 1 else f"{len(guards)} slices"
-        lines.append(f"{number} not shown to be worse: {_some(map(_place, guards))}.")
-    if left := [f"{_place(entry)} ({entry.units} units)" for entry in small(verdict)]:
-        lines.append(f"Not gated, below 30 units or 10 groups: {_some(left)}.")
+        known = all(entry.detectable is not None for entry in guards)
+        what = "; the true loss in points that would have been shown in 80 % of runs" if known else ""
+        lines.append(f"{number} not shown to be worse{what}: {_some(map(_shown_from, guards))}.")
+    if left := [f"{_place(entry)} ({entry.why})" for entry in small(verdict)]:
+        lines.append(f"Not gated: {_some(left)}.")
     return lines
+
+
+def _shown_from(entry: Entry) -> str:
+    if entry.detectable is None:
+        return _place(entry)
+    base = entry.baseline_value or 0.0
+    there_is = base if entry.better == "higher" else 1 - base
+    more = " (more than can be lost)" if entry.detectable > there_is else ""
+    return f"{_place(entry)} {100 * entry.detectable:.1f}{more}"
 
 
 def moved(slices: Iterable[Moved]) -> str:
@@ -102,7 +109,18 @@ def flip(each: Flipped) -> str:
 
 def table(verdict: Verdict, *, every: bool = False) -> Table:
     """The rules with their numbers, those that `listed` names or all of them."""
-    columns = ("verdict", "rule", "new %", "baseline %", "difference", "bounds", "lost", "gained", "adjusted p")
+    columns = (
+        "verdict",
+        "rule",
+        "new %",
+        "baseline %",
+        "difference",
+        "bounds",
+        "detectable",
+        "lost",
+        "gained",
+        "adjusted p",
+    )
     shown = sorted(verdict.entries, key=lambda each: ORDER.index(each.outcome)) if every else listed(verdict)
     return Table("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
 
@@ -123,6 +141,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
         "" if floor else percent(entry.baseline_value),
         "" if entry.difference is None else points(entry.difference, sign=True),
         bounds,
+        "" if entry.detectable is None else points(entry.detectable),
         "" if entry.lost is None else str(entry.lost),
         "" if entry.gained is None else str(entry.gained),
         "" if entry.adjusted is None else f"{entry.adjusted:.2g}",

@@ -1,23 +1,25 @@
 """junit.xml: one test suite a benchmark (and technique, if there are several), one test case an item.
 
-A gate has a suite of its own, `gate`, with one test case a rule.
+The gate's verdict is gate.xml, with one test case a rule: wrong answers are data, and only the gate makes a build red.
+Both files keep to the schema of Jenkins' xUnit plugin, junit-10.xsd, which allows no properties in a test case.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
-from junitparser import Error, Failure, Properties, Property, Skipped, TestCase
+from junitparser import Error, Failure, Skipped, TestCase
 
 from medvqa import records
 from medvqa.gating import Entry, Verdict
 from medvqa.items import Outcome, Result
-from medvqa.report import gate
 from medvqa.report.build import Report
 
+_DECLARATION = b"<?xml version='1.0' encoding='UTF-8'?>\n"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -27,39 +29,41 @@ def text(value: str) -> str:
 
 
 def render(report: Report) -> Iterator[bytes]:
-    """The document, in UTF-8, case by case: as one tree it would be the largest thing in memory."""
-    yield b"<?xml version='1.0' encoding='UTF-8'?>\n"
-    verdict = report.gate.verdict if report.gate is not None else None
-    cases = [] if verdict is None else rules(verdict)
-    results = [result for part in report.parts for result in part.results]
-    yield _start("testsuites", "medvqa", results, cases)
+    """junit.xml, in UTF-8, case by case: as one tree it would be the largest thing in memory."""
+    yield _DECLARATION
+    yield _start("testsuites", "medvqa", *_counts([result for part in report.parts for result in part.results]))
     for part in report.parts:
         if not part.results:
             continue
-        yield _start("testsuite", part.name, part.results)
+        yield _start("testsuite", part.name, *_counts(part.results))
         for result in part.results:
             yield case(result).tostring()
-        yield b"</testsuite>"
-    if cases:
-        yield _start("testsuite", "gate", (), cases)
-        for each in cases:
-            yield each.tostring()
         yield b"</testsuite>"
     yield b"</testsuites>"
 
 
-def _start(tag: str, name: str, results: Sequence[Result], cases: Sequence[TestCase] = ()) -> bytes:
-    """The opening tag of a suite, or of all suites, with its counts."""
+def render_gate(verdict: Verdict) -> bytes:
+    """gate.xml: the suite `gate` with one case a rule, in UTF-8."""
+    cases = rules(verdict)
+    kinds: Counter[type] = Counter(type(found) for each in cases for found in each.result)
+    starts = [
+        _start(tag, name, kinds, len(cases), 0.0) for tag, name in (("testsuites", "medvqa"), ("testsuite", "gate"))
+    ]
+    return b"".join([_DECLARATION, *starts, *(each.tostring() for each in cases), b"</testsuite></testsuites>"])
+
+
+def _counts(results: Sequence[Result]) -> tuple[Counter[type], int, float]:
+    """How many cases ended in what, how many there are, and their seconds."""
     kinds: Counter[type] = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
-    kinds.update(type(found) for each in cases for found in each.result)
-    seconds = sum(result.answer.seconds or 0.0 for result in results if result.answer is not None)
-    counts = {
-        "tests": len(results) + len(cases),
-        "errors": kinds[Error],
-        "failures": kinds[Failure],
-        "skipped": kinds[Skipped],
-    }
-    attributes = {"name": text(name), **counts, "time": round(seconds, 3)}
+    return kinds, len(results), sum(r.answer.seconds or 0.0 for r in results if r.answer is not None)
+
+
+def _start(tag: str, name: str, kinds: Counter[type], tests: int, seconds: float) -> bytes:
+    """The opening tag of a suite, or of all suites, with its counts."""
+    counts = {"tests": tests, "errors": kinds[Error], "failures": kinds[Failure]}
+    if tag == "testsuite":
+        counts["skipped"] = kinds[Skipped]
+    attributes = {"name": text(name), **counts, "time": f"{seconds:.3f}"}
     return f"<{tag} {' '.join(f'{key}={quoteattr(str(value))}' for key, value in attributes.items())}>".encode()
 
 
@@ -87,20 +91,21 @@ def _rule(entry: Entry, verdict: Verdict) -> TestCase:
     undecided = Failure if verdict.inconclusive == "fail" else Skipped
     kind = {"FAIL": Failure, "INCONCLUSIVE": undecided, "NOT GATED": Skipped}.get(entry.outcome)
     if kind is not None:
-        made.result = [kind(text(gate.rule(entry)), entry.outcome)]
+        made.result = [kind(text(entry.why), entry.outcome)]
+    else:
+        made.system_out = text(f"{entry.outcome}: {entry.why}")
     return made
 
 
 def case(result: Result) -> TestCase:
-    """One item as a test case."""
+    """One item as a test case; its properties are a JSON object in `system-out`."""
     seconds = result.answer.seconds if result.answer else None
     name = f"{result.item.id} (sample {result.sample})" if result.sample else result.item.id
     made = TestCase(text(name), text(result.item.benchmark), seconds or 0.0)
-    listed = Properties()
-    for name, value in records.properties(result):
-        listed.add_property(Property(text(name), text(value)))
-    made.append(listed)
     outcome = result.score.outcome
     if (kind := _kind(outcome)) is not None:
         made.result = [kind(text(result.score.why), outcome)]
+    told = json.dumps(dict(records.properties(result)), ensure_ascii=False)
+    # Jenkins attaches the files that `[[ATTACHMENT|path]]` names in the output of a test.
+    made.system_out = text(told.replace("[[", "[\\u005b"))
     return made

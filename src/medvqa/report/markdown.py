@@ -10,6 +10,8 @@ from medvqa.report import gate
 from medvqa.report.build import Report, notes_of, usage_of
 from medvqa.report.tables import Table, by_dimension, headline, outcomes
 
+ROWS = 40
+"""Rules that the summary's table holds: with more, it leaves out guards that pass and slices that are not gated."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 
 
@@ -52,7 +54,7 @@ def _verdict(report: Report) -> list[str]:
     told = gate.listed(found)
     if told:
         blocks.append("\n".join(f"- **{entry.outcome}** {escape(gate.rule(entry))}" for entry in told))
-        blocks.append(grid(gate.table(found)))
+        blocks.append(grid(gate.table(found, every=len(found.entries) <= ROWS)))
     lines = gate.quiet(found)
     for name, moved in (("Largest losses", found.worst), ("Largest gains", found.best)):
         if moved:

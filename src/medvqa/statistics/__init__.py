@@ -10,6 +10,7 @@ from medvqa.statistics.bootstrap import REPLICATES, drawn_sums, percentile, resa
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.gate import (
     Decision,
+    Design,
     FloorRule,
     MarginRule,
     Rule,
@@ -17,7 +18,10 @@ from medvqa.statistics.gate import (
     Verdict,
     decide,
     floor,
+    gated_slice,
     level_of,
+    shortfall,
+    smallest_loss,
 )
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
 from medvqa.statistics.intervals import bounds, clopper_pearson, intervals, p_below, wilson
@@ -30,6 +34,7 @@ __all__ = [
     "Comparison",
     "Correction",
     "Decision",
+    "Design",
     "Estimates",
     "FloorRule",
     "Influences",
@@ -49,6 +54,7 @@ __all__ = [
     "difference",
     "drawn_sums",
     "floor",
+    "gated_slice",
     "holm",
     "intervals",
     "level_of",
@@ -58,6 +64,8 @@ __all__ = [
     "percentile",
     "ratios",
     "resampled",
+    "shortfall",
+    "smallest_loss",
     "tango",
     "units_needed",
     "wilson",

@@ -2,29 +2,47 @@
 
 A wrong PASS and a wrong FAIL each have at most the probability 1 - level, 5 % divided by the number of looks. PASS
 needs no correction for many rules, as all must pass (Berger 1982, Technometrics 24:295). The tests behind FAIL share
-one weighted Holm procedure: half of the weight goes to headline rules and floors, half to slices.
+one weighted Holm procedure: half of the weight goes to headline rules and floors, half to slices. A rule whose groups
+leave fewer than 4 degrees of freedom can neither pass nor fail, and takes no weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
-from typing import Literal
+from math import ceil, sqrt
 
 from medvqa.statistics.clustered import Estimates
-from medvqa.statistics.intervals import bounds, mirrored, p_below
+from medvqa.statistics.intervals import LEAST_DF, bounds, mirrored, p_below
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison
-
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
-Better = Literal["higher", "lower"]
+from medvqa.statistics.planning import NORMAL, POWER
+from medvqa.statistics.sentences import (
+    LEAST_DISCORDANT,
+    LEAST_GROUPS,
+    LEAST_UNITS,
+    Better,
+    Facts,
+    Outcome,
+    sentence,
+)
 
 LEVEL = 0.95
-LEAST_UNITS, LEAST_GROUPS = 30, 10
-"""Of a slice that is gated."""
-LEAST_DISCORDANT = 5
-"""Groups that changed, for a FAIL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """What is known of a measure before any answer: its units and groups, and the degrees of freedom of the groups.
+
+    `unit` is what is counted once: "question", "pair", or "unit" where there are both. `together` is the design effect
+    if the units of a group change together: n times the sum of squares of the groups' shares.
+    """
+
+    units: int
+    groups: int
+    df: float | None
+    unit: str = "unit"
+    together: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +52,9 @@ class MarginRule:
     `chance` is what guessing gives, None where nothing says; `baseline_low` is the baseline's own lower bound, which
     must be above it, since a model that guesses cannot get worse. `unchanged`: the responses are identical on every
     unit. `of_slice`: of one slice of the benchmark, gated if it is large enough. Where less of a measure is `better`,
-    all numbers are those of 1 minus it, and the verdict's sentence speaks of the measure.
+    all numbers are those of 1 minus it, and the verdict's sentence speaks of the measure. `asked` is the margin of the
+    user's rules where a judge's reliability made `margin` smaller. Whether a rule is gated depends on its `design`;
+    None takes that of the comparison, which for measures that leave out answers depends on these.
     """
 
     name: str
@@ -45,6 +65,8 @@ class MarginRule:
     unchanged: bool = False
     of_slice: bool = False
     better: Better = "higher"
+    asked: float | None = None
+    design: Design | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for a margin of 0 or less."""
@@ -55,7 +77,7 @@ class MarginRule:
 class SliceGuard:
     """A slice must not be shown to be worse. With a `margin`, a loss that is shown to stay within it does not fail.
 
-    `better` as for `MarginRule`.
+    `better` and `design` as for `MarginRule`.
     """
 
     name: str
@@ -63,6 +85,7 @@ class SliceGuard:
     margin: float | None = None
     unchanged: bool = False
     better: Better = "higher"
+    design: Design | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for a margin of 0 or less."""
@@ -75,7 +98,7 @@ class FloorRule:
     """A measure of the new run must be at least `limit`, or with `at_most` at most.
 
     `low` and `high` are one-sided bounds of that `level`, `p` is the p-value of a measure beyond the limit: `floor`
-    makes them. `point`: the estimate alone decides.
+    makes them. `point`: the estimate alone decides. `design` as for `MarginRule`; None: not known.
     """
 
     name: str
@@ -87,6 +110,7 @@ class FloorRule:
     level: float
     at_most: bool = False
     point: bool = False
+    design: Design | None = None
 
 
 Rule = MarginRule | SliceGuard | FloorRule
@@ -96,9 +120,11 @@ Rule = MarginRule | SliceGuard | FloorRule
 class Verdict:
     """What became of a rule, and why in a line. `p` before and `adjusted` after Holm, None where not tested.
 
-    Where INCONCLUSIVE: `needed` is the number of units with which the margin would pass with 80 % power at no change,
-    given the standard error that was seen, `units` how many there are, and `passable` the margin that these would pass;
-    None where the baseline is not above chance, as no number of units is enough then.
+    Where INCONCLUSIVE: `needed` is the number of units with which the rule would be decided with 80 % power, given the
+    standard error that was seen: a margin at no true change (if nothing flipped: if nothing flips again), a floor if
+    its estimate is the true value. `units` is how many there are, and `passable` the margin that these would pass; None
+    where the baseline is not above chance, as no number of units is enough then. `detectable` is the true loss that the
+    rule would have shown with 80 % power, at its own share of the error and with at least 5 groups that changed.
     """
 
     name: str
@@ -109,6 +135,7 @@ class Verdict:
     needed: int | None = None
     units: int | None = None
     passable: float | None = None
+    detectable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +164,28 @@ def floor(
     at_most: bool = False,
     point: bool = False,
     level: float = LEVEL,
+    design: Design | None = None,
 ) -> FloorRule:
-    """The rule that measure number `place` of `found` is at least (or at most) `limit`."""
+    """The rule that measure number `place` of `found` is at least (or at most) `limit`.
+
+    `design` is by default that of `found`, with the effective number of units.
+    """
     low, high = bounds(found, binary=binary, level=level)
     p = p_below(mirrored(found), 1 - limit, binary=binary) if at_most else p_below(found, limit, binary=binary)
     value, low_, high_, p_ = (_number(each[place]) for each in (found.value, low, high, p))
+    if design is None:
+        design = Design(units=round(found.n[place]), groups=int(found.groups[place]), df=_number(found.df[place]))
     return FloorRule(
-        name=name, limit=limit, value=value, low=low_, high=high_, p=p_, level=level, at_most=at_most, point=point
+        name=name,
+        limit=limit,
+        value=value,
+        low=low_,
+        high=high_,
+        p=p_,
+        level=level,
+        at_most=at_most,
+        point=point,
+        design=design,
     )
 
 
@@ -154,8 +196,10 @@ def decide(rules: Sequence[Rule], *, looks: int = 1) -> Decision:
         found = rule.level if isinstance(rule, FloorRule) else rule.comparison.level
         if abs(found - level) > 1e-12:
             raise ValueError(f"rule '{rule.name}' has bounds of level {found:g}; {looks} looks need {level:g}")
-    adjusted = _adjusted(rules)
-    verdicts = tuple(_verdict(rule, adjusted.get(i), 1 - level) for i, rule in enumerate(rules))
+    adjusted, shares = _adjusted(rules)
+    verdicts = tuple(
+        _verdict(rule, adjusted.get(i), 1 - level, (1 - level) * shares.get(i, 0.0)) for i, rule in enumerate(rules)
+    )
     outcomes = [verdict.outcome for verdict in verdicts if verdict.outcome != "NOT GATED"]
     overall: Outcome = "INCONCLUSIVE"
     if "FAIL" in outcomes:
@@ -165,130 +209,225 @@ def decide(rules: Sequence[Rule], *, looks: int = 1) -> Decision:
     return Decision(overall, verdicts, level)
 
 
+def gated_slice(design: Design) -> bool:
+    """Whether a slice is large enough to be gated: 30 units in 10 groups with 4 degrees of freedom."""
+    return design.units >= LEAST_UNITS and design.groups >= LEAST_GROUPS and _has_bounds(design)
+
+
+def shortfall(design: Design) -> str:
+    """Why a slice is not gated: what it has, and what is needed."""
+    return sentence(
+        Facts(
+            kind="guard",
+            outcome="NOT GATED",
+            unit=design.unit,
+            units=design.units,
+            groups=design.groups,
+            df=design.df,
+        )
+    )
+
+
+def smallest_loss(
+    se: float, df: float, units: float, deff: float | None, alpha: float, *, power: float = POWER
+) -> float | None:
+    """The true loss that a test of level `alpha` shows with that power, a fraction; None for no level.
+
+    `se` and `deff` are those that were seen. It is at least the loss with which, where nothing is gained, enough units
+    are lost with that power: as many as bring the score statistic to the quantile, and 5 in 5 groups.
+    """
+    if alpha <= 0:
+        return None
+    from scipy.special import stdtrit
+
+    t, z, deff = float(stdtrit(df, 1 - alpha)), NORMAL.inv_cdf(power), deff or 1.0
+    least = max(t * t * deff, LEAST_DISCORDANT)
+    # The lost units of a loss L have the mean n L and the variance n L deff: n L - z sqrt(n L deff) = least.
+    lost = ((z * sqrt(deff) + sqrt(z * z * deff + 4 * least)) / 2) ** 2
+    return max((t + z) * se, lost / units)
+
+
 def _of_slice(rule: Rule) -> bool:
     return isinstance(rule, SliceGuard) or (isinstance(rule, MarginRule) and rule.of_slice)
 
 
+def _design(rule: Rule) -> Design | None:
+    if rule.design is not None or isinstance(rule, FloorRule):
+        return rule.design
+    seen = rule.comparison
+    return Design(units=seen.units, groups=seen.groups, df=seen.df)
+
+
+def _has_bounds(design: Design | None) -> bool:
+    return design is None or (design.df is not None and design.df >= LEAST_DF)
+
+
 def _eligible(rule: Rule) -> bool:
     """By size alone: what the runs say must not choose the family of tests."""
-    if isinstance(rule, FloorRule) or not _of_slice(rule):
-        return True
-    return rule.comparison.units >= LEAST_UNITS and rule.comparison.groups >= LEAST_GROUPS
+    design = _design(rule)
+    return not _of_slice(rule) or design is None or gated_slice(design)
+
+
+def _tested(rule: Rule) -> bool:
+    """Whether a rule can fail by a test, known before any answer; the others leave their weight to it."""
+    return _eligible(rule) and _has_bounds(_design(rule)) and not (isinstance(rule, FloorRule) and rule.point)
 
 
 def _p(rule: Rule) -> float | None:
     return rule.p if isinstance(rule, FloorRule) else rule.comparison.worse
 
 
-def _adjusted(rules: Sequence[Rule]) -> dict[int, float]:
-    """Holm's adjusted p-value of each rule that is tested, by its place; one without p keeps its weight."""
-    tested = [i for i, rule in enumerate(rules) if _eligible(rule) and not (isinstance(rule, FloorRule) and rule.point)]
+def _adjusted(rules: Sequence[Rule]) -> tuple[dict[int, float], dict[int, float]]:
+    """Holm's adjusted p-value and the share of the error of each rule that is tested, by its place.
+
+    One without p keeps its weight: that it has none, the answers decided.
+    """
+    tested = [i for i, rule in enumerate(rules) if _tested(rule)]
     if not tested:
-        return {}
+        return {}, {}
     families = [_of_slice(rules[i]) for i in tested]
     ps = [_p(rules[i]) for i in tested]
     weights = [1 / families.count(family) for family in families]
-    found = holm([1.0 if p is None else p for p in ps], weights)
-    return dict(zip(tested, found.tolist(), strict=True))
+    found = holm([1.0 if p is None else p for p in ps], weights).tolist()
+    shares = [weight / sum(weights) for weight in weights]
+    return dict(zip(tested, found, strict=True)), dict(zip(tested, shares, strict=True))
 
 
-def _verdict(rule: Rule, adjusted: float | None, alpha: float) -> Verdict:
+def _verdict(rule: Rule, adjusted: float | None, alpha: float, share: float) -> Verdict:
     if isinstance(rule, FloorRule):
         return _floor_verdict(rule, adjusted, alpha)
-    seen, margin = rule.comparison, rule.margin
-    if not _eligible(rule):
-        why = f"{seen.units} units in {seen.groups} groups; {LEAST_UNITS} in {LEAST_GROUPS} are needed"
-        return Verdict(name=rule.name, outcome="NOT GATED", why=why, units=seen.units)
+    seen, margin, design = rule.comparison, rule.margin, _design(rule)
+    chance = low = asked = None
+    if isinstance(rule, MarginRule):
+        chance, low, asked = rule.chance, rule.baseline_low, rule.asked
+    above_chance = chance is None or (low is not None and low > chance)
     p = seen.worse
-    above_chance, chance = True, ""
-    if isinstance(rule, MarginRule) and rule.chance is not None:
-        above_chance = rule.baseline_low is not None and rule.baseline_low > rule.chance
-        chance = _at_chance(rule.baseline_low, rule.chance, rule.better)
-    bound = _points(seen.low if seen.low is None or rule.better == "higher" else 0.0 - seen.low, sign=True)
-
-    def verdict(outcome: Outcome, why: str) -> Verdict:
-        needed = passable = None
-        if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
-            passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
-        units = seen.units if outcome == "INCONCLUSIVE" else None
-        return Verdict(
-            name=rule.name,
-            outcome=outcome,
-            why=why,
-            p=p,
-            adjusted=None if p is None else adjusted,
-            needed=needed,
-            units=units,
-            passable=passable,
-        )
-
-    if rule.unchanged:
-        return verdict("PASS", "unchanged: the responses are identical on every unit")
-    within = margin is not None and seen.low is not None and seen.low > -margin
-    if within and above_chance:
-        return verdict("PASS", f"the loss is within {_points(margin)} points: the bound is {bound}")
-    if p is not None and adjusted is not None and adjusted <= alpha and seen.discordant_groups >= LEAST_DISCORDANT:
-        beyond = margin is not None and seen.high is not None and seen.high < -margin
-        return verdict(
-            "FAIL",
-            f"worse by {_points(-(seen.difference or 0.0))} points (adjusted p {adjusted:.2g})"
-            + (", beyond the margin" if beyond else ""),
-        )
-    if isinstance(rule, SliceGuard):
-        return verdict("PASS", "not shown to be worse")
-    if seen.low is None:
-        return verdict("INCONCLUSIVE", "too few groups for a bound")
-    if within:
-        return verdict("INCONCLUSIVE", chance)
-    return verdict(
-        "INCONCLUSIVE",
-        f"the loss may exceed {_points(margin)} points: the bound is {bound}"
-        + ("" if above_chance else f", and {chance}"),
+    outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
+    detectable = None
+    if outcome != "NOT GATED" and p is not None and seen.df is not None and seen.se is not None and seen.units:
+        detectable = smallest_loss(seen.se, seen.df, seen.units, seen.deff, share)
+    needed = passable = None
+    still = seen.discordant_groups == 0
+    if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
+        passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
+        if still and seen.low:
+            # Tango's bound at n* units of which none flipped is z^2 / (n* + z^2).
+            passable, needed = -seen.low, ceil(seen.units * (1 / margin - 1) / (-1 / seen.low - 1))
+    facts = Facts(
+        kind="margin" if isinstance(rule, MarginRule) else "guard",
+        outcome=outcome,
+        better=rule.better,
+        unit=design.unit if design is not None else "unit",
+        units=design.units if design is not None and outcome == "NOT GATED" else seen.units,
+        groups=design.groups if design is not None else seen.groups,
+        df=seen.df if design is None or _has_bounds(design) else design.df,
+        value=seen.new,
+        low=seen.low,
+        high=seen.high,
+        adjusted=None if p is None else adjusted,
+        alpha=alpha,
+        discordant=seen.discordant_groups,
+        unchanged=rule.unchanged,
+        still=still,
+        margin=margin,
+        asked=asked,
+        baseline=seen.baseline,
+        baseline_low=low,
+        chance=chance,
+        needed=needed,
+        smallest=detectable,
+    )
+    return Verdict(
+        name=rule.name,
+        outcome=outcome,
+        why=sentence(facts),
+        p=p,
+        adjusted=facts.adjusted,
+        needed=needed,
+        units=facts.units if outcome in ("INCONCLUSIVE", "NOT GATED") else None,
+        passable=passable,
+        detectable=detectable,
     )
 
 
-def _at_chance(low: float | None, chance: float, better: Better) -> str:
-    side, beyond, bound = "a lower", "above", low
-    if better == "lower":
-        side, beyond, bound, chance = "an upper", "below", None if low is None else 1 - low, 1 - chance
-    own = f"no {side.split()[1]} bound" if bound is None else f"{side} bound of {_percent(bound)} %"
-    return f"the baseline has {own}, not {beyond} chance ({_percent(chance)} %): one {beyond} chance is needed"
+def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> Outcome:
+    seen, margin = rule.comparison, rule.margin
+    if not _eligible(rule):
+        return "NOT GATED"
+    if rule.unchanged:
+        return "PASS"
+    if margin is not None and seen.low is not None and seen.low > -margin and above_chance:
+        return "PASS"
+    if (
+        seen.worse is not None
+        and adjusted is not None
+        and adjusted <= alpha
+        and seen.discordant_groups >= LEAST_DISCORDANT
+    ):
+        return "FAIL"
+    # A guard without a test has shown nothing, whatever left it without one.
+    return "PASS" if isinstance(rule, SliceGuard) and seen.worse is not None else "INCONCLUSIVE"
 
 
 def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Verdict:
-    def verdict(outcome: Outcome, why: str) -> Verdict:
-        return Verdict(
-            name=rule.name, outcome=outcome, why=why, p=rule.p, adjusted=None if rule.p is None else adjusted
-        )
+    outcome = _floor_outcome(rule, adjusted, alpha)
+    inner, design = rule.high if rule.at_most else rule.low, rule.design
+    needed = None
+    if outcome == "INCONCLUSIVE" and not rule.point and inner is not None and rule.value not in (None, rule.limit):
+        needed = _units_for_floor(rule, inner)
+    facts = Facts(
+        kind="point" if rule.point else "floor",
+        outcome=outcome,
+        unit=design.unit if design is not None else "unit",
+        units=None if design is None else design.units,
+        df=None if design is None else design.df,
+        value=rule.value,
+        low=rule.low,
+        high=rule.high,
+        adjusted=None if rule.p is None else adjusted,
+        alpha=alpha,
+        limit=rule.limit,
+        at_most=rule.at_most,
+        needed=needed,
+    )
+    return Verdict(
+        name=rule.name,
+        outcome=outcome,
+        why=sentence(facts),
+        p=rule.p,
+        adjusted=facts.adjusted,
+        needed=needed,
+        units=facts.units if outcome == "INCONCLUSIVE" else None,
+    )
 
-    sign = "<=" if rule.at_most else ">="
-    limit = f"{sign} {_percent(rule.limit)} %"
+
+def _floor_outcome(rule: FloorRule, adjusted: float | None, alpha: float) -> Outcome:
     if rule.value is None:
-        return verdict("INCONCLUSIVE", f"undefined, and {limit} is asked")
+        return "INCONCLUSIVE"
     if rule.point:
-        met = rule.value <= rule.limit if rule.at_most else rule.value >= rule.limit
-        return verdict("PASS" if met else "FAIL", f"{_percent(rule.value)} %, and {limit} is asked")
+        return "PASS" if (rule.value <= rule.limit if rule.at_most else rule.value >= rule.limit) else "FAIL"
     inner, outer = (rule.high, rule.low) if rule.at_most else (rule.low, rule.high)
     if inner is None or outer is None:
-        return verdict("INCONCLUSIVE", "too few groups for a bound")
-    why = f"{_percent(rule.value)} %, bounds {_percent(rule.low)} and {_percent(rule.high)} %, and {limit} is asked"
+        return "INCONCLUSIVE"
     if inner <= rule.limit if rule.at_most else inner >= rule.limit:
-        return verdict("PASS", why)
+        return "PASS"
     beyond = outer > rule.limit if rule.at_most else outer < rule.limit
-    return verdict("FAIL" if beyond and adjusted is not None and adjusted <= alpha else "INCONCLUSIVE", why)
+    return "FAIL" if beyond and adjusted is not None and adjusted <= alpha else "INCONCLUSIVE"
+
+
+def _units_for_floor(rule: FloorRule, inner: float) -> int | None:
+    """The units with which a bound lies beside the limit with power `POWER`, if the estimate is the true value."""
+    if rule.design is None or rule.value is None:
+        return None
+    quantile = NORMAL.inv_cdf(rule.level)
+    # The bound lies a quantile of standard errors from the estimate; power takes the other's quantile more.
+    reach = abs(rule.value - inner) * (quantile + NORMAL.inv_cdf(POWER)) / quantile
+    return ceil(rule.design.units * (reach / abs(rule.value - rule.limit)) ** 2)
 
 
 def _check_margin(name: str, margin: float) -> None:
     if not margin > 0:
         raise ValueError(f"rule '{name}': the margin must be above 0, not {margin}")
-
-
-def _points(value: float | None, *, sign: bool = False) -> str:
-    return "" if value is None else f"{100 * value:{'+' if sign else ''}.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f}"
 
 
 def _number(value: float) -> float | None:

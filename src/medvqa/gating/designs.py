@@ -1,0 +1,69 @@
+"""What is known of a rule before any answer: units, groups and degrees of freedom, over everything and by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from medvqa import metrics, statistics
+from medvqa.items import Answer, Item, Metric, Result, Score
+from medvqa.statistics import Design
+
+Place = tuple[tuple[str, str], ...]
+"""The items of a slice's mapping; () is everything."""
+
+
+def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> dict[Place, Design]:
+    """The design of a measure on the questions of these results, whatever the answers were.
+
+    Every answer that was to be scored counts as wrong: which units a measure counts may depend on the answers
+    (`confusion` leaves out pairs without two valid ones), and they must not choose the rules that are gated.
+    """
+    import numpy as np
+
+    tabled = metrics.tables([_as_wrong(result) for result in results], [metric], dimensions)
+    if not tabled:
+        return {}
+    (found,) = tabled
+    table, _ = statistics.by_unit(found.table())
+    ratios, of = statistics.ratios(table), table.slice
+    places: list[Place] = [((dimension, value),) if dimension else () for dimension, value in found.frame.slices]
+    if found.over is not None:
+        ratios, places = statistics.mean_over(ratios, found.over), [()]
+        of = np.where(np.isin(of, np.asarray(found.over)), 0, -1)
+    correction = statistics.corrected(ratios)
+    unit = _unit(result.item for result in found.rows)
+    made = {}
+    for i, place in enumerate(places):
+        rows = (table.denominator > 0) & (of == i)
+        _, group = np.unique(table.group[rows], return_inverse=True)
+        weight, df = table.denominator[rows], float(correction.df[i])
+        together = float((np.bincount(group, weight) ** 2).sum() / (weight**2).sum()) if rows.any() else 1.0
+        made[place] = Design(
+            units=len(np.unique(table.unit[rows])),
+            groups=int(correction.groups[i]),
+            df=None if df != df else df,
+            unit=unit,
+            together=together,
+        )
+    return made
+
+
+def unanswered(items: Iterable[Item]) -> list[Result]:
+    """Results of questions that no model has answered yet, for `designs` and for levels of chance."""
+    return [
+        Result("", item, "", Answer(""), Score(0.0, "wrong") if item.answers else Score(None, "unscored"))
+        for item in items
+    ]
+
+
+def _as_wrong(result: Result) -> Result:
+    if result.score.outcome == "unscored":
+        return result
+    return replace(result, score=Score(0.0, "wrong", result.score.extracted, result.score.why))
+
+
+def _unit(items: Iterable[Item]) -> str:
+    """What is counted once."""
+    paired = {item.pair_id is not None for item in items}
+    return "unit" if len(paired) > 1 else "pair" if paired == {True} else "question"

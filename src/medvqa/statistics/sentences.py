@@ -1,0 +1,252 @@
+"""Why a rule of the gate ended as it did: the sentence that the terminal, every file and the page show.
+
+Losses, gains and margins are in percentage points, values in %. A loss is a change for the worse; of a measure of which
+less is better it is called a rise. A range has as many decimals as keep its ends apart from each other, from 0 and from
+the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor
+from typing import Literal
+
+from medvqa.statistics.intervals import LEAST_DF
+from medvqa.statistics.planning import POWER
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
+Better = Literal["higher", "lower"]
+
+LEAST_UNITS, LEAST_GROUPS = 30, 10
+"""Of a slice that is gated."""
+LEAST_DISCORDANT = 5
+"""Groups that changed, for a FAIL."""
+NOTHING_ASKED = "nothing of it was asked"
+"""Of a rule about a measure or a slice of which the run asked no question."""
+NOTHING_COUNTS = "undefined in both runs: no answer of it counts"
+"""Of a guard of a slice whose answers the measure leaves out in both runs."""
+OFTEN = f"in {100 * POWER:g} % of runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a sentence is made of. Fractions; None where a rule has no such number.
+
+    `low` and `high` bound the difference, new minus baseline, of a measure of which more is better (else of 1 minus
+    it), and those of a floor its `value`. `baseline`, `baseline_low` and `chance` are in the same terms. `kind`:
+    "floor" and "point" have a `limit`; "margin" and "guard" are of two runs. `margin` is what was decided by, `asked`
+    that of the rules where a judge's reliability made it smaller. `unit` is what is counted once: question, pair, unit.
+    `needed` units would rule the margin out with power `POWER`: at no true change, or where `still` (nothing flipped)
+    if nothing flips again; of a floor, if its value is the true one. `smallest` is the true loss that would have been
+    shown with that power.
+    """
+
+    kind: Literal["margin", "guard", "floor", "point"]
+    outcome: Outcome
+    better: Better = "higher"
+    unit: str = "unit"
+    units: int | None = None
+    groups: int | None = None
+    df: float | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    adjusted: float | None = None
+    alpha: float = 0.05
+    discordant: int = 0
+    unchanged: bool = False
+    still: bool = False
+    margin: float | None = None
+    asked: float | None = None
+    baseline: float | None = None
+    baseline_low: float | None = None
+    chance: float | None = None
+    needed: int | None = None
+    smallest: float | None = None
+    limit: float = 0.0
+    at_most: bool = False
+
+
+def sentence(facts: Facts) -> str:
+    """Say what was seen, what it means for the rule, and what would decide a rule that is open."""
+    if facts.outcome == "NOT GATED":
+        return _shortfall(facts)
+    if facts.kind in ("floor", "point"):
+        return _of_floor(facts)
+    if facts.unchanged:
+        return "no change: every response is the same as the baseline's"
+    if facts.value is None or facts.baseline is None:
+        return f"undefined in {'this run' if facts.value is None else 'the baseline'}: no {facts.unit} counts there"
+    if facts.low is None or facts.high is None:
+        return f"no bounds: {_freedom(facts.df)}"
+    if facts.kind == "guard" and facts.outcome == "PASS" and not _within(facts):
+        return _of_guard(facts)
+    return _seen(facts) if facts.margin is None else _of_margin(facts)
+
+
+def _shortfall(facts: Facts) -> str:
+    units, groups = facts.units or 0, facts.groups or 0
+    if units < LEAST_UNITS or groups < LEAST_GROUPS:
+        have = f"{_counted(units, facts.unit)} in {_counted(groups, 'group')}"
+        return f"{have}; {LEAST_UNITS} in {LEAST_GROUPS} are needed"
+    return _freedom(facts.df)
+
+
+def _freedom(df: float | None) -> str:
+    # Rounded down, so that 3.99 does not read as the 4 that are needed.
+    have = "no" if df is None else f"{floor(10 * df) / 10:g}"
+    return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
+
+
+def _seen(facts: Facts) -> str:
+    """The loss or gain that two runs show."""
+    low, high = 100 * (facts.low or 0.0), 100 * (facts.high or 0.0)
+    loss, gain = _words(facts)
+    margin = 100 * (facts.margin or 0.0)
+    if high < 0:
+        least, most = _apart([-high, -low], margin)
+        what = f"a {loss} of {least} to {most} points is"
+        if reason := _not_shown(facts):
+            return f"{what} likely, not shown{reason}"
+        return f"{what} shown"
+    if low > 0:
+        least, most = _apart([low, high], margin)
+        return f"a {gain} of {least} to {most} points is shown"
+    # In terms of the measure itself, of which less may be better.
+    ends = [low, high] if facts.better == "higher" else [-high, -low]
+    signs = ["+" if end > 0 else "-" if end < 0 else "" for end in ends]
+    first, last = (
+        f"{sign}{text}" for sign, text in zip(signs, _apart([abs(end) for end in ends], margin), strict=True)
+    )
+    return f"neither a {loss} nor a {gain} is shown ({first} to {last} points)"
+
+
+def _not_shown(facts: Facts) -> str:
+    """Why a loss whose bounds lie below 0 does not count as shown; "" if it does."""
+    if facts.discordant < LEAST_DISCORDANT:
+        return f" ({_counted(facts.discordant, 'group')} changed; {LEAST_DISCORDANT} are needed)"
+    if facts.adjusted is None or facts.adjusted > facts.alpha:
+        p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
+        return f" beside the other rules{p}"
+    return ""
+
+
+def _of_margin(facts: Facts) -> str:
+    margin, (loss, _) = facts.margin or 0.0, _words(facts)
+    named = f"{100 * margin:g}"
+    if facts.asked is not None and facts.asked != margin:
+        named += f" ({100 * facts.asked:g}, times the judge's reliability)"
+    seen, low, high = _seen(facts), facts.low or 0.0, facts.high or 0.0
+    if high < -margin and facts.outcome == "FAIL":
+        return f"{seen}, all of it more than the margin of {named}"
+    what = f"{named} or more" if high < 0 else f"a {loss} of {named} points or more"
+    text = f"{seen}; {what} is {'' if low > -margin else 'not '}ruled out"
+    if not _above_chance(facts):
+        return f"{text}, {'but' if low > -margin else 'and'} {_at_chance(facts)}"
+    if facts.outcome == "INCONCLUSIVE":
+        return f"{text}{_more(facts)}"
+    above = None if facts.chance is None or facts.baseline is None else facts.baseline - facts.chance
+    if facts.outcome == "PASS" and above is not None and above <= margin:
+        text += f" (the baseline is only {100 * above:.1f} points from chance)"
+    return text
+
+
+def _within(facts: Facts) -> bool:
+    return facts.margin is not None and facts.low is not None and facts.low > -facts.margin
+
+
+def _above_chance(facts: Facts) -> bool:
+    return facts.chance is None or (facts.baseline_low is not None and facts.baseline_low > facts.chance)
+
+
+def _at_chance(facts: Facts) -> str:
+    chance, bound = facts.chance or 0.0, facts.baseline_low
+    side, end = "above", "a lower"
+    if facts.better == "lower":
+        side, end, chance, bound = "below", "an upper", 1 - chance, None if bound is None else 1 - bound
+    own = f"no {end.split()[1]} bound" if bound is None else f"{end} bound of {100 * bound:.1f} %"
+    return (
+        f"the baseline is not shown to be {side} chance ({100 * chance:.1f} %): it has {own}. Gate against "
+        "another baseline"
+    )
+
+
+def _more(facts: Facts) -> str:
+    """How many units would decide."""
+    if facts.needed is None or facts.units is None:
+        return ""
+    if facts.still:
+        return (
+            f". If again no {facts.unit} changed, about {_counted(facts.needed, facts.unit)} would rule it out; there "
+            f"are {facts.units:,}"
+        )
+    if facts.needed <= facts.units:
+        return f". With no true change, the {_counted(facts.units, facts.unit)} here rule it out {OFTEN}"
+    return (
+        f". With no true change, about {_counted(facts.needed, facts.unit)} would rule it out {OFTEN}; there are "
+        f"{facts.units:,}"
+    )
+
+
+def _of_guard(facts: Facts) -> str:
+    """A guard that passes, and the loss that it would have shown."""
+    loss, _ = _words(facts)
+    text = "not shown to be worse" + (_not_shown(facts) if (facts.high or 0.0) < 0 else "")
+    if facts.smallest is None:
+        return text
+    if facts.smallest > (facts.baseline or 0.0):
+        return (
+            f"{text}; no {loss} could have been shown: it would take {100 * facts.smallest:.1f} points, and only "
+            f"{100 * (facts.baseline or 0.0):.1f} can be lost"
+        )
+    return f"{text}; a true {loss} of {100 * facts.smallest:.1f} points would have been shown {OFTEN}"
+
+
+def _of_floor(facts: Facts) -> str:
+    limit = f"{100 * facts.limit:g} %"
+    asked = f"at {'most' if facts.at_most else 'least'} {limit}"
+    if facts.value is None:
+        return f"undefined, and {asked} is asked"
+    if facts.kind == "point":
+        return f"{_apart([100 * facts.value], 100 * facts.limit)[0]} %, and {asked} is asked"
+    if facts.low is None or facts.high is None:
+        return f"no bounds: {_freedom(facts.df)}"
+    value, low, high = _apart([100 * each for each in (facts.value, facts.low, facts.high)], 100 * facts.limit)
+    text = f"{value} % ({low} to {high} %)"
+    met, missed = (
+        f"{limit} or {'less' if facts.at_most else 'more'}",
+        f"{'more' if facts.at_most else 'less'} than {limit}",
+    )
+    if facts.outcome != "INCONCLUSIVE":
+        return f"{text}; {missed if facts.outcome == 'PASS' else met} is ruled out"
+    if facts.low > facts.limit if facts.at_most else facts.high < facts.limit:
+        return f"{text}; {met} is unlikely, not ruled out{_not_shown_floor(facts)}"
+    text += f"; both {met} and {missed} are possible"
+    if facts.needed is None or facts.units is None:
+        return text
+    return (
+        f"{text}. If {value} % is the true value, about {_counted(facts.needed, facts.unit)} would decide {OFTEN}; "
+        f"there are {facts.units:,}"
+    )
+
+
+def _not_shown_floor(facts: Facts) -> str:
+    p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
+    return f" beside the other rules{p}"
+
+
+def _words(facts: Facts) -> tuple[str, str]:
+    return ("loss", "gain") if facts.better == "higher" else ("rise", "fall")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _apart(values: Sequence[float], other: float) -> list[str]:
+    """Numbers with one to three decimals: as few as keep apart what differs, among them 0 and another number."""
+    values = [abs(value) if value == 0 else value for value in values]
+    different = {round(value, 9) for value in (*values, other, 0.0)}
+    digits = next((d for d in (1, 2) if len({round(value, d) for value in different}) == len(different)), 3)
+    return [f"{value:.{digits}f}" for value in values]
