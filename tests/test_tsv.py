@@ -416,6 +416,96 @@ def test_distinct_leaves_out_copies(tmp_path: Path) -> None:
     assert tsv.distinct([one, copy, other]) == [one, other]
 
 
+# An index is the user's own
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 15")
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("edit", ["answer", "two rows", "row left out", "columns"])
+def test_an_edited_index_is_made_again(tmp_path: Path, cache: Path, edit: str) -> None:
+    path = table(tmp_path, "index\timage\tanswer\n" + "".join(f"{n}\t{IMAGES[n]}\t{'AB'[n % 2]}\n" for n in range(4)))
+    first = tsv.index(path, root=tmp_path)
+    stored = next(iter([*cache.glob("*.jsonl"), *tmp_path.glob("*.jsonl")]))
+    before = stored.read_bytes()
+    lines = before.splitlines(keepends=True)
+    if edit == "answer":
+        edited = before.replace(b'"answer":"A"', b'"answer":"B"')
+    elif edit == "two rows":
+        edited = b"".join([lines[0], lines[2], lines[1], *lines[3:]])
+    elif edit == "row left out":
+        edited = b"".join([lines[0].replace(b'"rows":4', b'"rows":3'), *lines[1:4], *lines[5:]])
+    elif edit == "columns":
+        edited = before.replace(b'"answer"', b'"anwser"')
+    else:
+        edited = b"".join([*lines[:-1], lines[-1][:-2] + b"0\n"])
+    assert edited != before
+    stored.write_bytes(edited)
+    assert tsv.index(path, root=tmp_path) == first
+    assert stored.read_bytes() == before
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 15")
+@pytest.mark.usefixtures("large")
+def test_an_index_lies_in_the_user_s_cache_and_nobody_else_may_write_it(tmp_path: Path, cache: Path) -> None:
+    path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
+    tsv.index(path, root=tmp_path)
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["set.tsv"]
+    (stored,) = cache.glob("*.jsonl")
+    assert stored.stat().st_mode & 0o777 == 0o600
+    stored.chmod(0o666)
+    with mock.patch.object(tsv, "_build", wraps=tsv._build) as build:
+        tsv.index(path, root=tmp_path)
+        assert build.call_count == 1
+        assert stored.stat().st_mode & 0o777 == 0o600
+        tsv.index(path, root=tmp_path)
+        assert build.call_count == 1
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 15")
+@pytest.mark.usefixtures("large")
+def test_an_index_beside_the_table_is_not_read(tmp_path: Path, cache: Path) -> None:
+    path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
+    found = tsv.index(path, root=tmp_path)
+    for stored in (*cache.glob("*.jsonl"), *tmp_path.glob("*.jsonl")):
+        content = stored.read_bytes().replace(b'"q"', b'"p"')
+        stored.unlink()
+        (tmp_path / "set.tsv.medvqa-index.jsonl").write_bytes(content)
+    assert tsv.index(path, root=tmp_path) == found
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 15")
+@pytest.mark.usefixtures("large")
+def test_an_index_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path, cache: Path) -> None:
+    path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
+    found = tsv.index(path, root=tmp_path)
+    (stored,) = cache.glob("*.jsonl")
+    stored.rename(tmp_path / "elsewhere")
+    stored.symlink_to(tmp_path / "elsewhere")
+    with mock.patch.object(tsv, "_build", wraps=tsv._build) as build:
+        assert tsv.index(path, root=tmp_path) == found
+        assert build.call_count == 1
+    assert not stored.is_symlink()
+    stored.unlink()
+    os.mkfifo(stored)
+    assert tsv.index(path, root=tmp_path) == found
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 15")
+@pytest.mark.usefixtures("large")
+def test_a_change_in_the_middle_with_the_old_time_is_noticed(tmp_path: Path) -> None:
+    rows = [f"{n}\t{IMAGES[n % 4]}\tquestion" for n in range(40)]
+    with mock.patch.object(tsv, "CHUNK", 64):
+        path = table(tmp_path, rows_of(*rows))
+        tsv.index(path, root=tmp_path)
+        status = path.stat()
+        with path.open("r+b") as file:
+            file.seek(file.read().index(b"question", status.st_size // 2))
+            file.write(b"Question")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        found = tsv.index(path, root=tmp_path)
+    assert [row.cells["question"] for row in found.rows].count("Question") == 1
+
+
 # Progress
 
 
