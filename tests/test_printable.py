@@ -15,8 +15,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-POINT = pytest.mark.xfail(strict=True, reason="issue 11, point 16")
-
 HOSTILE = (
     "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\ \x1b[2J\x9b31m\x00\x08\x7f\u202eevil\u2066 \u2028::error::c\r"
     "::stop-commands::x\n::stop-commands::y\r\n  ::error file=a::z\n##[error]q ##vso[task.complete] @team "
@@ -122,29 +120,27 @@ def printed(folder: Path) -> str:
     return run(folder, "pytest", "-p", "no:randomly", "--model=speaker", "--run=r", "--junitxml=j.xml", "--tb=long")
 
 
-@POINT
 def test_a_session_prints_no_control_characters(printed: str) -> None:
     assert "500 " in printed
     assert "test_hostile.py" in printed
     assert wrong(printed) == []
 
 
-@POINT
 @pytest.mark.parametrize(
     ("arguments", "bad"),
     [
-        pytest.param(("-v", "--run=v"), "", id="verbose"),
-        pytest.param(("-n2", "-v", "--run=n"), "", id="workers"),
+        pytest.param(("-v", "--run=v"), "", id="verbose", marks=pytest.mark.slow),
+        pytest.param(("-n2", "-v", "--run=n"), "", id="workers", marks=pytest.mark.slow),
         pytest.param(("--co",), "", id="collect"),
-        pytest.param(("--tb=line", "-rA", "--run=l"), "", id="lines"),
+        pytest.param(("--tb=line", "-rA", "--run=l"), "", id="lines", marks=pytest.mark.slow),
         pytest.param(("--run=d",), "data", id="data error"),
-        pytest.param(("-n2", "--run=dn"), "data", id="data error of workers"),
+        pytest.param(("-n2", "--run=dn"), "data", id="data error of workers", marks=pytest.mark.slow),
         pytest.param(("--run=m", "--max-errors=2"), "model", id="model error"),
-        pytest.param((f"--run={LINE.replace(chr(0), '')}",), "", id="run name"),
-        pytest.param((f"--benchmark={LINE.replace(chr(0), '')}",), "", id="benchmark name"),
-        pytest.param((f"--model=replay:{LINE.replace(chr(0), '')}",), "", id="file name"),
+        pytest.param((f"--run={LINE.replace(chr(0), '')}",), "", id="run name", marks=pytest.mark.slow),
+        pytest.param((f"--benchmark={LINE.replace(chr(0), '')}",), "", id="benchmark name", marks=pytest.mark.slow),
+        pytest.param((f"--model=replay:{LINE.replace(chr(0), '')}",), "", id="file name", marks=pytest.mark.slow),
         pytest.param(("--model=replay:bad.csv",), "", id="column name"),
-        pytest.param(("--model=bad",), "", id="config"),
+        pytest.param(("--model=bad",), "", id="config", marks=pytest.mark.slow),
     ],
 )
 def test_other_sessions_print_none(folder: Path, arguments: tuple[str, ...], bad: str) -> None:
@@ -162,7 +158,7 @@ def stranger(folder: Path, printed: str) -> Path:
     assert printed
     run = shutil.copytree(folder / "reports" / "r", folder / "reports" / "s", dirs_exist_ok=True)
     about = json.loads((run / "run.json").read_text())
-    about["model"]["name"] = about["extraction"] = about["name"] = HOSTILE
+    about["model"]["name"] = about["name"] = HOSTILE
     about["unread_answers"] = about["missing"] = [HOSTILE]
     about["left_out"] = {HOSTILE: {HOSTILE: {HOSTILE: 3}}}
     (run / "run.json").write_text(json.dumps(about))
@@ -174,25 +170,23 @@ def stranger(folder: Path, printed: str) -> Path:
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(("report", "reports/r", "--plugin=conftest.py"), marks=POINT),
+        ("report", "reports/r", "--plugin=conftest.py"),
         ("report", "reports/s", "--plugin=conftest.py"),
         ("report", "reports/r"),
-        pytest.param(("compare", "reports/r", "reports/s", "--anyway", "--plugin=conftest.py"), marks=POINT),
-        pytest.param(("compare", "reports/r", "reports/s", "--plugin=conftest.py"), marks=POINT),
+        ("compare", "reports/r", "reports/s", "--anyway", "--plugin=conftest.py"),
+        ("compare", "reports/r", "reports/s", "--plugin=conftest.py"),
         ("gate", "reports/r", "--baseline=reports/s", "--plugin=conftest.py"),
         ("baseline", "reports/s", "-o", "b.medvqa"),
-        pytest.param(("merge", "reports/r", "reports/s", "-o", "m", "--plugin=conftest.py"), marks=POINT),
-        pytest.param(
-            ("rescore", "reports/r", "--plugin=conftest.py", f"--judge=replay:{LINE.replace(chr(0), '')}"), marks=POINT
-        ),
+        ("merge", "reports/r", "reports/s", "-o", "m", "--plugin=conftest.py"),
+        ("rescore", "reports/r", "--plugin=conftest.py", f"--judge=replay:{LINE.replace(chr(0), '')}"),
         ("agreement", "reports/s", "reports/r"),
         ("agreement", "reports/r", "--human", f"{LINE.replace(chr(0), '').replace('/', '')}.csv"),
-        pytest.param(("lexicon", "--benchmark=hostile", "--plugin=conftest.py"), marks=POINT),
-        pytest.param(("models", "bad"), marks=POINT),
-        pytest.param(("cache", "list", "--answers=reports/r/answers"), marks=POINT),
+        ("lexicon", "--benchmark=hostile", "--plugin=conftest.py"),
+        ("models", "bad"),
+        ("cache", "list", "--answers=reports/r/answers"),
         ("cache", "verify", "--answers=reports/r/answers"),
-        pytest.param((f"{LINE.replace(chr(0), '')}",), marks=POINT),
-        pytest.param(("compare", "reports/r", "reports/s", f"--slices={LINE.replace(chr(0), '')}"), marks=POINT),
+        (f"{LINE.replace(chr(0), '')}",),
+        ("compare", "reports/r", "reports/s", f"--slices={LINE.replace(chr(0), '')}"),
     ],
     ids=lambda arguments: " ".join(arguments[:2])[:30].encode("ascii", "replace").decode().replace("\x1b", ""),
 )
@@ -215,7 +209,6 @@ def test_no_command_prints_any(
     assert wrong("\n".join(capfd.readouterr())) == []
 
 
-@POINT
 @pytest.mark.parametrize("name", ["r", "s"])
 def test_a_summary_has_no_live_mention_link_or_html(
     folder: Path, printed: str, monkeypatch: pytest.MonkeyPatch, name: str
@@ -236,7 +229,6 @@ def test_a_summary_has_no_live_mention_link_or_html(
         assert line[:1] in ("", "#", "M", "|", "-", "U", "E", "A", "F", "J"), line
 
 
-@POINT
 def test_junit_is_xml_without_control_characters(folder: Path, printed: str) -> None:
     assert printed
     for path in (folder / "j.xml", folder / "reports" / "r" / "junit.xml"):
@@ -253,7 +245,6 @@ def test_junit_is_xml_without_control_characters(folder: Path, printed: str) -> 
             assert bad == []
 
 
-@POINT
 def test_the_progress_of_indexing_is_printable(capsys: pytest.CaptureFixture[str]) -> None:
     from medvqa.benchmarks import tsv
 
@@ -263,7 +254,6 @@ def test_the_progress_of_indexing_is_printable(capsys: pytest.CaptureFixture[str
     assert wrong(shown) == []
 
 
-@POINT
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
@@ -281,7 +271,6 @@ def test_what_is_printed_of_a_text(text: str, printed: str) -> None:
     assert lines(printed) == printed
 
 
-@POINT
 def test_a_stream_knows_where_lines_begin_and_keeps_colours_alone() -> None:
     import io
 

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from medvqa import printing
 from medvqa.images import WHITESPACE
 from medvqa.items import DataError, DataWarning, Image
 
@@ -158,6 +159,7 @@ def _display(name: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    name = printing.line(name)
     console = Console(stderr=True)
     if console.is_terminal:
         text = TextColumn("{task.description}", markup=False)
