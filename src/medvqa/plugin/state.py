@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import engine, records
+from medvqa import engine, files, records
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Answer,
@@ -227,7 +227,7 @@ class State:
         if isinstance(reply.answer, Answer) and not reply.reused:
             self._usage.append(reply.answer)
         if self.options.max_cost is not None and self._session is not None and self._stop.exists():
-            self._session.shouldstop = self._stop.read_text("utf-8")
+            self._session.shouldstop = files.read(self._stop, 2**20).decode("utf-8", "replace")
         return result
 
     def _judged(self, result: Result, pending: engine.Pending | None) -> Result:

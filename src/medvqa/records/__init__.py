@@ -7,6 +7,7 @@
 from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
 from medvqa.records.folder import (
     DISTRIBUTION,
+    MAX_RUN,
     RESULTS,
     RUN,
     Recorder,
@@ -51,6 +52,7 @@ from medvqa.records.store import key as answer_key
 __all__ = [
     "DIGESTS",
     "DISTRIBUTION",
+    "MAX_RUN",
     "OWN_ANSWERS",
     "OWN_REPLIES",
     "RESULTS",
