@@ -19,8 +19,6 @@ from medvqa import sheets
 from medvqa.benchmarks import mediconfusion, tsv
 from medvqa.items import DataError
 
-POINT = pytest.mark.xfail(strict=True, reason="issue 11, point 17")
-
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
@@ -44,23 +42,15 @@ def comparisons(work: Callable[[], object]) -> int:
     return Counted.comparisons
 
 
-@POINT
-def test_names_of_columns_that_occur_twice_are_found_in_linear_time(tmp_path: Path) -> None:
+def test_names_of_columns_that_occur_twice_are_found_in_linear_time() -> None:
     def counted(number: int) -> int:
         names = [Counted(f"c{i}") for i in range(number)] + [Counted(f"c{number - 1}")]
 
-        class Name(str):
-            __slots__ = ("name",)
-
-            def strip(self, *_: object) -> Counted:  # type: ignore[override]
-                return self.name  # type: ignore[attr-defined, no-any-return]
-
-        return comparisons(lambda: sheets.check_names(names, "x.csv"))
+        return comparisons(lambda: sheets.check_names(names, Path("x.csv")))
 
     assert counted(800) < 8 * max(counted(200), 1)
 
 
-@POINT
 def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     def counted(number: int) -> int:
         members = [(Counted(f"k{i}"), i) for i in range(number)] + [(Counted(f"k{number - 1}"), 0)]
@@ -69,7 +59,6 @@ def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     assert counted(4000) < 8 * max(counted(1000), 1)
 
 
-@POINT
 @pytest.mark.parametrize("reader", ["tsv", "sheet", "mediconfusion"])
 def test_a_header_has_a_limit(tmp_path: Path, reader: str) -> None:
     names = [f"c{number}" for number in range(40_000)]
@@ -87,14 +76,12 @@ def test_a_header_has_a_limit(tmp_path: Path, reader: str) -> None:
             list(mediconfusion.items_of(tmp_path, root=tmp_path))
 
 
-@POINT
 def test_a_column_of_mediconfusion_s_table_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dataset.csv").write_text("id,question,question\n1,a,b\n")
     with pytest.raises(DataError, match=r"dataset\.csv: column 'question' occurs twice"):
         list(mediconfusion.items_of(tmp_path, root=tmp_path))
 
 
-@POINT
 def test_a_table_s_text_and_rows_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("index\timage\tquestion\n" + "".join(f"{n}\tA\t{'x' * 50}\n" for n in range(100)))
@@ -103,7 +90,7 @@ def test_a_table_s_text_and_rows_have_limits(tmp_path: Path, monkeypatch: pytest
         tsv.index(path, root=tmp_path)
     monkeypatch.setattr(tsv, "MAX_ROWS", 1000)
     monkeypatch.setattr(tsv, "MAX_TEXTS", 1000)
-    with pytest.raises(DataError, match=r"x\.tsv row 20 \(line 21\): more than 1,000 bytes of text"):
+    with pytest.raises(DataError, match=r"x\.tsv row 20 \(line 21\): more than 1,000 characters of text"):
         tsv.index(path, root=tmp_path)
 
 
@@ -186,7 +173,6 @@ for path in sorted(Path(sys.argv[1]).glob("*.xlsx")):
 """
 
 
-@POINT
 @pytest.mark.slow
 def test_a_spreadsheet_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     for name, parts in BOMBS.items():
@@ -198,10 +184,9 @@ def test_a_spreadsheet_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     for name, line in zip(sorted(BOMBS), lines, strict=True):
         assert line.startswith(f"{tmp_path / name}.xlsx"), line
         assert "MemoryError" not in line
-        assert "more than" in line or "longer than" in line or "DOCTYPE" in line, line
+        assert "more than" in line or "DOCTYPE" in line, line
 
 
-@POINT
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
@@ -225,14 +210,12 @@ def test_each_limit_names_file_and_limit(
     assert str(error.value).startswith(str(path))
 
 
-@POINT
 def test_a_sheet_with_a_document_type_is_refused(tmp_path: Path) -> None:
     path = workbook(tmp_path / "x.xlsx", more=b'<!DOCTYPE a [<!ENTITY b "x">]>')
     with pytest.raises(DataError, match=r"x\.xlsx: xl/worksheets/sheet1\.xml has a DOCTYPE"):
         list(sheets.rows(path, ""))
 
 
-@POINT
 def test_a_row_of_a_table_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheets, "MAX_ROW", 1000)
     for content in ("a" * 2000 + "\n", "id,score\n" + '"' + "a\n" * 1000 + '",1\n', "id,score\n" + "a" * 2000):
@@ -241,7 +224,6 @@ def test_a_row_of_a_table_has_a_limit(tmp_path: Path, monkeypatch: pytest.Monkey
             list(sheets.rows(tmp_path / "x.csv", ""))
 
 
-@POINT
 @pytest.mark.parametrize("name", ["model", "rules"])
 def test_settings_that_are_nested_too_deep_or_too_large_are_an_error_of_their_own(tmp_path: Path, name: str) -> None:
     from medvqa import configs, gating
@@ -256,11 +238,10 @@ def test_settings_that_are_nested_too_deep_or_too_large_are_an_error_of_their_ow
     with pytest.raises(UsageError, match=r"m\.toml: not TOML: nested too deep"):
         read()
     path.write_text("# " + "x" * 2**21)
-    with pytest.raises(UsageError, match=r"m\.toml: larger than 1 MiB"):
+    with pytest.raises(UsageError, match=r"m\.toml: cannot be read: larger than 1 MiB"):
         read()
 
 
-@POINT
 def test_a_document_of_answers_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from medvqa.backends import replay
 
