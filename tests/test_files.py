@@ -107,14 +107,15 @@ def test_other_commands_replace_links(received: Path, home: Path, name: str, arg
     assert not (run / name).is_symlink()
 
 
-@pytest.mark.parametrize("name", ["results.jsonl", "asking", "asking/deaths"])
+@pytest.mark.parametrize("name", ["results.jsonl", "asking", "asking/deaths", "answers"])
 def test_a_session_appends_through_no_link(received: Path, home: Path, name: str) -> None:
     path = received / "reports" / "r" / name
     if name == "results.jsonl":
         shutil.copy(path, home.parent / "lines")
         path.unlink()
         path.symlink_to(home.parent / "lines")
-    elif name == "asking":
+    elif name in ("asking", "answers"):
+        shutil.rmtree(path, ignore_errors=True)
         path.symlink_to(home.parent)
     else:
         path.parent.mkdir()

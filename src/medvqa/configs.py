@@ -19,8 +19,8 @@ import msgspec
 from medvqa import files
 from medvqa.items import BackendFactory, Model, UsageError
 
-MAX_BYTES = 2**20
-"""Bytes of a TOML file."""
+MAX_BYTES = 2**16
+"""Bytes of a config. Python's parser takes quadratic time for a key of many parts: ten seconds here at most."""
 
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -125,10 +125,10 @@ def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
     return model
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """The content of a TOML file; UsageError for what is none, OSError for what cannot be read or is too large."""
     try:
-        return tomllib.loads(files.read(path, MAX_BYTES).decode())
+        return tomllib.loads(files.read(path, limit).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
     except RecursionError:

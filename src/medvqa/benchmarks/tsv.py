@@ -345,10 +345,12 @@ def _rows(cells: _Cells, columns: Sequence[str], name: str) -> Iterator[Row]:
         rows[key] = row
         if reference:
             references[number] = reference
+    # Where references lead that were followed already: a chain of references is followed once, not once for each row.
+    ends: dict[int, Row] = {}
     for row in rows.values():
         holder = row
         followed: set[int] = set()
-        while holder.number in references:
+        while holder.number in references and holder.number not in ends:
             reference = references[holder.number]
             where = _where(name, row.number, row.line)
             if reference not in rows:
@@ -357,6 +359,8 @@ def _rows(cells: _Cells, columns: Sequence[str], name: str) -> Iterator[Row]:
                 raise DataError(f"{where}: its image is that of index {reference!r}, in a circle")
             followed.add(holder.number)
             holder = rows[reference]
+        holder = ends.get(holder.number, holder)
+        ends.update(dict.fromkeys(followed, holder))
         yield msgspec.structs.replace(
             row, holder=holder.number, start=holder.start, length=holder.length, digest=holder.digest
         )

@@ -194,8 +194,8 @@ def _check(
             f"{', '.join(kept)}: released on request, and '{judging.spec}' sends questions, references and answers to "
             f"{service.origin}. Add --allow-upload if your agreement with the owners permits it"
         )
-    if sent:
-        say(judging.notice(sent))
+    if sent and (notice := judging.notice(sent)) is not None:
+        say(notice)
 
 
 def _judged(benchmark: Benchmark, results: Sequence[Result], judging: Judging) -> dict[str, str]:
@@ -220,7 +220,10 @@ def _judge(
     from medvqa import engine, records
     from medvqa.plugin.memory import Memory
 
-    records.bury(options.run, "earlier")
+    try:
+        records.bury(options.run, "earlier")
+    except OSError as error:
+        raise UsageError(f"{options.run} cannot be written: {error.strerror}") from error
     journal = records.Journal(options.run, "rescore")
     shared = options.answers or options.run.absolute().parent / records.STORE
     model = judging.make()

@@ -43,6 +43,8 @@ from medvqa.items import UsageError
 DEFAULT_MARGIN = 2.0
 """Points."""
 FILE = "pyproject.toml"
+MAX_BYTES = 2**20
+"""Bytes of the file, which is the user's pyproject.toml as a rule."""
 TABLE = "tool.medvqa.gate"
 
 Inconclusive = Literal["pass", "fail"]
@@ -126,7 +128,7 @@ def from_json(stored: Mapping[str, Any], where: str) -> Rules:
 def read(path: Path) -> Rules:
     """The rules of a file, none where it has none or is not there. UsageError names the file and the key."""
     try:
-        content = configs.read_toml(path)
+        content = configs.read_toml(path, MAX_BYTES)
     except FileNotFoundError:
         return Rules()
     except OSError as error:

@@ -126,7 +126,9 @@ class Judging:
         identity = self.identity(model.name, fingerprint)
         backend = self.config.backend if fingerprint is not None else f"{self.config.backend} {identity}"
         writer = records.Writer(backend, model.name, fingerprint, folder.name, session, role="judge")
-        return records.Store(shared if fingerprint is not None else folder / records.OWN_REPLIES, writer, fresh=fresh)
+        own = fingerprint is None
+        store = records.own_folder(folder, records.OWN_REPLIES) if own else shared
+        return records.Store(store, writer, fresh=fresh)
 
 
 def fingerprint_of(model: Model) -> str | None:

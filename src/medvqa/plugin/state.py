@@ -158,7 +158,8 @@ class State:
         """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
         session = self._names[0]
         writer = records.Writer(self.plan.config.backend, model.name, fingerprint, self._run, session)
-        folder = self._store_folder if fingerprint is not None else self._folder / records.OWN_ANSWERS
+        own = fingerprint is None
+        folder = records.own_folder(self._folder, records.OWN_ANSWERS) if own else self._store_folder
         store = records.Store(folder, writer, fresh=self.options.fresh)
         return Memory(store, journal, records.Suspects(self._folder, session))
 

@@ -43,6 +43,7 @@ from medvqa.records.store import (
     Writer,
     check_folder,
     contents,
+    own_folder,
     remove,
     remove_empty,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "judged_by_rule",
     "key",
     "lines",
+    "own_folder",
     "properties",
     "read",
     "read_baseline",

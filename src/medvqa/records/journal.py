@@ -153,7 +153,7 @@ class Suspects:
             return False
         if size <= self._size:
             return False
-        with files.reading(self._path, follow=False) as file:
+        with files.reading(self._path) as file:
             file.seek(self._size)
             for line in file:
                 if not line.endswith(b"\n"):

@@ -305,6 +305,14 @@ class Store:
                 self._end()
 
 
+def own_folder(run: Path, name: str) -> Path:
+    """The folder of a run's own answers or replies, which may be missing; Unwritable if it is a link or a file."""
+    try:
+        return files.check_subfolder(run, name)
+    except OSError as error:
+        raise Unwritable(f"answers cannot be stored in {run / name}: {error.strerror}") from error
+
+
 def check_folder(folder: Path) -> None:
     """Unwritable when a folder for answers could not be made or written; nothing is made."""
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
@@ -383,6 +391,8 @@ def copy(source: Path, target: Path) -> None:
 
 def remove_empty(folder: Path) -> None:
     """Delete a store into which nothing was written; no process may be about to write."""
+    if folder.is_symlink():
+        return
     for path in (*folder.glob("*"), folder):
         with suppress(OSError):
             path.rmdir()
