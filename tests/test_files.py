@@ -107,7 +107,13 @@ def test_other_commands_replace_links(received: Path, home: Path, name: str, arg
     assert not (run / name).is_symlink()
 
 
-@pytest.mark.parametrize("name", ["results.jsonl", "asking", "asking/deaths", "answers"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "results.jsonl",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("asking", "asking/deaths", "answers")),
+    ],
+)
 def test_a_session_appends_through_no_link(received: Path, home: Path, name: str) -> None:
     path = received / "reports" / "r" / name
     if name == "results.jsonl":
@@ -129,6 +135,7 @@ def test_a_session_appends_through_no_link(received: Path, home: Path, name: str
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_folders_that_are_links_are_not_written_through(tmp_path: Path, home: Path) -> None:
     repository = tmp_path / "phantom"
     repository.mkdir()

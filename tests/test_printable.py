@@ -131,7 +131,7 @@ def test_a_session_prints_no_control_characters(printed: str) -> None:
     [
         pytest.param(("-v", "--run=v"), "", id="verbose", marks=pytest.mark.slow),
         pytest.param(("-n2", "-v", "--run=n"), "", id="workers", marks=pytest.mark.slow),
-        pytest.param(("--co",), "", id="collect"),
+        pytest.param(("--co",), "", id="collect", marks=pytest.mark.slow),
         pytest.param(("--tb=line", "-rA", "--run=l"), "", id="lines", marks=pytest.mark.slow),
         pytest.param(("--run=d",), "data", id="data error"),
         pytest.param(("-n2", "--run=dn"), "data", id="data error of workers", marks=pytest.mark.slow),
@@ -139,7 +139,7 @@ def test_a_session_prints_no_control_characters(printed: str) -> None:
         pytest.param((f"--run={LINE.replace(chr(0), '')}",), "", id="run name", marks=pytest.mark.slow),
         pytest.param((f"--benchmark={LINE.replace(chr(0), '')}",), "", id="benchmark name", marks=pytest.mark.slow),
         pytest.param((f"--model=replay:{LINE.replace(chr(0), '')}",), "", id="file name", marks=pytest.mark.slow),
-        pytest.param(("--model=replay:bad.csv",), "", id="column name"),
+        pytest.param(("--model=replay:bad.csv",), "", id="column name", marks=pytest.mark.slow),
         pytest.param(("--model=bad",), "", id="config", marks=pytest.mark.slow),
     ],
 )
