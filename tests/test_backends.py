@@ -549,14 +549,14 @@ HEADER = f'<row r="1">{cells("index", "prediction")}</row>'
 
 def test_a_sheet_that_claims_too_many_rows(tmp_path: Path) -> None:
     sheet(tmp_path / "x.xlsx", f'{HEADER}<row r="99999999999">{cells("1", "A")}</row>')
-    with pytest.raises(DataError, match=r"x\.xlsx: the sheet has more than 1048576 rows$"):
+    with pytest.raises(DataError, match=r"x\.xlsx: the sheet has more than 1,048,576 rows$"):
         read_answers(tmp_path / "x.xlsx")
 
 
 def test_a_spreadsheet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sheet(tmp_path / "x.xlsx", HEADER + f"<row>{cells('1', 'A' * 100_000)}</row>")
-    monkeypatch.setattr(sheets, "MAX_BYTES", 100_000)
-    with pytest.raises(DataError, match=r"x\.xlsx: unpacks to \d{6} bytes, more than 100000$"):
+    monkeypatch.setattr(sheets, "MAX_UNPACKED", 100_000)
+    with pytest.raises(DataError, match=r"x\.xlsx: unpacks to more than 100,000 bytes; write it as CSV$"):
         read_answers(tmp_path / "x.xlsx")
 
 

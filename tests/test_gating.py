@@ -146,7 +146,7 @@ def test_a_file_without_rules_has_none(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("x = [", "pyproject.toml: cannot be read: "),
+        ("x = [", "pyproject.toml: not TOML: "),
         ("[tool.medvqa.gate]\nmargn = 2", "[tool.medvqa.gate]: no key 'margn'; there are: baseline, margin, slices"),
         ("[tool.medvqa.gate]\nmargn = 2", "Did you mean 'margin'?"),
         ("[tool.medvqa.gate]\nmargin = 'two'", "[tool.medvqa.gate]: Expected `float`, got `str` - at `$.margin`"),

@@ -272,7 +272,7 @@ def test_what_is_wrong_with_a_csv_file_is_said(tmp_path: Path, damage: Any, mess
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_json(tmp_path, {"10001": row()})
     monkeypatch.setattr(mediconfusion, "MAX_BYTES", 100)
-    with pytest.raises(DataError, match=r"^mediconfusion/dataset\.json: larger than 0 MiB$"):
+    with pytest.raises(DataError, match=r"^mediconfusion/dataset\.json: larger than 100 bytes$"):
         load(tmp_path)
 
 

@@ -266,7 +266,7 @@ def test_the_second_start_reads_the_index(tmp_path: Path) -> None:
     assert first[-1] == (len(content), len(content))
     assert tsv.index(tmp_path / "set.tsv", root=tmp_path, progress=second) == found
     assert not second
-    assert sorted(path.name for path in tmp_path.glob("*set*")) == ["set.tsv", "set.tsv.medvqa-index.jsonl"]
+    assert [path.name for path in tmp_path.glob("*set*")] == ["set.tsv"]
 
 
 def test_a_small_table_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -300,20 +300,21 @@ def test_a_changed_table_is_noticed(tmp_path: Path, change: str) -> None:
 
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("damage", ["", "{", "half", "version", "binary"])
-def test_a_damaged_index_is_made_again(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_index_is_made_again(tmp_path: Path, cache: Path, damage: str) -> None:
     found = made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq", f"2\t{IMAGES[1]}\tq"))
-    stored = tmp_path / "set.tsv.medvqa-index.jsonl"
+    (stored,) = cache.glob("*.jsonl")
     whole = stored.read_text()
-    head, first, _ = whole.splitlines(keepends=True)
-    broken = {"half": head + first, "version": whole.replace('"format":1', '"format":0'), "binary": "\x80\xff"}
+    head, first, *_ = whole.splitlines(keepends=True)
+    broken = {"half": head + first, "version": whole.replace('"format":2', '"format":0'), "binary": "\x80\xff"}
     stored.write_text(broken.get(damage, damage), encoding="latin-1")
     assert tsv.index(tmp_path / "set.tsv", root=tmp_path) == found
     assert stored.read_text() == whole
 
 
 @pytest.mark.usefixtures("large")
-def test_an_index_that_cannot_be_stored_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "set.tsv.medvqa-index.jsonl").mkdir()
+def test_an_index_that_cannot_be_stored_is_a_warning(tmp_path: Path, cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text("")
     with pytest.warns(DataWarning, match=r"the index of set\.tsv could not be stored and is made again next time"):
         found = made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq"))
     assert len(found.rows) == 1
@@ -379,7 +380,7 @@ def test_in_a_read_only_folder_the_index_lies_in_the_cache(public: Path, monkeyp
     assert not calls
     assert [file.name for file in data.iterdir()] == ["set.tsv"]
     (stored,) = (cache / "pytest-medvqa").glob("set.tsv-*.jsonl")
-    assert stored.read_text().count("\n") == 2
+    assert stored.read_text().count("\n") == 3
 
 
 @pytest.mark.usefixtures("large")
@@ -414,6 +415,91 @@ def test_distinct_leaves_out_copies(tmp_path: Path) -> None:
     one, copy = (table(tmp_path, rows_of("1\t2\tq"), name) for name in ("a.tsv", "b.tsv"))
     other = table(tmp_path, rows_of("1\t3\tq"), "c.tsv")
     assert tsv.distinct([one, copy, other]) == [one, other]
+
+
+# An index is the user's own
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("edit", ["answer", "two rows", "row left out", "columns", "digest"])
+def test_an_edited_index_is_made_again(tmp_path: Path, cache: Path, edit: str) -> None:
+    path = table(tmp_path, "index\timage\tanswer\n" + "".join(f"{n}\t{IMAGES[n]}\t{'AB'[n % 2]}\n" for n in range(4)))
+    first = tsv.index(path, root=tmp_path)
+    (stored,) = cache.glob("*.jsonl")
+    before = stored.read_bytes()
+    lines = before.splitlines(keepends=True)
+    if edit == "answer":
+        edited = before.replace(b'"answer":"A"', b'"answer":"B"')
+    elif edit == "two rows":
+        edited = b"".join([lines[0], lines[2], lines[1], *lines[3:]])
+    elif edit == "row left out":
+        edited = b"".join([lines[0].replace(b'"rows":4', b'"rows":3'), *lines[1:4], *lines[5:]])
+    elif edit == "columns":
+        edited = before.replace(b'"answer"', b'"anwser"')
+    else:
+        edited = b"".join([*lines[:-1], lines[-1][:-2] + b"0\n"])
+    assert edited != before
+    stored.write_bytes(edited)
+    assert tsv.index(path, root=tmp_path) == first
+    assert stored.read_bytes() == before
+
+
+@pytest.mark.usefixtures("large")
+def test_an_index_lies_in_the_user_s_cache_and_nobody_else_may_write_it(tmp_path: Path, cache: Path) -> None:
+    path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
+    tsv.index(path, root=tmp_path)
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["set.tsv"]
+    (stored,) = cache.glob("*.jsonl")
+    assert stored.stat().st_mode & 0o777 == 0o600
+    stored.chmod(0o666)
+    with mock.patch.object(tsv, "_build", wraps=tsv._build) as build:
+        tsv.index(path, root=tmp_path)
+        assert build.call_count == 1
+        assert stored.stat().st_mode & 0o777 == 0o600
+        tsv.index(path, root=tmp_path)
+        assert build.call_count == 1
+
+
+@pytest.mark.usefixtures("large")
+def test_an_index_beside_the_table_is_not_read(tmp_path: Path, cache: Path) -> None:
+    path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
+    found = tsv.index(path, root=tmp_path)
+    for stored in (*cache.glob("*.jsonl"), *tmp_path.glob("*.jsonl")):
+        content = stored.read_bytes().replace(b'"q"', b'"p"')
+        stored.unlink()
+        (tmp_path / "set.tsv.medvqa-index.jsonl").write_bytes(content)
+    assert tsv.index(path, root=tmp_path) == found
+
+
+@pytest.mark.usefixtures("large")
+def test_an_index_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path, cache: Path) -> None:
+    path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
+    found = tsv.index(path, root=tmp_path)
+    (stored,) = cache.glob("*.jsonl")
+    stored.rename(tmp_path / "elsewhere")
+    stored.symlink_to(tmp_path / "elsewhere")
+    with mock.patch.object(tsv, "_build", wraps=tsv._build) as build:
+        assert tsv.index(path, root=tmp_path) == found
+        assert build.call_count == 1
+    assert not stored.is_symlink()
+    stored.unlink()
+    os.mkfifo(stored)
+    assert tsv.index(path, root=tmp_path) == found
+
+
+@pytest.mark.usefixtures("large")
+def test_a_change_in_the_middle_with_the_old_time_is_noticed(tmp_path: Path) -> None:
+    rows = [f"{n}\t{IMAGES[n % 4]}\tquestion" for n in range(40)]
+    with mock.patch.object(tsv, "CHUNK", 64):
+        path = table(tmp_path, rows_of(*rows))
+        tsv.index(path, root=tmp_path)
+        status = path.stat()
+        with path.open("r+b") as file:
+            file.seek(file.read().index(b"question", status.st_size // 2))
+            file.write(b"Question")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        found = tsv.index(path, root=tmp_path)
+    assert [row.cells["question"] for row in found.rows].count("Question") == 1
 
 
 # Progress

@@ -16,7 +16,11 @@ from typing import Any
 
 import msgspec
 
+from medvqa import files
 from medvqa.items import BackendFactory, Model, UsageError
+
+MAX_BYTES = 2**16
+"""Bytes of a config. Python's parser takes quadratic time for a key of many parts: ten seconds here at most."""
 
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -121,15 +125,25 @@ def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
     return model
 
 
+def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
+    """The content of a TOML file; UsageError for what is none, OSError for what cannot be read or is too large."""
+    try:
+        return tomllib.loads(files.read(path, limit).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: not TOML: nested too deep") from None
+
+
 def _files(folders: Sequence[Path]) -> dict[str, Path]:
     return {path.stem: path for folder in reversed(folders) for path in folder.glob("*.toml")}
 
 
 def _read(path: Path) -> ModelConfig:
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+        content = read_toml(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     known = [field.name for field in fields(ModelConfig) if field.name != "name"]
     for name in content:
         if name not in known:

@@ -7,18 +7,22 @@ file may take more memory than it says.
 from __future__ import annotations
 
 import csv
+import io
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO
 
+from medvqa import files
 from medvqa.items import DataError
 
 if TYPE_CHECKING:
     import _csv
 
+    from openpyxl import Workbook
     from openpyxl.cell import Cell
     from openpyxl.worksheet._write_only import WriteOnlyWorksheet
 
@@ -26,10 +30,31 @@ Row = tuple[int, Mapping[str, object]]
 """Number of a row as people count them, and its values by lower-case name."""
 
 MAX_BYTES = 2**30
-"""Largest file, and largest sum of a spreadsheet's unpacked parts."""
+"""Largest file."""
+
+MAX_COLUMNS = 1000
+"""Cells of a row; the widest real tables have about fifty."""
+
+MAX_ROW = 2**24
+"""Characters of a row of CSV or TSV."""
 
 MAX_ROWS = 2**20
 """Rows of a spreadsheet, as in the format's own limit; a hostile sheet may claim billions."""
+
+MAX_CELLS = 2**22
+"""Cells of a spreadsheet, blank ones before the last of a row included: 26,000 rows of 160."""
+
+MAX_PARTS = 1000
+"""Files in a spreadsheet; one with a sheet has about ten."""
+
+MAX_UNPACKED = 2**28
+"""Bytes of all parts of a spreadsheet, unpacked: 26,000 answers of 10,000 characters."""
+
+MAX_ELEMENTS = 2**22
+"""XML elements and attributes of all parts. openpyxl holds some parts as trees, 100 bytes and more for each."""
+
+MAX_TOKEN = 2**20
+"""Bytes of one tag or characters of one text, which a parser holds whole."""
 
 MAX_CELL = 32_767
 """Characters of a spreadsheet's cell."""
@@ -45,7 +70,7 @@ def rows(path: Path, formats: str) -> Iterator[Sequence[object]]:
     """
     if path.stat().st_size > MAX_BYTES:
         raise DataError(f"{path}: larger than {MAX_BYTES} bytes")
-    with path.open("rb") as file:
+    with files.reading(path) as file:
         packed = file.read(4) == b"PK\x03\x04"
     return workbook(path, formats) if packed else table(path, formats)
 
@@ -57,16 +82,47 @@ def table(path: Path, formats: str) -> Iterator[Sequence[object]]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
+            header = file.readline(MAX_ROW)
             # Where a comma is the decimal sign, spreadsheets write semicolons.
             delimiter = next((sign for sign in "\t,;" if sign in header), ",")
             file.seek(0)
             # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            pieces = _Pieces(file, path)
+            reader = csv.reader(pieces, delimiter=delimiter, strict=True)
+            number = 0
             while (row := _next(path, reader)) is not None:
+                number += 1
+                pieces.left = MAX_ROW
+                _check_width(path, number, row)
                 yield row
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: {error}; {formats}") from None
+
+
+class _Pieces:
+    """The lines of a file for `csv`, which would take a row of any length; `left` characters may follow in a row."""
+
+    def __init__(self, file: TextIO, path: Path) -> None:
+        self._file = file
+        self._path = path
+        self.left = MAX_ROW
+
+    def __iter__(self) -> _Pieces:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(self.left + 1)
+        if len(line) > self.left:
+            raise DataError(f"{self._path}: a row is longer than {MAX_ROW:,} characters")
+        self.left -= len(line)
+        if not line:
+            raise StopIteration
+        return line
+
+
+def _check_width(path: Path, number: int, row: Sequence[object]) -> None:
+    if len(row) > MAX_COLUMNS:
+        raise DataError(f"{path}: row {number} has more than {MAX_COLUMNS:,} cells")
 
 
 def _next(path: Path, reader: _csv.Reader) -> list[str] | None:
@@ -85,22 +141,27 @@ def workbook(path: Path, formats: str) -> Iterator[Sequence[object]]:
     import openpyxl
 
     try:
-        with zipfile.ZipFile(path) as parts:
-            size = sum(part.file_size for part in parts.infolist())
-        if size > MAX_BYTES:
-            raise DataError(f"{path}: unpacks to {size} bytes, more than {MAX_BYTES}")
-        # Formulas stay text: an answer may start with "=".
-        # The file is passed open, as openpyxl judges a name by its ending.
-        with path.open("rb") as file, closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
+        # The file is passed open, as openpyxl judges a name by its ending, and as it must be the one that was checked.
+        with ExitStack() as stack:
+            file = stack.enter_context(files.reading(path))
+            with zipfile.ZipFile(file) as parts:
+                _check_parts(path, parts)
+            file.seek(0)
+            # Formulas stay text: an answer may start with "=".
+            book = stack.enter_context(closing(openpyxl.load_workbook(file, read_only=True, data_only=False)))
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
-            width = 0
+            width = count = 0
             for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                count += len(cells)
                 if number > MAX_ROWS:
-                    raise DataError(f"{path}: the sheet has more than {MAX_ROWS} rows")
+                    raise DataError(f"{path}: the sheet has more than {MAX_ROWS:,} rows")
+                if count > MAX_CELLS:
+                    raise DataError(f"{path}: the sheet has more than {MAX_CELLS:,} cells; write it as CSV")
                 row = [_value(value) for value in cells]
                 while row and row[-1] == "":
                     row.pop()
+                _check_width(path, number, row)
                 width = width or len(row)
                 yield row + [""] * (width - len(row)) if row else row
     except DataError:
@@ -108,6 +169,61 @@ def workbook(path: Path, formats: str) -> Iterator[Sequence[object]]:
     except Exception as error:
         # openpyxl raises exceptions of a dozen types at damaged parts.
         raise DataError(f"{path} is no readable XLSX: {type(error).__name__}: {error}; {formats}") from error
+
+
+def _check_parts(path: Path, parts: zipfile.ZipFile) -> None:
+    """DataError for a spreadsheet that would take much memory or time: its parts are scanned before they are read."""
+    names = parts.infolist()
+    if len(names) > MAX_PARTS:
+        raise DataError(f"{path}: has more than {MAX_PARTS:,} parts")
+    if sum(part.file_size for part in names) > MAX_UNPACKED:
+        raise DataError(f"{path}: unpacks to more than {MAX_UNPACKED:,} bytes; write it as CSV")
+    left = MAX_ELEMENTS
+    for part in names:
+        with parts.open(part) as content:
+            left -= _elements(path, part.filename, content, left)
+
+
+def _elements(path: Path, name: str, content: IO[bytes], limit: int) -> int:
+    """Count the XML elements and attributes of a part, as far as it is XML. Names of parts do not tell what they are.
+
+    DataError above the limit, for a tag or text above MAX_TOKEN, and for a DOCTYPE, whose entities may have any length.
+    """
+    from xml.parsers import expat
+
+    count = characters = 0
+
+    def start(_: str, attributes: list[str]) -> None:
+        nonlocal count, characters
+        characters = 0
+        count += 1 + len(attributes) // 2
+        if count > limit:
+            raise DataError(f"{path}: has more than {MAX_ELEMENTS:,} XML elements and attributes; write it as CSV")
+
+    def text(data: str) -> None:
+        nonlocal characters
+        characters += len(data)
+        if characters > MAX_TOKEN:
+            raise DataError(f"{path}: {name} has a text of more than {MAX_TOKEN:,} characters")
+
+    def doctype(*_: object) -> None:
+        raise DataError(f"{path}: {name} has a DOCTYPE, which no spreadsheet has")
+
+    parser = expat.ParserCreate()
+    parser.ordered_attributes = True
+    parser.StartElementHandler = start
+    parser.CharacterDataHandler = text
+    parser.StartDoctypeDeclHandler = doctype
+    fed = 0
+    try:
+        while piece := content.read(2**16):
+            fed += len(piece)
+            parser.Parse(piece, False)
+            if fed - parser.CurrentByteIndex > MAX_TOKEN:
+                raise DataError(f"{path}: {name} has a tag of more than {MAX_TOKEN:,} bytes")
+    except expat.ExpatError:
+        pass  # no XML from here on, for openpyxl neither
+    return count
 
 
 def _value(value: object) -> object:
@@ -125,14 +241,18 @@ def named(path: Path, table: Iterator[Sequence[object]], check: Callable[[Sequen
     """
     names = [str(name).strip().lower() for name in next(table, [])]
     check(names)
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{path}: two columns have one name: {', '.join(twice)}")
+    check_names(names, path)
     for number, cells in enumerate(table, 2):
         if cells:
             if len(cells) != len(names):
                 raise DataError(f"{path}: row {number} has {len(cells)} cells, the header {len(names)} (truncated?)")
             yield number, dict(zip(names, cells, strict=True))
+
+
+def check_names(names: Sequence[str], path: Path) -> None:
+    """DataError for two columns of one name."""
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise DataError(f"{path}: two columns have one name: {', '.join(twice)}")
 
 
 def text(row: Mapping[str, object], name: str) -> str:
@@ -180,10 +300,12 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     if path.suffix.lower() == ".xlsx":
         _write_workbook(path, columns, rows)
         return
-    with path.open("w", encoding="utf-8-sig", newline="", errors="replace") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+    with files.replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="", errors="replace", write_through=True)
+        writer = csv.writer(text, quoting=csv.QUOTE_ALL)
         writer.writerow(columns)
         writer.writerows([inert(value) for value in row] for row in rows)
+        text.detach()
 
 
 def inert(value: str) -> str:
@@ -210,7 +332,13 @@ def _write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Sequence[
             # Text stays text also when somebody edits the cell.
             each.quotePrefix = True
         sheet.append(cells)
-    book.save(path)
+    save(book, path)
+
+
+def save(book: Workbook, path: Path) -> None:
+    """Write a workbook in place of a file; a link is replaced, not followed."""
+    with files.replacing(path) as file:
+        book.save(file)
 
 
 def _clean(value: str) -> str:

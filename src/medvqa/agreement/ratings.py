@@ -85,10 +85,10 @@ def answer_id(result: Result) -> str:
 def judged(folder: Path) -> Judged:
     """The answers of a run folder. UsageError when none was scored by a judge, DataError for a score off the scale."""
     results: dict[str, Result] = {}
-    samples: dict[str, tuple[int, ...]] = {}
+    samples: dict[str, list[int]] = {}
     for result in records.read(folder).results:
         name = answer_id(result)
-        samples[name] = (*samples.get(name, ()), result.sample)
+        samples.setdefault(name, []).append(result.sample)
         if name not in results or (_is_scored(result) and not _is_scored(results[name])):
             results[name] = result
     scored = {name: result for name, result in results.items() if _is_scored(result)}
@@ -105,7 +105,9 @@ def judged(folder: Path) -> Judged:
             )
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
-    return Judged(folder, " and ".join(names), scored, others, samples)
+    return Judged(
+        folder, " and ".join(names), scored, others, {name: tuple(numbers) for name, numbers in samples.items()}
+    )
 
 
 def _is_scored(result: Result) -> bool:

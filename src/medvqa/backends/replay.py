@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import sheets
+from medvqa import files, sheets
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
 from medvqa.judging import TASKS
 from medvqa.prompts import digest
@@ -37,6 +37,9 @@ FORMATS = (
     "a replay file is MediConfusion's result JSON, a table (TSV, CSV, XLSX) or JSON (lines) with index and "
     "prediction, or with id and response, or results.jsonl of a run folder"
 )
+
+MAX_DOCUMENT = 2**28
+"""Bytes of one JSON document, which is held in memory; JSON lines are not."""
 
 _BOM = b"\xef\xbb\xbf"
 _JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -243,8 +246,12 @@ def _read_json(path: Path) -> dict[Key, Answer | None]:
 
 
 def _read_document(path: Path) -> dict[Key, Answer | None]:
+    if path.stat().st_size > MAX_DOCUMENT:
+        raise DataError(f"{path}: larger than {files.size(MAX_DOCUMENT)}; write JSON lines")
     try:
-        document = msgspec.json.decode(path.read_bytes().removeprefix(_BOM), type=dict[str, msgspec.Raw] | list[object])
+        document = msgspec.json.decode(
+            files.read(path, MAX_DOCUMENT).removeprefix(_BOM), type=dict[str, msgspec.Raw] | list[object]
+        )
     except _JSON_ERRORS as error:
         raise DataError(f"{path} is neither a JSON document nor JSON lines: {error}; {FORMATS}") from None
     if isinstance(document, list):

@@ -150,7 +150,7 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
         cells = (item.question, *options, str(item.extra.get("category", "")), *tags, response)
         sheet.append([name, *map(text, cells)])
     path = folder / "gmai-mmbench-test-submission.xlsx"
-    book.save(path)
+    sheets.save(book, path)
     return path
 
 

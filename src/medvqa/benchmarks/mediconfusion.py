@@ -28,6 +28,7 @@ import csv
 import io
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,7 @@ from typing import Any
 
 import msgspec
 
+from medvqa import files as files_
 from medvqa import images, lexicon, metrics, selection
 from medvqa.items import Benchmark, DataError, DataWarning, Image, Item, Prompt, Technique
 from medvqa.prompts import Template
@@ -43,6 +45,9 @@ from medvqa.scoring import mediconfusion_rule, score_single_choice
 
 MAX_BYTES = 64 * 2**20
 """Largest data set file; the released ones have 0.2 MB."""
+
+MAX_COLUMNS = 1000
+"""Columns of the CSV; the released one has 17."""
 
 MAX_LIST = 1000
 """Characters of a list in a cell of the CSV."""
@@ -173,25 +178,19 @@ def _item(pair_id: str, pair: Pair, side: int, folder: Path, root: Path, benchma
 
 def _rows(path: Path, name: str) -> Iterator[tuple[str, Any]]:
     """Pair ids with what the file says of the pair."""
-    if path.stat().st_size > MAX_BYTES:
-        raise DataError(f"{name}: larger than {MAX_BYTES // 2**20} MiB")
-    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    try:
+        content = files_.read(path, MAX_BYTES).removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise DataError(f"{name}: {error.strerror}") from error
     if not content.strip():
         raise DataError(f"{name}: empty file")
     return _json_rows(content, name) if path.suffix == ".json" else _csv_rows(content, name)
 
 
 def _json_rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        # A plain parse keeps the last of several and says nothing.
-        members_by_key = dict(members)
-        if len(members_by_key) < len(members):
-            keys = [key for key, _ in members]
-            raise DataError(f"{name}: the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice")
-        return members_by_key
-
     try:
-        rows = json.loads(content, object_pairs_hook=once)
+        # A plain parse keeps the last of several and says nothing.
+        rows = json.loads(content, object_pairs_hook=lambda members: once(members, name))
         # The stricter parser: what it refuses (NaN, half a surrogate pair) could not be written into the records.
         msgspec.json.decode(content)
     except (ValueError, RecursionError) as error:
@@ -199,6 +198,15 @@ def _json_rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(rows, dict):
         raise DataError(f"{name}: no object of pairs by id. Is this the file of another data set?")
     yield from rows.items()
+
+
+def once(members: Sequence[tuple[str, Any]], name: str) -> dict[str, Any]:
+    """The members of a JSON object; DataError, which names the file, for a key that occurs twice."""
+    members_by_key = dict(members)
+    if len(members_by_key) < len(members):
+        key, _ = Counter(key for key, _ in members).most_common(1)[0]
+        raise DataError(f"{name}: the key {key!r} occurs twice")
+    return members_by_key
 
 
 def _csv_rows(content: bytes, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -209,6 +217,10 @@ def _csv_rows(content: bytes, name: str) -> Iterator[tuple[str, Mapping[str, Any
             raise DataError(
                 f"{name}: no column 'id'; found: {', '.join(columns)[:500]}. Is this the file of another data set?"
             )
+        if len(columns) > MAX_COLUMNS:
+            raise DataError(f"{name}: more than {MAX_COLUMNS:,} columns")
+        if twice := [column for column, count in Counter(columns).items() if count > 1]:
+            raise DataError(f"{name}: column {twice[0]!r} occurs twice")
         for row in reader:
             if not row["id"]:
                 raise DataError(f"{name} line {reader.line_num}: no id")

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,15 +21,21 @@ from typing import BinaryIO
 
 import msgspec
 
+from medvqa import files, printing
 from medvqa.images import WHITESPACE
 from medvqa.items import DataError, DataWarning, Image
 
-FORMAT = 1
+FORMAT = 2
 """Version of the stored index; another one is made anew."""
 
 SUFFIX = ".medvqa-index.jsonl"
 SMALL = 4 * 2**20
 """Bytes; a smaller table is indexed at every start, in milliseconds, and leaves nothing beside it."""
+
+MAX_COLUMNS = 1000
+MAX_ROWS = 2**20
+MAX_TEXTS = 2**30
+"""Characters of all text cells, which are held in memory; GMAI-MMBench has 10 million in 26,000 rows."""
 
 CHUNK = 2**20
 MAX_TEXT = 2**20
@@ -82,15 +89,19 @@ class Index:
 
 
 class _Stamp(msgspec.Struct, frozen=True):
-    """Tells one state of a file from another: `sample` is the SHA-256 of its first and last CHUNK bytes."""
+    """Tells one state of a file from another: `sample` is the SHA-256 of its first and last CHUNK bytes.
+
+    `ctime_ns` moves with every write, also if the time of the last change is set back.
+    """
 
     size: int
     mtime_ns: int
+    ctime_ns: int
     sample: str
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """First line of a stored index."""
+    """First line of a stored index. The last line is the SHA-256 (hex) of all lines before it."""
 
     format: int
     stamp: _Stamp
@@ -101,12 +112,13 @@ class _Header(msgspec.Struct, frozen=True):
 def index(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progress | None = None) -> Index:
     """The index of a table, read from where it was stored, or made and stored.
 
-    It is stored beside the table, or in the user's cache directory when that folder is read-only; a table that
-    has changed since is indexed again. Of several processes one does the work and the others wait. `needed`
-    names columns that must be there besides `index` and `image`, in any order and letter case. `progress` is
+    It is stored in the user's cache directory, where nobody else may write (docs/decisions/0016). It is made again if
+    the table has changed since, or the index itself. Of several processes one does the work and the others wait.
+    `needed` names columns that must be there besides `index` and `image`, in any order and letter case. `progress` is
     called only while a large table is read.
 
-    Raises DataError, which names file and row, for a file that cannot be read or is empty, missing columns, a row
+    Raises DataError, which names file and row, for a file that cannot be read or is empty or above a limit, missing
+    columns, a row
     with too few or too many cells (a truncated file), an open quote, text that is not UTF-8, an `index` that is
     missing or occurs twice, and a reference to a row that does not exist, or back to itself. An image that is not
     base64 is the error of its item alone, when it is read.
@@ -118,8 +130,7 @@ def index(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progr
     stamp = _stamp(path)
     if stamp.size < SMALL:
         return _build(path, name, needed, None)
-    beside, cached = _places(path)
-    found = _load(beside, path, name, stamp) or _load(cached, path, name, stamp)
+    found = _load(_place(path), path, name, stamp)
     if found is None:
         found = _build_once(path, name, stamp, needed, progress)
     _check(found.columns, needed, name)
@@ -158,6 +169,7 @@ def _display(name: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    name = printing.line(name)
     console = Console(stderr=True)
     if console.is_terminal:
         text = TextColumn("{task.description}", markup=False)
@@ -190,34 +202,32 @@ def _stamp(path: Path) -> _Stamp:
         sample = hashlib.sha256(file.read(CHUNK))
         file.seek(max(0, status.st_size - CHUNK))
         sample.update(file.read(CHUNK))
-    return _Stamp(status.st_size, status.st_mtime_ns, sample.hexdigest())
+    return _Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sample.hexdigest())
 
 
-def _places(path: Path) -> tuple[Path, Path]:
-    """Where an index is stored: beside the table, or in the cache under a digest of the table's path."""
+def _place(path: Path) -> Path:
+    """Where an index is stored: in the user's cache, under a digest of the table's path."""
     import platformdirs
 
     key = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
-    return (
-        path.with_name(path.name + SUFFIX),
-        platformdirs.user_cache_path("pytest-medvqa") / f"{path.name}-{key}{SUFFIX}",
-    )
+    return platformdirs.user_cache_path("pytest-medvqa") / f"{path.name[:150]}-{key}{SUFFIX}"
 
 
 def _build_once(path: Path, name: str, stamp: _Stamp, needed: Sequence[str], progress: Progress | None) -> Index:
     """Build and store an index, unless another process does so while this one waits for the lock."""
     from filelock import FileLock
 
-    beside, cached = _places(path)
-    place = beside if os.access(path.parent, os.W_OK) else cached
+    place = _place(path)
     with ExitStack() as stack:
-        # The lock lies in the cache, so that no data folder is littered. Without one, the work is done twice.
+        # Without a lock, the work is done twice.
         with suppress(OSError, NotImplementedError):
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(FileLock(cached.with_suffix(".lock")))
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(FileLock(place.with_suffix(".lock")))
         found = _load(place, path, name, stamp)
         if found is None:
             found = _build(path, name, needed, progress)
+            if _stamp(path) != stamp:
+                raise DataError(f"{name}: the file changed while it was read; start again when it is whole")
             try:
                 _store(place, found, stamp)
             except OSError as error:
@@ -227,30 +237,45 @@ def _build_once(path: Path, name: str, stamp: _Stamp, needed: Sequence[str], pro
 
 
 def _store(place: Path, made: Index, stamp: _Stamp) -> None:
-    encoder = msgspec.json.Encoder()
-    temporary = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            for line in (_Header(FORMAT, stamp, made.columns, len(made.rows)), *made.rows):
-                file.write(encoder.encode(line) + b"\n")
-        temporary.replace(place)
-    finally:
-        temporary.unlink(missing_ok=True)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    encode = msgspec.json.Encoder().encode
+    digest = hashlib.sha256()
+    with files.replacing(place, mode=0o600) as file:
+        for value in (_Header(FORMAT, stamp, made.columns, len(made.rows)), *made.rows):
+            line = encode(value) + b"\n"
+            digest.update(line)
+            file.write(line)
+        file.write(digest.hexdigest().encode() + b"\n")
 
 
 def _load(place: Path, path: Path, name: str, stamp: _Stamp) -> Index | None:
-    """The stored index; None when there is none for this state of the table, or a damaged one."""
-    decoder = msgspec.json.Decoder(Row)
+    """The stored index; None if there is none for this state of the table, or one that is not as it was written."""
+    decode = msgspec.json.Decoder(Row).decode
+    rows = []
     try:
-        with place.open("rb") as file:
-            header = msgspec.json.decode(file.readline(), type=_Header)
+        with files.reading(place, follow=False) as file:
+            if not _is_private(file):
+                return None
+            line = file.readline()
+            digest = hashlib.sha256(line)
+            header = msgspec.json.decode(line, type=_Header)
             if (header.format, header.stamp) != (FORMAT, stamp):
                 return None
-            rows = tuple(map(decoder.decode, file))
+            for _ in range(header.rows):
+                line = file.readline()
+                digest.update(line)
+                rows.append(decode(line))
+            if file.read() != digest.hexdigest().encode() + b"\n":
+                return None
     except (OSError, msgspec.DecodeError):
         return None
-    return Index(path, name, header.columns, rows) if len(rows) == header.rows else None
+    return Index(path, name, header.columns, tuple(rows))
+
+
+def _is_private(file: BinaryIO) -> bool:
+    """Whether a file is this user's, and nobody else may write it: question and answer key are read from it."""
+    status = os.fstat(file.fileno())
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _build(path: Path, name: str, needed: Sequence[str], progress: Progress | None) -> Index:
@@ -278,9 +303,11 @@ def _columns(cells: _Cells, needed: Sequence[str], name: str) -> tuple[str, ...]
         text = _Text(cells.where)
         _, length, more = cells.cell(text.take)
         columns.append(text.value(length).strip().lower())
+        if len(columns) > MAX_COLUMNS:
+            raise DataError(f"{name}, first line: more than {MAX_COLUMNS:,} columns")
     if columns == [""]:
         raise DataError(f"{name}: empty file")
-    if twice := sorted({column for column in columns if columns.count(column) > 1}):
+    if twice := sorted(column for column, count in Counter(columns).items() if count > 1):
         raise DataError(f"{name}: column '{twice[0]}' occurs twice")
     _check(columns, needed, name)
     return tuple(columns)
@@ -299,12 +326,17 @@ def _rows(cells: _Cells, columns: Sequence[str], name: str) -> Iterator[Row]:
     """All rows, in order, with references resolved."""
     rows: dict[str, Row] = {}
     references: dict[int, str] = {}
-    number = 0
+    number = characters = 0
     while cells.skip_blank():
         number += 1
         line = cells.line
         cells.where = where = _where(name, number, line)
+        if number > MAX_ROWS:
+            raise DataError(f"{where}: more than {MAX_ROWS:,} rows")
         row, reference = _row(cells, columns, number)
+        characters += sum(map(len, row.cells.values()))
+        if characters > MAX_TEXTS:
+            raise DataError(f"{where}: more than {MAX_TEXTS:,} characters of text")
         key = row.cells["index"] = row.cells["index"].strip()
         if not key:
             raise DataError(f"{where}: 'index' is empty")
@@ -313,10 +345,12 @@ def _rows(cells: _Cells, columns: Sequence[str], name: str) -> Iterator[Row]:
         rows[key] = row
         if reference:
             references[number] = reference
+    # Where references lead that were followed already: a chain of references is followed once, not once for each row.
+    ends: dict[int, Row] = {}
     for row in rows.values():
         holder = row
         followed: set[int] = set()
-        while holder.number in references:
+        while holder.number in references and holder.number not in ends:
             reference = references[holder.number]
             where = _where(name, row.number, row.line)
             if reference not in rows:
@@ -325,6 +359,8 @@ def _rows(cells: _Cells, columns: Sequence[str], name: str) -> Iterator[Row]:
                 raise DataError(f"{where}: its image is that of index {reference!r}, in a circle")
             followed.add(holder.number)
             holder = rows[reference]
+        holder = ends.get(holder.number, holder)
+        ends.update(dict.fromkeys(followed, holder))
         yield msgspec.structs.replace(
             row, holder=holder.number, start=holder.start, length=holder.length, digest=holder.digest
         )

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib import util
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
+from medvqa import printing
 from medvqa.items import UsageError
 from medvqa.plugin.known import Known, gather_from
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name
 """What a command adds itself to."""
+
+
+def say(text: str) -> None:
+    """Print a message, as far as it is printable, on standard error."""
+    print(printing.lines(text), file=sys.stderr)
 
 
 def known_from(files: Sequence[str]) -> Known:

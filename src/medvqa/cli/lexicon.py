@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from medvqa import files
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import UsageError
 from medvqa.plugin.options import ENV_DATA
@@ -33,7 +34,11 @@ def run(options: argparse.Namespace) -> str:
     if options.html is not None:
         from medvqa.report import html
 
-        options.html.write_bytes(html.lexicon_page([(benchmark, loaded[benchmark.name]) for benchmark in chosen]))
+        content = html.lexicon_page([(benchmark, loaded[benchmark.name]) for benchmark in chosen])
+        try:
+            files.replace(options.html, content)
+        except OSError as error:
+            raise UsageError(f"--html={options.html}: cannot be written: {error.strerror}") from error
         return f"wrote {options.html}"
     blocks = []
     for name, items in loaded.items():

@@ -15,7 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from medvqa.cli.common import Commands, known_from
+from medvqa.cli.common import Commands, known_from, say
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Benchmark,
@@ -194,8 +194,8 @@ def _check(
             f"{', '.join(kept)}: released on request, and '{judging.spec}' sends questions, references and answers to "
             f"{service.origin}. Add --allow-upload if your agreement with the owners permits it"
         )
-    if sent:
-        print(judging.notice(sent), file=sys.stderr)
+    if sent and (notice := judging.notice(sent)) is not None:
+        say(notice)
 
 
 def _judged(benchmark: Benchmark, results: Sequence[Result], judging: Judging) -> dict[str, str]:
@@ -220,7 +220,10 @@ def _judge(
     from medvqa import engine, records
     from medvqa.plugin.memory import Memory
 
-    records.bury(options.run, "earlier")
+    try:
+        records.bury(options.run, "earlier")
+    except OSError as error:
+        raise UsageError(f"{options.run} cannot be written: {error.strerror}") from error
     journal = records.Journal(options.run, "rescore")
     shared = options.answers or options.run.absolute().parent / records.STORE
     model = judging.make()
@@ -285,16 +288,16 @@ def _scored(
                 if judged.judgement is not None:
                     errors = errors + 1 if judged.score.outcome == "error" else 0
             if 0 < options.max_errors <= errors:
-                print(f"medvqa: {errors} errors in a row, the last: {result.score.why}", file=sys.stderr)
+                say(f"medvqa: {errors} errors in a row, the last: {result.score.why}")
                 return
             if tally.usage["cost"] >= (inf if options.max_cost is None else options.max_cost):
-                print(f"medvqa: judging has cost {tally.usage['cost']:.4g}", file=sys.stderr)
+                say(f"medvqa: judging has cost {tally.usage['cost']:.4g}")
                 return
             yield result
             number += 1
             _progress(number, len(results))
     except KeyboardInterrupt:
-        print("medvqa: interrupted", file=sys.stderr)
+        say("medvqa: interrupted")
 
 
 def _progress(number: int, total: int) -> None:

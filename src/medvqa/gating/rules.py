@@ -28,7 +28,6 @@ point = true                            # the estimate alone decides
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -38,11 +37,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from medvqa import configs
 from medvqa.items import UsageError
 
 DEFAULT_MARGIN = 2.0
 """Points."""
 FILE = "pyproject.toml"
+MAX_BYTES = 2**20
+"""Bytes of the file, which is the user's pyproject.toml as a rule."""
 TABLE = "tool.medvqa.gate"
 
 Inconclusive = Literal["pass", "fail"]
@@ -126,11 +128,11 @@ def from_json(stored: Mapping[str, Any], where: str) -> Rules:
 def read(path: Path) -> Rules:
     """The rules of a file, none where it has none or is not there. UsageError names the file and the key."""
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
+        content = configs.read_toml(path, MAX_BYTES)
     except FileNotFoundError:
         return Rules()
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     table: Any = content
     for name in TABLE.split("."):
         table = table.get(name, {}) if isinstance(table, dict) else {}

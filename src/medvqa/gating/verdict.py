@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from medvqa import records
+from medvqa import files, records
 from medvqa.gating.rules import Inconclusive
 from medvqa.items import Result, UsageError
 from medvqa.statistics.sentences import Better, Outcome
@@ -169,7 +169,7 @@ def read(folder: Path) -> Decided | None:
     """What was decided of a run, None where nothing was. UsageError when gate.json is damaged."""
     path = folder / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Decided)
+        return msgspec.json.decode(files.read(path, records.MAX_RUN), type=Decided)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from medvqa import hookspecs
+from medvqa import hookspecs, printing
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import CONTROLLER, has_state, is_worker, occupy, state_of
+from medvqa.plugin.process import CONTROLLER, has_state, is_worker, occupy, state_of, usage_error
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result, Technique
@@ -59,9 +59,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Columns(), "medvqa-columns")
     if options.read(config).typed and not config.option.help:
         try:
-            config.stash[CONTROLLER].check()
+            # pytest does not catch warnings yet: Python prints them.
+            with printing.printable_warnings():
+                config.stash[CONTROLLER].check()
         except MedVQAError as error:
-            raise pytest.UsageError(str(error)) from error
+            raise usage_error(error) from error
 
 
 def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:

@@ -140,7 +140,7 @@ class Controller:
                         raise
                 gates.promise(self._gate, plan, self._folder)
         except MedVQAError as error:
-            raise pytest.UsageError(str(error)) from error
+            raise process.usage_error(error) from error
         except OSError as error:
             self._give_up(error)
 
@@ -160,9 +160,12 @@ class Controller:
         self._expected.update(names(collected, process.state_of(self._config).plan))
         self._left_out = left_out
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Keep the session, which knows how many tests there are; say what will leave this machine."""
         self._session = session
+        if process.has_state(self._config):
+            process.print_safely(self._config)
         if process.has_state(self._config) and not self._config.option.collectonly:
             from medvqa.plugin.state import STOP
             from medvqa.records import bury
@@ -194,7 +197,7 @@ class Controller:
             try:
                 node.workerinput["medvqa_place"] = self._leases.take(node.gateway.id)
             except MedVQAError as error:
-                raise pytest.UsageError(str(error)) from error
+                raise process.usage_error(error) from error
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from medvqa import configs, engine, judging, records
+from medvqa import configs, engine, files, judging, records
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, BackendFactory, Benchmark, Item, Model, Service, Technique, UsageError
 
@@ -126,7 +126,9 @@ class Judging:
         identity = self.identity(model.name, fingerprint)
         backend = self.config.backend if fingerprint is not None else f"{self.config.backend} {identity}"
         writer = records.Writer(backend, model.name, fingerprint, folder.name, session, role="judge")
-        return records.Store(shared if fingerprint is not None else folder / records.OWN_REPLIES, writer, fresh=fresh)
+        own = fingerprint is None
+        store = records.own_folder(folder, records.OWN_REPLIES) if own else shared
+        return records.Store(store, writer, fresh=fresh)
 
 
 def fingerprint_of(model: Model) -> str | None:
@@ -210,7 +212,8 @@ def _prompts(typed: Sequence[str], beside: Path) -> dict[str, str]:
             raise UsageError(f"--judge-prompt={each}: there is one prompt for {task} already")
         path = beside / name
         try:
-            content = path.read_bytes()
+            with files.reading(path) as file:
+                content = file.read(MAX_PROMPT + 1)
             if len(content) > MAX_PROMPT:
                 raise UsageError(f"--judge-prompt={each}: larger than {MAX_PROMPT} bytes")
             found[task] = content.decode()

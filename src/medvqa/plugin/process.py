@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from medvqa import printing
+from medvqa.items import MedVQAError
 from medvqa.plugin import options
 
 if TYPE_CHECKING:
@@ -45,9 +47,22 @@ def has_state(config: pytest.Config) -> bool:
     return _STATE in config.stash
 
 
+def print_safely(config: pytest.Config) -> None:
+    """Let the terminal reporter write what is printable alone: it repeats answers, names, cells and messages."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not isinstance(reporter._tw._file, printing.Stream):
+        reporter._tw._file = printing.Stream(reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup)
+
+
+def usage_error(error: MedVQAError) -> pytest.UsageError:
+    """The error as pytest's own, which pytest prints as it is, without its reporter."""
+    return pytest.UsageError(printing.lines(str(error)))
+
+
 def state_of(config: pytest.Config) -> State:
     """The state of this process, made when it is first needed (UsageError, DataError)."""
     if not has_state(config):
+        print_safely(config)
         from medvqa.plugin.state import State
 
         told: dict[str, str] | None = getattr(config, "workerinput", None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import engine, records
+from medvqa import engine, files, records
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Answer,
@@ -158,7 +158,8 @@ class State:
         """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
         session = self._names[0]
         writer = records.Writer(self.plan.config.backend, model.name, fingerprint, self._run, session)
-        folder = self._store_folder if fingerprint is not None else self._folder / records.OWN_ANSWERS
+        own = fingerprint is None
+        folder = records.own_folder(self._folder, records.OWN_ANSWERS) if own else self._store_folder
         store = records.Store(folder, writer, fresh=self.options.fresh)
         return Memory(store, journal, records.Suspects(self._folder, session))
 
@@ -227,7 +228,7 @@ class State:
         if isinstance(reply.answer, Answer) and not reply.reused:
             self._usage.append(reply.answer)
         if self.options.max_cost is not None and self._session is not None and self._stop.exists():
-            self._session.shouldstop = self._stop.read_text("utf-8")
+            self._session.shouldstop = files.read(self._stop, 2**20).decode("utf-8", "replace")
         return result
 
     def _judged(self, result: Result, pending: engine.Pending | None) -> Result:

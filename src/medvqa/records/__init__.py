@@ -7,6 +7,7 @@
 from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
 from medvqa.records.folder import (
     DISTRIBUTION,
+    MAX_RUN,
     RESULTS,
     RUN,
     Recorder,
@@ -42,6 +43,7 @@ from medvqa.records.store import (
     Writer,
     check_folder,
     contents,
+    own_folder,
     remove,
     remove_empty,
 )
@@ -51,6 +53,7 @@ from medvqa.records.store import key as answer_key
 __all__ = [
     "DIGESTS",
     "DISTRIBUTION",
+    "MAX_RUN",
     "OWN_ANSWERS",
     "OWN_REPLIES",
     "RESULTS",
@@ -81,6 +84,7 @@ __all__ = [
     "judged_by_rule",
     "key",
     "lines",
+    "own_folder",
     "properties",
     "read",
     "read_baseline",

@@ -18,10 +18,11 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
+from medvqa import files
 from medvqa.items import Answer, DataError, Result, UsageError
 from medvqa.records.folder import decode, encode, key, write_atomic
 
@@ -119,7 +120,7 @@ def is_baseline(path: Path) -> bool:
     """Whether a path is a file that begins as a baseline file does."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with files.reading(path) as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
@@ -130,7 +131,7 @@ def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     later version. Where responses were left out, the first value has `"responses": "digests"`; compare by `said`.
     """
     try:
-        with path.open("rb") as raw:
+        with files.reading(path) as raw:
             if raw.read(len(_MAGIC)) != _MAGIC:
                 raise DataError(f"{path} line 1: no baseline file; `medvqa baseline RUN -o FILE` writes one")
             raw.seek(0)
@@ -149,7 +150,7 @@ def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     return header.run, tuple(results)
 
 
-def _lines(path: Path, raw: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Number and content of each line, unpacked as far as it is needed."""
     total = number = 0
     try:

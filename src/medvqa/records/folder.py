@@ -18,12 +18,17 @@ from typing import Any
 
 import msgspec
 
-from medvqa.items import Item, Result, UsageError
+from medvqa import files
+from medvqa.items import DataError, Item, Result, UsageError
 from medvqa.records.store import write_all
 
 DISTRIBUTION = "pytest-medvqa"
 RESULTS = "results.jsonl"
 RUN = "run.json"
+MAX_LINE = 2**26
+"""Bytes of one result; a line of more is no result, and is not read to its end."""
+MAX_RUN = 2**26
+"""Bytes of run.json and of other JSON of a run folder."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
@@ -78,17 +83,20 @@ def read(folder: Path) -> Stored:
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
     results: dict[tuple[str, str, str, int], Result] = {}
     unread: list[str] = []
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                result = decode(line)
-            except msgspec.DecodeError as error:
-                torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
-                unread.append(f"{path} line {number}: {error}{torn}")
-                continue
-            results[key(result)] = result
+    try:
+        with files.reading(path) as file:
+            for number, line in files.lines(file, path, MAX_LINE):
+                if not line.strip():
+                    continue
+                try:
+                    result = decode(line)
+                except msgspec.DecodeError as error:
+                    torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
+                    unread.append(f"{path} line {number}: {error}{torn}")
+                    continue
+                results[key(result)] = result
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     return Stored(tuple(results[k] for k in sorted(results)), tuple(unread))
 
 
@@ -97,7 +105,7 @@ def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
 
     What is appended meanwhile is left out.
     """
-    with (folder / RESULTS).open("rb") as file:
+    with files.reading(folder / RESULTS) as file:
         left = os.fstat(file.fileno()).st_size
         for line in file:
             left -= len(line)
@@ -116,7 +124,7 @@ class Recorder:
         path = folder / RESULTS
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            self._file = files.appending(path, readable=True)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":
                 # A line that was torn must not take the next one with it.
@@ -134,11 +142,8 @@ class Recorder:
 
 
 def write_atomic(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replace a file whole: readers see the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.writelines((content,) if isinstance(content, bytes) else content)
-    temporary.replace(path)
+    """Replace a file whole: readers see the old one or the new one. A link is replaced, not followed."""
+    files.replace(path, content)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -149,7 +154,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_run(folder: Path) -> dict[str, Any]:
     """run.json; UsageError when it is missing or no JSON object."""
     try:
-        value: dict[str, Any] = msgspec.json.decode((folder / RUN).read_bytes(), type=dict[str, Any])
+        value: dict[str, Any] = msgspec.json.decode(files.read(folder / RUN, MAX_RUN), type=dict[str, Any])
     except OSError as error:
         raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error
     except msgspec.DecodeError as error:

@@ -18,11 +18,14 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa import files
 from medvqa.records.store import Unwritable, write_all
 
 ASKING = "asking"
 _DEATHS = "deaths"
 _SUFFIX = ".calls"
+MAX_BYTES = 2**30
+"""Of one journal: a stranger's folder may hold a file of any size."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -47,11 +50,11 @@ class Journal:
 
     def __init__(self, run: Path, process: str) -> None:
         """Make a file in a run folder; `process` is a worker's name. Unwritable when that is not possible."""
-        folder = run / ASKING
-        path = folder / f"{process}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
+        path = run / ASKING / f"{process}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            run.mkdir(parents=True, exist_ok=True)
+            files.subfolder(run, ASKING)
+            self._file = files.appending(path, new=True)
         except OSError as error:
             raise Unwritable(f"run folder {run} cannot be written: {error.strerror}") from error
         self._path = path
@@ -86,7 +89,7 @@ def _in_flight(path: Path) -> tuple[str, ...]:
     A line of which a full disk took a part alone was not asked either, and takes the next one with it.
     """
     calls: dict[int, tuple[str, ...]] = {}
-    for line in path.read_bytes().split(b"\n")[:-1]:
+    for line in files.read(path, MAX_BYTES).split(b"\n")[:-1]:
         with suppress(msgspec.DecodeError):
             call = msgspec.json.decode(line, type=_Call)
             calls[call.call] = call.keys
@@ -96,14 +99,18 @@ def _in_flight(path: Path) -> tuple[str, ...]:
 def bury(run: Path, session: str, process: str = "*") -> tuple[str, ...] | None:
     """Note what a process of the session was asking when it died, and forget its calls; the keys, None without journal.
 
-    The default stands for all processes, those of an earlier session that left no more than its files.
+    The default stands for all processes, those of an earlier session that left no more than its files. OSError where
+    the folder is a link, or a file of it is.
     """
-    folder, keys = run / ASKING, list[str]()
+    folder, keys = files.check_subfolder(run, ASKING), list[str]()
     paths = sorted(folder.glob(f"{process}.*{_SUFFIX}"))
     for path in paths:
         if flying := _in_flight(path):
-            with (folder / _DEATHS).open("ab") as deaths:
-                deaths.write(_encoder.encode(Death(session, flying)) + b"\n")
+            deaths = files.appending(folder / _DEATHS)
+            try:
+                write_all(deaths, _encoder.encode(Death(session, flying)) + b"\n")
+            finally:
+                os.close(deaths)
         keys.extend(flying)
         path.unlink(missing_ok=True)
     return tuple(keys) if paths else None
@@ -111,7 +118,10 @@ def bury(run: Path, session: str, process: str = "*") -> tuple[str, ...] | None:
 
 def close(run: Path, *, complete: bool) -> None:
     """A session of the run has ended in order. What is suspected is known until a session completes the run."""
-    folder = run / ASKING
+    try:
+        folder = files.check_subfolder(run, ASKING)
+    except OSError:
+        return  # not this run's own: nothing of it was used, and nothing of it is deleted
     for path in folder.glob(f"*{_SUFFIX}"):
         path.unlink(missing_ok=True)
     if complete:
@@ -143,7 +153,7 @@ class Suspects:
             return False
         if size <= self._size:
             return False
-        with self._path.open("rb") as file:
+        with files.reading(self._path) as file:
             file.seek(self._size)
             for line in file:
                 if not line.endswith(b"\n"):

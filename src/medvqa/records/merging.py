@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from medvqa import files
 from medvqa.items import Result, UsageError
-from medvqa.records.folder import RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
-from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES
+from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
+from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 from medvqa.selection import Shard
 
 METRICS = "metrics.json"
@@ -49,7 +49,7 @@ def load(folder: Path) -> Run:
     about, stored = read_run(folder), read(folder)
     path = folder / METRICS
     try:
-        missing = msgspec.json.decode(path.read_bytes(), type=_Missing).missing if path.exists() else ()
+        missing = msgspec.json.decode(files.read(path, MAX_RUN), type=_Missing).missing if path.exists() else ()
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Write it anew: medvqa report {folder}") from error
     return Run(folder.name, about, stored.results, frozenset(missing), stored.unread)
@@ -105,11 +105,12 @@ def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
     copied, so that it can go on.
     """
     try:
+        stores = [(part, own) for part in parts for own in (OWN_ANSWERS, OWN_REPLIES)]
+        for part, own in stores:
+            files.check_subfolder(part, own)
         folder.mkdir(parents=True)
-        for part in parts:
-            for own in (OWN_ANSWERS, OWN_REPLIES):
-                if (part / own).is_dir():
-                    shutil.copytree(part / own, folder / own, dirs_exist_ok=True)
+        for part, own in stores:
+            copy(part / own, folder / own)
         write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in merged.results))
         write_json(folder / RUN, {**merged.about, "missing": merged.missing})
     except OSError as error:

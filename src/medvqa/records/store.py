@@ -26,6 +26,7 @@ from typing import Literal
 
 import msgspec
 
+from medvqa import files
 from medvqa.items import Answer, MedVQAError, Prompt
 
 STORE = ".answers"
@@ -39,6 +40,8 @@ ABOUT = b"about"
 FORMAT = 1
 REFRESH = 1.0
 """Seconds after which a reader looks again for what other processes have stored."""
+MAX_LINE = 2**28
+"""Bytes of one line; a file in a stranger's folder may claim to be terabytes."""
 SYNC = 5.0
 """Seconds after which what was written is forced to the disk, so that a power cut costs no more."""
 
@@ -126,9 +129,9 @@ class _File:
 
     def new_lines(self, size: int) -> Iterator[tuple[int, bytes]]:
         """Whole lines that were not read yet and where each starts; notes what follows the last."""
-        with self.path.open("rb") as file:
+        with files.reading(self.path) as file:
             file.seek(self.size)
-            for line in file:
+            for _, line in files.lines(file, self.path, MAX_LINE):
                 if not line.endswith(b"\n"):
                     break
                 start, self.size, self.lines = self.size, self.size + len(line), self.lines + 1
@@ -159,7 +162,8 @@ class Store:
         self._next_look = 0.0
         self._synced = time.monotonic()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            files.subfolder(folder, writer.folder)
             if not os.access(self.folder, os.W_OK):
                 raise PermissionError(13, "Permission denied")
             self._look()
@@ -194,16 +198,13 @@ class Store:
         for number, places in by_file.items():
             file = self._files[number]
             earlier = file.writer is None or file.writer.session != self._writer.session
-            descriptor = os.open(file.path, os.O_RDONLY)
-            try:
+            with files.reading(file.path) as opened:
                 for position, start, length in places:
-                    line = os.pread(descriptor, length, start)
+                    line = os.pread(opened.fileno(), length, start)
                     parsed = _parsed(self.folder.name, line)
                     # A line that is no longer what it was is as good as none: its question is asked again.
                     if parsed is not None and parsed[0].decode() == keys[position]:
                         found[position] = Recalled(_decode_answer(parsed[1]), earlier)
-            finally:
-                os.close(descriptor)
         return found
 
     def _look(self) -> None:
@@ -278,7 +279,7 @@ class Store:
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
         host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname())[:40]
         path = self.folder / f"{now}-{host}-{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
-        self._own = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        self._own = files.appending(path, new=True)
         self._own_number = self._numbers[path.name] = len(self._files)
         self._files.append(_File(path, self._writer))
         head = _line(self.folder.name, ABOUT, _encoder.encode(self._writer))
@@ -302,6 +303,14 @@ class Store:
                 raise self._unwritable(error) from error
             finally:
                 self._end()
+
+
+def own_folder(run: Path, name: str) -> Path:
+    """The folder of a run's own answers or replies, which may be missing; Unwritable if it is a link or a file."""
+    try:
+        return files.check_subfolder(run, name)
+    except OSError as error:
+        raise Unwritable(f"answers cannot be stored in {run / name}: {error.strerror}") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -367,16 +376,31 @@ def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, lis
         yield writer, [_decode_answer(content) for _, content in stored]
 
 
+def copy(source: Path, target: Path) -> None:
+    """Copy the files of a store into another; none if there is no folder. Links, and what is no store's, stay behind.
+
+    Raises OSError.
+    """
+    for path in sorted(source.glob(f"*/*{SUFFIX}")):
+        if path.parent.is_symlink() or path.is_symlink():
+            continue
+        target.mkdir(exist_ok=True)
+        with files.reading(path, follow=False) as file:
+            files.replace(files.subfolder(target, path.parent.name) / path.name, iter(lambda: file.read(2**20), b""))
+
+
 def remove_empty(folder: Path) -> None:
     """Delete a store into which nothing was written; no process may be about to write."""
+    if folder.is_symlink():
+        return
     for path in (*folder.glob("*"), folder):
         with suppress(OSError):
             path.rmdir()
 
 
-def remove(files: Iterable[Contents]) -> None:
+def remove(chosen: Iterable[Contents]) -> None:
     """Delete files of a store, and the folders that are empty then."""
-    for each in files:
+    for each in chosen:
         each.path.unlink(missing_ok=True)
         if not any(each.path.parent.iterdir()):
             each.path.parent.rmdir()

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medvqa import engine, gating, metrics, records
+from medvqa import engine, files, gating, metrics, records
 from medvqa.ablation import LABELS
 from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark, Measure, Metric, Outcome, Result, Technique, UsageError
 
@@ -279,8 +279,16 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
 
     A benchmark whose owners withhold its answer key asks for a sheet to send them, with one answer to each question:
     where there are several samples the first, so that nobody chooses. `pictures` are the images that
-    the page shows (`html.draw`; None: none). Returns the report with the paths of the sheets.
+    the page shows (`html.draw`; None: none). Returns the report with the paths of the sheets;
+    UsageError when the folder cannot be written.
     """
+    try:
+        return _written(report, pictures)
+    except OSError as error:
+        raise UsageError(f"{report.folder} cannot be written: {error.strerror or error}") from error
+
+
+def _written(report: Report, pictures: Pictures | None) -> Report:
     from medvqa.report import html, junit, markdown
 
     sheets = tuple(
@@ -306,9 +314,7 @@ def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
 
 def _folder(report: Report, part: Part) -> Path:
     """Where a part's sheet goes: one for each technique where the run has several."""
-    folder = report.folder / part.technique if len(report.techniques) > 1 else report.folder
-    folder.mkdir(exist_ok=True)
-    return folder
+    return files.subfolder(report.folder, part.technique) if len(report.techniques) > 1 else report.folder
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -7,25 +7,23 @@ Both files keep to the schema of Jenkins' xUnit plugin, junit-10.xsd, which allo
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
 from junitparser import Error, Failure, Skipped, TestCase
 
-from medvqa import records
+from medvqa import printing, records
 from medvqa.gating import Entry, Verdict
 from medvqa.items import Outcome, Result
 from medvqa.report.build import Report
 
 _DECLARATION = b"<?xml version='1.0' encoding='UTF-8'?>\n"
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(value: str) -> str:
-    """A value that XML 1.0 can hold: other characters become U+FFFD (which is visible, unlike none)."""
-    return _NOT_XML.sub("\ufffd", value)
+    """A value that XML can hold, and that a log may print."""
+    return printing.lines(value)
 
 
 def render(report: Report) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable
 
+from medvqa import printing
 from medvqa.report import gate
 from medvqa.report.build import Report, notes_of, usage_of
 from medvqa.report.tables import Table, by_dimension, headline, outcomes
@@ -14,10 +15,23 @@ ROWS = 40
 """Rules that the summary's table holds: with more, it leaves out guards that pass and slices that are not gated."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 
+_LIVE = (
+    # GitHub looks for these in the text that Markdown leaves, so that a backslash or an entity does not stop it.
+    (re.compile("@"), "\uff20"),
+    (re.compile(r"#(?=\d)"), "\uff03"),
+    (re.compile(r"\bGH-(?=\d)", re.IGNORECASE), "GH\u2011"),
+    (re.compile("://"), "[:]//"),
+    (re.compile(r"\bwww\.", re.IGNORECASE), "www[.]"),
+)
+"""What becomes a link or calls somebody without any markup, and what stands for it."""
+
 
 def escape(text: str) -> str:
-    """Text that shows as it is: no markup, no link, no HTML, no line break."""
-    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(text.split()), quote=False))
+    """Text that shows as it is: no markup, no link, no mention, no HTML, no control character, no line break."""
+    plain = printing.line(" ".join(text.split()))
+    for live, dead in _LIVE:
+        plain = live.sub(dead, plain)
+    return _SPECIAL.sub(r"\\\1", html.escape(plain, quote=False))
 
 
 def render(report: Report) -> str:
@@ -26,7 +40,7 @@ def render(report: Report) -> str:
     blocks = [
         f"# {escape(report.title)}",
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
-        f"technique {', '.join(report.techniques)}, extraction {run.get('extraction', 'sound')}.",
+        f"technique {', '.join(report.techniques)}, extraction {escape(str(run.get('extraction', 'sound')))}.",
         grid(headline(report)),
         *_verdict(report),
         grid(outcomes(report)),

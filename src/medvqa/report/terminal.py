@@ -10,14 +10,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from medvqa.items import Measure
+from medvqa.printing import line as printable
 from medvqa.report import gate
 from medvqa.report.build import Report, answers_of, notes_of, usage_of
 from medvqa.report.tables import Table, few, headline, outcomes
 
-
-def printable(text: str) -> str:
-    """Text without control characters: what a model answered must not steer a terminal."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+__all__ = ["bar", "draw", "printable", "summary", "verdict"]
 
 
 WIDE = 110

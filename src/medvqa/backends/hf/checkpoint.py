@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import struct
 import time
@@ -15,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from medvqa import files
 from medvqa.backends.hf.options import HFOptions
 from medvqa.items import DataError, UsageError
 
@@ -125,7 +125,7 @@ def digest(path: Path) -> str:
         key = hashlib.sha256(repr(what).encode(errors="surrogateescape")).hexdigest()
         kept = platformdirs.user_cache_path("pytest-medvqa") / f"weights-{key}.sha256"
         try:
-            if re.fullmatch("[0-9a-f]{64}", known := kept.read_text("ascii")):
+            if re.fullmatch("[0-9a-f]{64}", known := files.read(kept, 64).decode("ascii")):
                 return known
         except (OSError, ValueError):
             pass
@@ -134,9 +134,7 @@ def digest(path: Path) -> str:
     if kept is not None and path.stat().st_ctime_ns == state.st_ctime_ns:
         try:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            new = kept.with_name(f"{kept.name}.{os.getpid()}")
-            new.write_text(found, "ascii")
-            new.replace(kept)
+            files.replace(kept, found.encode("ascii"))
         except OSError:
             pass  # without a cache it is computed again
     return found

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from medvqa import images, records
-from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError
+from medvqa import files, images
+from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, UsageError
 from medvqa.report.build import Part, Report
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[
     drawn: dict[Image, str] = {}
     unread: list[str] = []
     if mode == "folder":
-        (folder / FOLDER).mkdir(exist_ok=True)
+        try:
+            files.subfolder(folder, FOLDER)
+        except OSError as error:
+            raise UsageError(f"--images=folder: {folder / FOLDER} cannot be written: {error.strerror}") from error
     for image in sorted(distinct, key=lambda image: (image.path, image.start)):
         try:
             pixels = images.decode(image)
@@ -146,7 +149,8 @@ def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[
             drawn[image] = "data:image/jpeg;base64," + base64.b64encode(content).decode()
         else:
             name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()[:20]}.jpg"
-            records.write_atomic(folder / name, content)
+            # Not forced to the disk one by one: there may be thousands, and they are drawn anew each time.
+            files.replace(folder / name, content, sync=False)
             drawn[image] = name
     return drawn, unread
 
