@@ -643,7 +643,6 @@ def test_a_config_names_a_folder_beside_it(
 # --- token limits ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 def test_the_limit_of_a_prompt_is_the_number_of_new_tokens(load: Callable[..., HF], pictures: list[Image]) -> None:
     """Prompts of one batch may have limits of their own; each begins as it does under another limit."""
     model = load("qwen2_vl")
@@ -658,7 +657,6 @@ def test_the_limit_of_a_prompt_is_the_number_of_new_tokens(load: Callable[..., H
     assert texts[0] == texts[3]
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 def test_a_checkpoint_needs_a_limit(load: Callable[..., HF]) -> None:
     (answer,) = load("qwen2_vl").generate([Prompt("What?", max_tokens=0)])
     assert isinstance(answer, AnswerError)

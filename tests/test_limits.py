@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,10 +12,22 @@ from typing import Any
 
 import pytest
 
-from medvqa import prompts, records
+from medvqa import benchmarks, configs, prompts, records
+from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
-from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.items import CHOICE_KINDS, KINDS, Image, Item, Kind, Prompt, Technique
+from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+from medvqa.items import (
+    CHOICE_KINDS,
+    KINDS,
+    Benchmark,
+    Image,
+    Item,
+    Kind,
+    Prompt,
+    Technique,
+    TokenLimits,
+    UsageError,
+)
 from servers import Reply, Request, Server, completion, scored
 
 PAIRS, CHOICES, OPEN = "phantom-mediconfusion", "phantom-gmai-mmbench", "phantom-medlesionvqa"
@@ -155,10 +168,6 @@ def test_a_server_has_the_fingerprint_that_it_had(
     model.close()
 
 
-xfail = pytest.mark.xfail(strict=True, reason="issue 11, point 1")
-
-
-@xfail
 def test_a_limit_is_in_the_key_of_an_answer() -> None:
     prompt = asked("mediconfusion", "mc")
     keys = [
@@ -171,22 +180,45 @@ def test_a_limit_is_in_the_key_of_an_answer() -> None:
 # --- where a limit comes from, and that it arrives --------------------------------------------------------
 
 
-@xfail
 @pytest.mark.parametrize(
     ("options", "more", "arguments", "expected"),
     [
         pytest.param("", "", (), {PAIRS: {32}, CHOICES: {512}, OPEN: {512}}, id="benchmark"),
-        pytest.param("max_tokens = 64", "", (), {PAIRS: {64}, CHOICES: {64}, OPEN: {64}}, id="options"),
-        pytest.param("max_tokens = 0", "", (), {PAIRS: {None}, CHOICES: {None}, OPEN: {None}}, id="no limit"),
-        pytest.param("reasoning = true", "", (), {PAIRS: {4096}, CHOICES: {4096}, OPEN: {4096}}, id="reasoning"),
+        pytest.param(
+            "max_tokens = 64", "", (), {PAIRS: {64}, CHOICES: {64}, OPEN: {64}}, id="options", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "max_tokens = 0",
+            "",
+            (),
+            {PAIRS: {None}, CHOICES: {None}, OPEN: {None}},
+            id="no limit",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "reasoning = true",
+            "",
+            (),
+            {PAIRS: {4096}, CHOICES: {4096}, OPEN: {4096}},
+            id="reasoning",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "max_tokens = 64",
             f"[max_tokens]\n{PAIRS} = 100\n{CHOICES} = {{mc = 0}}",
             (),
             {PAIRS: {100}, CHOICES: {None}, OPEN: {64}},
             id="benchmarks of the config",
+            marks=pytest.mark.slow,
         ),
-        pytest.param("", "max_tokens = {phantom = 7}", (), {PAIRS: {7}, CHOICES: {7}, OPEN: {7}}, id="group"),
+        pytest.param(
+            "",
+            "max_tokens = {phantom = 7}",
+            (),
+            {PAIRS: {7}, CHOICES: {7}, OPEN: {7}},
+            id="group",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "max_tokens = 64",
             "max_tokens = {phantom = 7}",
@@ -200,8 +232,16 @@ def test_a_limit_is_in_the_key_of_an_answer() -> None:
             ("--max-tokens=300",),
             {PAIRS: {300}, CHOICES: {300}, OPEN: {300}},
             id="typed, reasoning",
+            marks=pytest.mark.slow,
         ),
-        pytest.param("", "", ("--max-tokens=0",), {PAIRS: {None}, CHOICES: {None}, OPEN: {None}}, id="typed 0"),
+        pytest.param(
+            "",
+            "",
+            ("--max-tokens=0",),
+            {PAIRS: {None}, CHOICES: {None}, OPEN: {None}},
+            id="typed 0",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_limit_arrives_at_the_server(
@@ -230,7 +270,7 @@ def test_a_limit_arrives_at_the_server(
     assert "Token limits" in mine.text("first", "index.html")
 
 
-@xfail
+@pytest.mark.slow
 def test_a_limit_is_no_matter_of_techniques_that_write_nothing(repository: Callable[..., Repository]) -> None:
     def script(number: int, request: Request) -> Reply:
         letters = scored(("A", -0.1), ("B", -3.0))
@@ -257,52 +297,87 @@ def test_a_limit_is_no_matter_of_techniques_that_write_nothing(repository: Calla
         assert limits(anew) == {64}
 
 
-@xfail
+CONFIG = configs.ModelConfig("mine", "openai", max_tokens={"mediconfusion": {"mc": 100, "ff": 0}, "phantom": 7})
+MINE, PHANTOM = mediconfusion.BENCHMARKS[0], phantom.BENCHMARKS[0]
+
+
 @pytest.mark.parametrize(
-    ("model", "arguments", "message"),
+    ("typed", "benchmark", "technique", "limits", "asks", "limit"),
     [
-        ("mine", ("--max-tokens=-1",), "--max-tokens=-1: a number of tokens, or 0 for no limit"),
+        (300, MINE, "mc", TokenLimits(32), 32, 300),
+        (0, MINE, "mc", TokenLimits(32), 32, 0),
+        (None, MINE, "mc", TokenLimits(64, configured=True), 32, 100),
+        (None, MINE, "ff", TokenLimits(32), 512, 0),
+        (None, PHANTOM, "mc", TokenLimits(32), 512, 7),
+        (None, gmai_mmbench.VAL, "mc", TokenLimits(64, configured=True), 512, 64),
+        (None, gmai_mmbench.VAL, "mc", TokenLimits(0, configured=True), 512, 0),
+        (None, gmai_mmbench.VAL, "mc", TokenLimits(32), 200, 200),
+        (None, gmai_mmbench.VAL, "mc", TokenLimits(32), None, 512),
+    ],
+)
+def test_the_first_that_names_a_limit_counts(
+    typed: int | None, benchmark: Benchmark, technique: Technique, limits: TokenLimits, asks: int | None, limit: int
+) -> None:
+    """The user, the config for the benchmark, the config's options, the benchmark, and else 512."""
+    prompt = Prompt("?", technique=technique, max_tokens=asks)
+    assert configs.token_limit(typed, CONFIG, limits, benchmark, prompt) == limit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model=mine", "--max-tokens=-1"), "--max-tokens=-1: a number of tokens, or 0 for no limit"),
         (
-            "random",
-            ("--max-tokens=9",),
+            ("--model=random", "--max-tokens=9"),
             "--max-tokens=9: backend 'random' takes no limit; those that do: hf, openai",
         ),
         (
-            "phantom-vlm",
-            ("--max-tokens=9", "--technique=gd,ps"),
+            ("--model=phantom-vlm", "--max-tokens=9", "--technique=gd,ps"),
             "--max-tokens=9: technique 'gd, ps' writes no text that could be limited",
         ),
         (
-            "phantom-vlm",
-            ("--max-tokens=0", "--technique=mc"),
+            ("--model=phantom-vlm", "--max-tokens=0", "--technique=mc"),
             "--max-tokens=0: a checkpoint needs a limit, lest it writes for ever; name a number",
         ),
     ],
 )
 def test_a_limit_that_cannot_hold_is_a_usage_error(
-    repository: Callable[..., Repository], model: str, arguments: tuple[str, ...], message: str
+    pytester: pytest.Pytester, arguments: tuple[str, ...], message: str
 ) -> None:
-    code, output = repository().run(f"--benchmark={PAIRS}", *arguments, model=model)
-    assert code == 4, output
-    assert message in output
+    pytester.makepyfile(test_questions=SUITE)
+    (pytester.path / "models").mkdir()
+    (pytester.path / "models/mine.toml").write_text('backend = "openai"\nargument = "tiny"\n')
+    done = pytester.runpytest_inprocess(f"--benchmark={PAIRS}", "-p", "no:randomly", *arguments)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in done.stdout.str() + done.stderr.str()
 
 
-@xfail
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("backend", "said", "message"),
     [
-        ("max_tokens = {mediconfusoin = 9}", "[max_tokens]: no benchmark 'mediconfusoin'; known: "),
-        ("max_tokens = {mediconfusion = {xy = 9}}", "[max_tokens]: no technique 'xy'; those that write text: mc, ff"),
-        ("max_tokens = {mediconfusion = -1}", "Expected `int` >= 0"),
+        ("openai", {"mediconfusoin": 9}, "mine: [max_tokens]: no benchmark 'mediconfusoin'; known: "),
+        ("openai", {"mediconfusoin": 9}, "Did you mean 'mediconfusion'?"),
+        ("openai", {"mediconfusion": {"gd": 9}}, "[max_tokens]: no technique 'gd'; those that write text: mc, ff"),
+        ("hf", {"mediconfusion": {"mc": 0}}, "mine: [max_tokens]: mediconfusion = 0: a checkpoint needs a limit"),
+        ("random", {"mediconfusion": 9}, "mine: [max_tokens]: backend 'random' takes no limit"),
     ],
 )
-def test_a_limit_of_a_config_is_checked(repository: Callable[..., Repository], more: str, message: str) -> None:
-    code, output = repository(more=more).run(f"--benchmark={PAIRS}")
-    assert code == 4, output
-    assert message in output
+def test_limits_of_a_config_are_checked(backend: str, said: dict[str, Any], message: str) -> None:
+    config = configs.ModelConfig("mine", backend, "x", max_tokens=said)
+    backends = pytest_medvqa_backends()
+    known = benchmarks.by_name(mediconfusion.BENCHMARKS)
+    with pytest.raises(UsageError) as raised:
+        configs.check_token_limits(config, configs.token_limits(config, backends), known)
+    assert message in str(raised.value)
 
 
-@xfail
+def test_limits_of_a_config_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('backend = "openai"\n[max_tokens]\nmediconfusion = -1\n')
+    with pytest.raises(UsageError, match=r"Expected `int` >= 0 - at `.*max_tokens"):
+        configs.resolve("mine", folders=[tmp_path], backends=pytest_medvqa_backends())
+
+
+@pytest.mark.slow
 def test_a_run_does_not_go_on_under_another_limit(repository: Callable[..., Repository]) -> None:
     with Server(answers()) as server:
         mine = repository(server.url)
@@ -321,7 +396,7 @@ def test_a_run_does_not_go_on_under_another_limit(repository: Callable[..., Repo
         assert mine.run(f"--benchmark={OPEN}", "--limit=2", "--run=first", "--max-tokens=32")[0] == 0, "goes on"
 
 
-@xfail
+@pytest.mark.slow
 def test_a_stranger_declares_that_a_model_takes_a_limit(repository: Callable[..., Repository]) -> None:
     mine = repository()
     (mine.path / "conftest.py").write_text(
@@ -366,7 +441,6 @@ def cut(number: int, request: Request) -> Reply:
     return Reply(completion("Let me look at each of them:", "length") if number % 2 else completion("A"))
 
 
-@xfail
 def test_answers_that_were_cut_off_are_counted_and_shown(repository: Callable[..., Repository]) -> None:
     with Server(cut) as server:
         mine = repository(server.url, "concurrency = 1")
@@ -387,18 +461,26 @@ def test_answers_that_were_cut_off_are_counted_and_shown(repository: Callable[..
     assert (rate["value"], rate["count"], rate["n"]) == (0.5, 2, 4)
     told = mine.told("first", "metrics.json")
     assert told["truncated"] == {PAIRS: 2}
-    # What the remedy says is what helps.
-    with Server(answers()) as server:
-        replace(mine, url=server.url).config("concurrency = 1")
-        code, output = mine.run(f"--benchmark={PAIRS}", "--limit=4", "--run=second", "--max-tokens=256")
-        assert limits(server.requests) == {256}
-    assert code == 0
+
+
+@pytest.mark.slow
+def test_what_the_warning_proposes_helps(repository: Callable[..., Repository]) -> None:
+    def script(number: int, request: Request) -> Reply:
+        return Reply(completion("A", "stop" if request.body["max_tokens"] >= 256 else "length"))
+
+    with Server(script) as server:
+        mine = repository(server.url)
+        _, output = mine.run(f"--benchmark={PAIRS}", "--limit=4", "--run=first")
+        (typed,) = set(re.findall(r"--max-tokens=\d+", output))
+        assert mine.measure("first", "truncated_rate")["value"] == 1
+        code, output = mine.run(f"--benchmark={PAIRS}", "--limit=4", "--run=second", typed)
+    assert code == 0, output
     assert "cut off" not in output
     assert "truncated" not in output
     assert mine.measure("second", "truncated_rate")["value"] == 0
 
 
-@xfail
+@pytest.mark.slow
 def test_limits_of_several_kinds_and_of_no_limit_are_told(repository: Callable[..., Repository]) -> None:
     with Server(answers("", "length")) as server:
         mine = repository(server.url)
@@ -411,7 +493,7 @@ def test_limits_of_several_kinds_and_of_no_limit_are_told(repository: Callable[.
         assert "answers were cut off at 512 tokens (finish=length). Raise the limit: --max-tokens=2048" in output
 
 
-@xfail
+@pytest.mark.slow
 def test_answers_without_text_and_of_unknown_end_are_not_in_the_rate(
     repository: Callable[..., Repository], tmp_path: Path
 ) -> None:
@@ -431,7 +513,7 @@ def test_answers_without_text_and_of_unknown_end_are_not_in_the_rate(
     assert (rate["value"], rate["n"]) == (None, 0), "nobody recorded how they ended"
 
 
-@xfail
+@pytest.mark.slow
 def test_a_folder_of_an_earlier_version_is_read(repository: Callable[..., Repository]) -> None:
     with Server(cut) as server:
         mine = repository(server.url, "concurrency = 1")
@@ -454,7 +536,7 @@ def test_a_folder_of_an_earlier_version_is_read(repository: Callable[..., Reposi
     assert mine.measure("first", "truncated_rate")["value"] == 0.5
 
 
-@xfail
+@pytest.mark.slow
 def test_the_rate_can_be_gated(repository: Callable[..., Repository]) -> None:
     with Server(answers()) as server:
         mine = repository(server.url)
