@@ -397,6 +397,42 @@ def test_a_run_does_not_go_on_under_another_limit(repository: Callable[..., Repo
 
 
 @pytest.mark.slow
+def test_the_limit_holds_for_prompts_of_a_tests_own_and_of_benchmarks_of_ones_own(
+    repository: Callable[..., Repository],
+) -> None:
+    with Server(answers()) as server:
+        mine = repository(server.url, more="[max_tokens]\nslake = 9")
+        (mine.path / "conftest.py").write_text(
+            """
+from medvqa import metrics, scoring
+from medvqa.items import Benchmark, Item, Prompt
+
+def pytest_medvqa_benchmarks():
+    item = Item("1", "slake", "single_choice", "Which?", {"A": "x", "B": "y"}, ("A",))
+    return [Benchmark(name="slake", items=lambda data: [item], prompt=lambda item, technique: Prompt("Which?"),
+                      score=scoring.score_single_choice, metrics=(metrics.accuracy,))]
+"""
+        )
+        (mine.path / "test_questions.py").write_text(
+            """
+import pytest
+from medvqa.items import Prompt
+
+@pytest.mark.vqa("slake")
+def test_slake(item, evaluate, model):
+    evaluate(item)
+    model.generate([Prompt("Describe."), Prompt("Describe.", max_tokens=40), Prompt("Describe.", benchmark="slake")])
+"""
+        )
+        assert mine.run("--benchmark=slake", "--run=first")[0] == 0
+        assert sorted(request.body["max_tokens"] for request in server.requests) == [9, 9, 40, 512]
+        server.requests.clear()
+        assert mine.run("--benchmark=slake", "--run=second", "--max-tokens=77")[0] == 0
+        assert limits(server.requests) == {77}
+        assert len(server.requests) == 4
+
+
+@pytest.mark.slow
 def test_a_stranger_declares_that_a_model_takes_a_limit(repository: Callable[..., Repository]) -> None:
     mine = repository()
     (mine.path / "conftest.py").write_text(

@@ -153,16 +153,17 @@ def check_token_limit(number: int, limits: TokenLimits | None, asked: str) -> No
 
 
 def token_limit(
-    typed: int | None, config: ModelConfig, limits: TokenLimits, benchmark: Benchmark, prompt: Prompt
+    typed: int | None, config: ModelConfig, limits: TokenLimits, benchmark: Benchmark | None, prompt: Prompt
 ) -> int:
-    """The limit of new tokens of an answer to a benchmark's prompt, 0 for none.
+    """The limit of new tokens of an answer to a prompt of a benchmark, or of none; 0: no limit.
 
     The first that is named: by the user (`typed`), by the config for the benchmark, by the config's options, by the
     benchmark; else `DEFAULT_TOKENS`.
     """
+    names = () if benchmark is None else (benchmark.name, benchmark.group)
     named = (
         typed,
-        *(_for_technique(config.max_tokens.get(name), prompt.technique) for name in (benchmark.name, benchmark.group)),
+        *(_for_technique(config.max_tokens.get(name), prompt.technique) for name in names),
         limits.own if limits.configured else None,
         prompt.max_tokens,
     )

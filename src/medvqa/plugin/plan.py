@@ -171,12 +171,24 @@ class Plan:
             )
         configs.check_token_limit(typed, self._token_limits, f"--max-tokens={typed}")
 
-    def _limit(self, prompt: Prompt, benchmark: Benchmark) -> int | None:
+    def limited(self, prompt: Prompt, benchmark: str = "") -> Prompt:
+        """The prompt with the limit of tokens in force, None where it is the model's own.
+
+        `benchmark` names the benchmark that it is of, "" for that which it names itself.
+
+        The own limit is part of the model's fingerprint, so that stored answers that were asked for by it stay good.
+        """
+        limit = self._limit(prompt, benchmark or prompt.benchmark)
+        own = self._token_limits is not None and limit == self._token_limits.own
+        return replace(prompt, max_tokens=None if own else limit)
+
+    def _limit(self, prompt: Prompt, benchmark: str) -> int | None:
         """The limit of tokens in force for an answer in words, 0 for none; None where the backend takes no limit."""
         limits = self._token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
-        return configs.token_limit(self.options.max_tokens, self.config, limits, benchmark, prompt)
+        known = self.benchmarks.get(benchmark)
+        return configs.token_limit(self.options.max_tokens, self.config, limits, known, prompt)
 
     def _check_repeat(self) -> None:
         """UsageError where all samples of an answer would be the same."""
@@ -385,12 +397,9 @@ class Plan:
         item = query.item
         if self.ablation == "shuffle":
             item = replace(item, images=self._shuffle(item.benchmark).get(item.id, ()))
-        benchmark = self.benchmarks[item.benchmark]
-        prompt = benchmark.prompt(item, query.technique)
-        limit = self._limit(prompt, benchmark)
-        # The model's own limit is part of its fingerprint: stored answers that were asked for by it stay good.
-        own = self._token_limits is not None and limit == self._token_limits.own
-        prompt = replace(prompt, sample=query.sample or prompt.sample, max_tokens=None if own else limit)
+        prompt = self.limited(self.benchmarks[item.benchmark].prompt(item, query.technique), item.benchmark)
+        if query.sample:
+            prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
             return ablation.withhold(prompt)
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
@@ -476,7 +485,7 @@ class Plan:
             asks = {item.kind: benchmark.prompt(item, technique) for item in firsts}
             if asks:
                 templates[technique] = {prompt.template for prompt in asks.values()}
-            in_force = {kind: self._limit(asks[kind], benchmark) for kind in sorted(asks)}
+            in_force = {kind: self._limit(asks[kind], benchmark.name) for kind in sorted(asks)}
             if told := {kind: limit for kind, limit in in_force.items() if limit is not None}:
                 limits[technique] = told
         answers = "category" if benchmark.name in self.recovers else "given"
