@@ -590,3 +590,23 @@ def test_a_run_that_is_half_scored_is_no_side(tmp_path: Path) -> None:
         assert str(raised.value) == (
             f"{path}: its run was being scored again, and that was stopped: type medvqa rescore {folder} once more"
         )
+
+
+@pytest.mark.parametrize(
+    ("now", "was", "note"),
+    [
+        ({"single_choice": 256}, {"single_choice": 32}, ["slake: the token limit of mc is 256 in new and 32 in old"]),
+        ({"single_choice": 0}, {"single_choice": 32}, ["slake: the token limit of mc is none in new and 32 in old"]),
+        ({"single_choice": 32}, {"single_choice": 32}, []),
+        ({"single_choice": 512}, None, []),
+    ],
+)
+def test_another_limit_of_tokens_is_told(now: Any, was: Any, note: list[str]) -> None:
+    def run(limits: Any) -> dict[str, Any]:
+        told = about()
+        if limits is not None:
+            told["benchmarks"]["slake"]["max_tokens"] = {"mc": limits}
+        return told
+
+    results = answers("x", "AB").results
+    assert comparing.notes(side("new", results, **run(now)), side("old", results, **run(was))) == note
