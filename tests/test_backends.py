@@ -398,7 +398,7 @@ def test_an_item_that_the_file_lacks(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     as_csv([("1", "A"), ("2", "B")], path)
     answers = Replay(str(path)).generate([prompt("2"), prompt("10003/1")])
-    assert answers[0] == Answer("B")
+    assert answers[0] == Answer("B", finish="")
     assert str(answers[1]) == (f"{path} has no answer for 10003/1; asked: bench mc 10003/1, first of 2 recorded: 1")
 
 

@@ -662,3 +662,23 @@ def test_headline_measures_of_a_comparison_are_one_family() -> None:
     expected = multipletests([each.p for each in headline], method="holm")[1]
     assert [each.adjusted for each in headline] == pytest.approx(list(expected))
     assert any(each.adjusted != each.p for each in headline)
+
+
+@pytest.mark.parametrize(
+    ("now", "was", "note"),
+    [
+        ({"single_choice": 256}, {"single_choice": 32}, ["slake: the token limit of mc is 256 in new and 32 in old"]),
+        ({"single_choice": 0}, {"single_choice": 32}, ["slake: the token limit of mc is none in new and 32 in old"]),
+        ({"single_choice": 32}, {"single_choice": 32}, []),
+        ({"single_choice": 512}, None, []),
+    ],
+)
+def test_another_limit_of_tokens_is_told(now: Any, was: Any, note: list[str]) -> None:
+    def run(limits: Any) -> dict[str, Any]:
+        told = about()
+        if limits is not None:
+            told["benchmarks"]["slake"]["max_tokens"] = {"mc": limits}
+        return told
+
+    results = answers("x", "AB").results
+    assert comparing.notes(side("new", results, **run(now)), side("old", results, **run(was))) == note

@@ -92,10 +92,14 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     [
         (
             'backend = "echo"\ndescripton = "x"',
-            "unknown field 'descripton'; known: argument, backend, description, options, techniques. "
+            "unknown field 'descripton'; known: argument, backend, description, max_tokens, options, "
+            "techniques. "
             "Did you mean 'description'?",
         ),
-        ('backend = "echo"\nname = "y"', "unknown field 'name'; known: argument, backend, description, options, "),
+        (
+            'backend = "echo"\nname = "y"',
+            "unknown field 'name'; known: argument, backend, description, max_tokens, options, ",
+        ),
         ('backend = "echo"\nargument = 3', "Expected `str`, got `int` - at `$.argument`; known fields: argument, "),
         ('argument = "A"', "Object missing required field `backend`; known fields: argument, "),
         ('backend = "echo"\nargument = \n', "not TOML: Invalid value (at line 2, column 12)"),

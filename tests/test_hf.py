@@ -640,6 +640,38 @@ def test_a_config_names_a_folder_beside_it(
     assert configs.resolve("letter", folders=[models], backends=backends).argument == "tiny"
 
 
+# --- token limits ------------------------------------------------------------------------------------------
+
+
+def test_the_limit_of_a_prompt_is_the_number_of_new_tokens(load: Callable[..., HF], pictures: list[Image]) -> None:
+    """Prompts of one batch may have limits of their own; each begins as it does under another limit."""
+    model = load("qwen2_vl")
+    prompt = Prompt("What is shown?", (pictures[0],))
+    prompts = [replace(prompt, max_tokens=limit) for limit in (3, None, 12, 3)]
+    answers = answered(model.generate(prompts))
+    assert [answer.usage and answer.usage["output"] for answer in answers] == [3, 8, 12, 3]
+    assert {answer.finish for answer in answers} == {"length"}
+    texts = [answer.text for answer in answers]
+    assert texts[2].startswith(texts[1])
+    assert texts[1].startswith(texts[0])
+    assert texts[0] == texts[3]
+
+
+def test_a_checkpoint_needs_a_limit(load: Callable[..., HF]) -> None:
+    (answer,) = load("qwen2_vl").generate([Prompt("What?", max_tokens=0)])
+    assert isinstance(answer, AnswerError)
+    assert "a checkpoint needs a limit" in str(answer)
+
+
+def test_the_limit_that_was_the_default_leaves_the_fingerprint_as_it_was(
+    folder: Callable[[str], Path],
+) -> None:
+    """What a fingerprint is made of, as it was while the option's default was 32."""
+    usual, said = HF(str(folder("qwen2_vl"))), HF(str(folder("qwen2_vl")), HFOptions(max_new_tokens=32))
+    assert usual.about()["settings"]["generation"]["max_new_tokens"] == 32
+    assert usual.fingerprint() == said.fingerprint()
+
+
 # --- what is told -------------------------------------------------------------------------------------------
 
 

@@ -278,6 +278,28 @@ def test_the_published_overall_of_table_2_is_the_micro_average() -> None:
 
 
 @pytest.mark.parametrize(
+    ("technique", "finish", "outcome", "terms"),
+    [
+        ("mc", "length", "unparsed", (1, 1)),
+        ("mc", "length", "correct", (1, 1)),
+        ("ff", "length", "unscored", (1, 1)),
+        ("mc", "stop", "correct", (0, 1)),
+        ("mc", "refusal", "refused", (0, 1)),
+        ("mc", "", "correct", (0, 0)),
+        ("gd", "length", "correct", (0, 0)),
+        ("ps", "stop", "correct", (0, 0)),
+    ],
+)
+def test_truncated_answers_are_those_in_words_that_were_cut_off(
+    technique: Technique, finish: str, outcome: Outcome, terms: tuple[float, float]
+) -> None:
+    """Whether it has a score does not matter, and how an answer without words or of unknown end ended is not told."""
+    result = replace(ended(single(outcome), outcome), technique=technique, answer=Answer("A", finish=finish))
+    assert metrics.truncated_rate.terms([result]) == terms
+    assert metrics.truncated_rate.terms([replace(result, answer=None)]) == (0, 0)
+
+
+@pytest.mark.parametrize(
     ("metric", "counted", "n"),
     [
         (metrics.accuracy, {"correct"}, 6),
@@ -541,7 +563,7 @@ def test_what_applies_to_nothing_is_left_out_and_what_is_undefined_is_null() -> 
     assert (found["accuracy"].value, found["accuracy"].n, found["accuracy"].references) == (None, 0, {})
     assert (found["macro_accuracy"].value, found["macro_accuracy"].n) == (None, 0)
     assert not {"precision_mcls", "set_accuracy", "confusion"} & set(found)
-    assert {measure.name for measure in measured(withheld) if measure.slice} == {"error_rate"}
+    assert {measure.name for measure in measured(withheld) if measure.slice} == {"error_rate", "truncated_rate"}
 
 
 # Laws

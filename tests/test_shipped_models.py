@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 import tinies
-from medvqa import configs
+from medvqa import benchmarks, configs
 from medvqa.backends import pytest_medvqa_backends
-from medvqa.items import Answer, Image, Prompt, Technique
+from medvqa.benchmarks import gmai_mmbench, mediconfusion
+from medvqa.items import Answer, Image, Item, Prompt, Technique
 
 SHIPPED = [Path(__file__).parents[1] / "models"]
 PICTURES = Path(__file__).parents[1] / "fixtures/phantom/medlesionvqa/images"
@@ -57,6 +58,45 @@ def test_a_config_can_be_used(name: str) -> None:
         assert "Weights: " in comments, "their licence"
         shipped = (SHIPPED[0] / config.argument).is_dir()
         assert shipped or "revision = " in comments, "how to pin them"
+
+
+LIMITS: dict[str, tuple[int, int, int]] = {
+    "blip-2": (32, 30, 512),
+    "claude": (2048, 2048, 1024),
+    "gemini": (0, 0, 4096),
+    "gpt-4o": (0, 0, 1024),
+    "idefics3": (32, 512, 1024),
+    "instructblip": (32, 128, 512),
+    "internvl": (32, 512, 4096),
+    "llama-3.2-vision": (100, 100, 128),
+    "llava-next": (100, 100, 512),
+    "openai-reasoning": (0, 0, 4096),
+    "qwen-vl": (32, 512, 2048),
+    "qwen2-vl": (32, 512, 2048),
+    "qwen2.5-vl": (32, 512, 2048),
+    "qwen3-vl": (32, 512, 2048),
+}
+"""New tokens for MediConfusion by mc and by ff, and for GMAI-MMBench, where they are not those of the benchmark."""
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_has_the_limits_that_owners_give_its_model(name: str) -> None:
+    config = CONFIGS[name]
+    limits = configs.token_limits(config, BACKENDS)
+    known = benchmarks.by_name([*mediconfusion.BENCHMARKS, *gmai_mmbench.BENCHMARKS])
+    configs.check_token_limits(config, limits, known)
+    if limits is None:
+        assert config.backend in ("echo", "majority", "random")
+        return
+    item = Item("1", "x", "single_choice", "What?", OPTIONS)
+    asked: list[tuple[str, Technique]] = [("mediconfusion", "mc"), ("mediconfusion", "ff"), ("gmai-mmbench-val", "mc")]
+    found = tuple(
+        configs.token_limit(None, config, limits, known[benchmark], known[benchmark].prompt(item, technique))
+        for benchmark, technique in asked
+    )
+    assert found == LIMITS.get(name, (32, 512, 512))
+    written = (SHIPPED[0] / f"{name}.toml").read_text()
+    assert bool(config.max_tokens) == ("# New tokens" in written), "their source"
 
 
 def test_each_checkpoint_has_its_architecture_tested() -> None:

@@ -12,24 +12,40 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from medvqa import files
-from medvqa.items import BackendFactory, Model, UsageError
+from medvqa.items import (
+    OPTION_TECHNIQUES,
+    TECHNIQUES,
+    BackendFactory,
+    Benchmark,
+    Model,
+    Prompt,
+    TokenLimits,
+    UsageError,
+)
 
 MAX_BYTES = 2**16
 """Bytes of a config. Python's parser takes quadratic time for a key of many parts: ten seconds here at most."""
 
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+DEFAULT_TOKENS = 512
+"""The limit of new tokens where neither user, config nor benchmark names one: room for a short explanation."""
+
+Limit = Annotated[int, msgspec.Meta(ge=0)]
+"""New tokens of an answer; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """A named model: which backend runs it, with which argument. All but `name` are the fields of a TOML file.
 
-    `techniques` are those by which it is asked where the user names none; () leaves that to the plugin.
+    `techniques` are those by which it is asked where the user names none; () leaves that to the plugin. `max_tokens`
+    holds the limits of new tokens by which owners of benchmarks ask this model: by name or group of the benchmark, one
+    for all techniques or one for each.
     """
 
     name: str
@@ -38,6 +54,7 @@ class ModelConfig:
     description: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     techniques: tuple[str, ...] = ()
+    max_tokens: Mapping[str, Limit | Mapping[str, Limit]] = field(default_factory=dict)
 
 
 def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, BackendFactory]) -> ModelConfig:
@@ -102,6 +119,63 @@ def size(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> int | N
     """The bytes of the model's weights, None where they are not here or there are none. Nothing is loaded."""
     tell: Callable[..., int | None] = getattr(backends[config.backend], "size", lambda *_: None)
     return tell(*arguments(config, backends))
+
+
+def token_limits(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> TokenLimits | None:
+    """How the backend limits answers in words, None where it takes no limit from a prompt."""
+    tell = getattr(backends[config.backend], "token_limits", None)
+    told: TokenLimits | None = tell(*arguments(config, backends)) if tell is not None else None
+    return told
+
+
+def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:
+    """UsageError for limits of a config that name no benchmark or technique, or that the backend cannot keep."""
+    names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
+    writing = [technique for technique in TECHNIQUES if technique not in OPTION_TECHNIQUES]
+    if config.max_tokens and limits is None:
+        raise UsageError(f"{config.name}: [max_tokens]: backend {config.backend!r} takes no limit")
+    for name, said in config.max_tokens.items():
+        if name not in names:
+            raise UsageError(
+                f"{config.name}: [max_tokens]: no benchmark {name!r}; known: {_listing(names)}."
+                f"{_suggestion(name, names)}"
+            )
+        by_technique = said if isinstance(said, Mapping) else {writing[0]: said}
+        for technique, number in by_technique.items():
+            if technique not in writing:
+                raise UsageError(
+                    f"{config.name}: [max_tokens]: no technique {technique!r}; those that write text: "
+                    f"{', '.join(writing)}"
+                )
+            check_token_limit(number, limits, f"{config.name}: [max_tokens]: {name} = {number}")
+
+
+def check_token_limit(number: int, limits: TokenLimits | None, asked: str) -> None:
+    """UsageError, which begins with `asked`, for no limit (0) where the backend needs one."""
+    if number == 0 and limits is not None and limits.required:
+        raise UsageError(f"{asked}: a checkpoint needs a limit, lest it writes for ever; name a number")
+
+
+def token_limit(
+    typed: int | None, config: ModelConfig, limits: TokenLimits, benchmark: Benchmark | None, prompt: Prompt
+) -> int:
+    """The limit of new tokens of an answer to a prompt of a benchmark, or of none; 0: no limit.
+
+    The first that is named: by the user (`typed`), by the config for the benchmark, by the config's options, by the
+    benchmark; else `DEFAULT_TOKENS`.
+    """
+    names = () if benchmark is None else (benchmark.name, benchmark.group)
+    named = (
+        typed,
+        *(_for_technique(config.max_tokens.get(name), prompt.technique) for name in names),
+        limits.own if limits.configured else None,
+        prompt.max_tokens,
+    )
+    return next((number for number in named if number is not None), DEFAULT_TOKENS)
+
+
+def _for_technique(said: int | Mapping[str, int] | None, technique: str) -> int | None:
+    return said.get(technique) if isinstance(said, Mapping) else said
 
 
 def in_units(count: int | None) -> str:

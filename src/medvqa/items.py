@@ -135,7 +135,8 @@ class Prompt:
     are the letters that may come next, with PS its values are the texts that may continue `text` after a space.
     `template` names the template and its digest, for instance `mediconfusion/mc@1f2e3d4c`. `sample` tells equal
     prompts apart that are asked to be answered anew, from 1; a model that draws its answers draws with it as its seed,
-    or part of it. 0: asked once.
+    or part of it. 0: asked once. `max_tokens` is the most new tokens of an answer in words, 0 for no limit; None: the
+    model's own limit.
     """
 
     text: str
@@ -149,6 +150,7 @@ class Prompt:
     technique: Technique = "mc"
     template: str = ""
     sample: int = 0
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +160,10 @@ class Answer:
     `option_logprobs` are natural logarithms by key of `Prompt.options`, for techniques that score options: GD those
     of the letters as next token, PS the mean over the tokens of the option's text. One that is not told was too
     unlikely to be. `text` is then "", or what a server said.
-    `seconds` is the wall time of this answer, for a batch its share. `finish` is "stop", "length",
-    "refusal" or what the server said. `usage` counts tokens (`input`, `output`) and, where prices are known,
-    what they cost (`cost`). `served_by` is what a server says that answered (its model's id, system fingerprint), "" if
-    nobody says.
+    `seconds` is the wall time of this answer, for a batch its share. `finish` is "stop", "length" (cut off at a limit
+    of tokens), "refusal" or what the server said, "" where nobody says how it ended. `usage` counts tokens (`input`,
+    `output`) and, where prices are known, what they cost (`cost`). `served_by` is what a server says that answered (its
+    model's id, system fingerprint), "" if nobody says.
     """
 
     text: str
@@ -285,6 +287,19 @@ class Service:
     priced: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLimits:
+    """How a backend limits answers in words that it is asked for by a prompt without `Prompt.max_tokens`.
+
+    `own` is that limit in new tokens, 0 for none. `configured` says that the model's config names it, so that it goes
+    before a benchmark's. `required` says that the backend cannot do without a limit.
+    """
+
+    own: int
+    configured: bool = False
+    required: bool = False
+
+
 def applies(item: Item, technique: Technique) -> bool:
     """Whether a technique is defined for a question, where its benchmark says nothing else.
 
@@ -381,5 +396,7 @@ a file or folder, in a config a folder beside it; `recorded`, answers were given
 can change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
 otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how many numbered samples of each answer
 were recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `reads = False`: answers
-do not come from the text of the prompt, so that it cannot judge.
+do not come from the text of the prompt, so that it cannot judge. `token_limits`, called like `check`, returns
+`TokenLimits` and promises that `Prompt.max_tokens` is obeyed; without it prompts name no limit, and `--max-tokens` is
+refused.
 """

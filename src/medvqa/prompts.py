@@ -21,13 +21,14 @@ class Template:
 
     `text` holds the fields {question} and {options}; `option` is one line of {options} with the fields
     {letter} and {text}, its line end included. Only the template is formatted: braces in a question or an
-    option are text.
+    option are text. `max_tokens` is the limit of new tokens by which its owners ask; None: they name none.
     """
 
     name: str
     text: str
     option: str = ""
     system: str = ""
+    max_tokens: int | None = None
 
     @property
     def label(self) -> str:
@@ -48,6 +49,7 @@ class Template:
             options=item.options,
             technique=technique,
             template=self.label,
+            max_tokens=self.max_tokens,
         )
 
 

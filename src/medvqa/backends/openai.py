@@ -26,7 +26,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from medvqa import images
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, Technique, UsageError
+from medvqa.items import (
+    Answer,
+    AnswerError,
+    DataError,
+    Image,
+    Prompt,
+    Service,
+    Technique,
+    TokenLimits,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -35,6 +45,7 @@ BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_TOKENS = 32
 """New tokens in the published setting of MediConfusion's multiple choice; its temperature is 0."""
 REASONING_TOKENS = 4096
+"""New tokens of a reasoning model, which thinks before it answers."""
 JUDGE_TOKENS = 1024
 """New tokens of a judge whose config says nothing."""
 BACKOFF = 0.5
@@ -59,6 +70,7 @@ _LETTER = re.compile(r"""[\s▁Ġ(\[{"'*]*([^\W\d_])[\s)\]}"'*.,:]*""")
 
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # a key put here by mistake is refused, and not shown
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Limit = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Price = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -69,20 +81,20 @@ class OpenAIOptions:
 
     `base_url` is the server's, "" for OPENAI_BASE_URL or OpenAI's own. `key_env` names the environment variable
     that holds the key, "" for OPENAI_API_KEY; with a `base_url`, "" sends no key, so that OpenAI's key goes to no
-    other host. `system` replaces the benchmark's system prompt. `temperature` is 0 and `max_tokens` 32 where
-    nothing is said; with `reasoning` no temperature is sent, and `max_completion_tokens` (4096). Images have at
-    most `max_pixels` (larger ones are scaled down; None: as they are) and `max_bytes` before base64. `timeout`
-    (seconds) bounds a request; after `retries` more an item ends as an error, at once when the server asks to
-    wait longer than `max_wait` (seconds). `concurrency` is the most requests in flight. `top_logprobs` is how many
-    next tokens a server tells with technique `gd`, 0 for one that tells none. Prices are per million tokens. `extra`
-    goes into each request as it is.
+    other host. `system` replaces the benchmark's system prompt. `temperature` is 0 where nothing is said. `max_tokens`
+    limits answers to prompts that name no limit: 32 where nothing is said, and 0 sends no limit. With `reasoning` no
+    temperature is sent, and `max_completion_tokens` (4096) instead of `max_tokens`. Images have at most `max_pixels`
+    (larger ones are scaled down; None: as they are) and `max_bytes` before base64. `timeout` (seconds) bounds a
+    request; after `retries` more an item ends as an error, at once when the server asks to wait longer than `max_wait`
+    (seconds). `concurrency` is the most requests in flight. `top_logprobs` is how many next tokens a server tells with
+    technique `gd`, 0 for one that tells none. Prices are per million tokens. `extra` goes into each request as it is.
     """
 
     base_url: str = ""
     key_env: Name = ""
     system: str | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    max_tokens: Positive | None = None
+    max_tokens: Limit | None = None
     reasoning: bool = False
     max_pixels: Positive | None = None
     max_bytes: Positive = 5 * 2**20
@@ -104,8 +116,18 @@ class OpenAIOptions:
         if taken := sorted(_OWN_PARAMETERS & self.extra.keys()):
             raise ValueError(f"`extra` has {', '.join(taken)}, which other options set")
 
-    def parameters(self, technique: Technique = "mc") -> dict[str, Any]:
-        """What a request says beside model and messages; UsageError for `gd` where no log-probabilities can be had."""
+    @property
+    def own_tokens(self) -> int:
+        """The limit of new tokens where a prompt names none, 0 for no limit."""
+        if self.max_tokens is not None:
+            return self.max_tokens
+        return REASONING_TOKENS if self.reasoning else OFFICIAL_TOKENS
+
+    def parameters(self, technique: Technique = "mc", max_tokens: int | None = None) -> dict[str, Any]:
+        """What a request says beside model and messages; UsageError for `gd` where no log-probabilities can be had.
+
+        `max_tokens` is the prompt's limit, 0 for none; None: the options' own.
+        """
         if technique == "gd":
             if self.reasoning:
                 raise UsageError("a reasoning model's next token is no letter: technique 'gd' needs another model")
@@ -113,17 +135,16 @@ class OpenAIOptions:
                 raise UsageError("top_logprobs is 0 in the model's options: technique 'gd' needs some")
             scored = {"logprobs": True, "top_logprobs": self.top_logprobs}
             return {"max_tokens": 1, "temperature": self.temperature or 0.0, **scored}
-        if self.reasoning:
-            return {"max_completion_tokens": self.max_tokens or REASONING_TOKENS}
-        return {"max_tokens": self.max_tokens or OFFICIAL_TOKENS, "temperature": self.temperature or 0.0}
+        tokens = self.own_tokens if max_tokens is None else max_tokens
+        limit = {"max_completion_tokens" if self.reasoning else "max_tokens": tokens} if tokens else {}
+        return limit if self.reasoning else {**limit, "temperature": self.temperature or 0.0}
 
     def deviations(self) -> list[str]:
         """How a request departs from temperature 0, 32 new tokens, the benchmark's system prompt and whole images."""
         sent = self.parameters()
-        tokens = self.max_tokens or (REASONING_TOKENS if self.reasoning else OFFICIAL_TOKENS)
         found = []
-        if tokens != OFFICIAL_TOKENS:
-            found.append(f"{tokens} new tokens instead of {OFFICIAL_TOKENS}")
+        if self.own_tokens != OFFICIAL_TOKENS:
+            found.append(f"{self.own_tokens or 'unlimited'} new tokens instead of {OFFICIAL_TOKENS}")
         if sent.get("temperature") != 0:
             found.append(f"temperature {sent.get('temperature', 'of the server')} instead of 0")
         if self.system is not None:
@@ -306,6 +327,11 @@ class OpenAI:
         """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
         return options if options.get("reasoning") else {"max_tokens": JUDGE_TOKENS, **options}
 
+    @staticmethod
+    def token_limits(argument: str, options: OpenAIOptions = OpenAIOptions()) -> TokenLimits:
+        """The limit that requests name where a prompt names none; a reasoning model's goes before a benchmark's."""
+        return TokenLimits(options.own_tokens, configured=options.max_tokens is not None or options.reasoning)
+
     @classmethod
     def service(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> Service:
         """Where images go, and whether answers say what they cost."""
@@ -370,7 +396,7 @@ class OpenAI:
     async def _answer(self, prompt: Prompt) -> Answer | AnswerError:
         options = self._options
         try:
-            parameters = options.parameters(prompt.technique)
+            parameters = options.parameters(prompt.technique, prompt.max_tokens)
             messages = await asyncio.to_thread(self._messages, prompt)
         except (DataError, UsageError) as error:
             return AnswerError(str(error))
@@ -445,7 +471,7 @@ class OpenAI:
             self._redacted(choice.message.content or choice.message.refusal or ""),
             self._letters(prompt, choice.logprobs) if prompt.technique == "gd" and not declined else None,
             seconds=seconds,
-            finish="refusal" if declined else choice.finish_reason or "stop",
+            finish="refusal" if declined else choice.finish_reason or "",
             usage=None if usage is None else self._usage(usage),
             served_by=self._redacted(" ".join(filter(None, (completion.model, completion.system_fingerprint)))),
         )

@@ -40,6 +40,8 @@ FORMATS = (
 
 MAX_DOCUMENT = 2**28
 """Bytes of one JSON document, which is held in memory; JSON lines are not."""
+UNKNOWN = ""
+"""How an answer ended where a file does not say."""
 
 _BOM = b"\xef\xbb\xbf"
 _JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -168,7 +170,7 @@ class Replay:
         if self._replies is not None and prompt.template.partition("@")[0] in _JUDGING:
             reply = self._replies.get((prompt.benchmark, prompt.item, digest(prompt)))
             if reply is not None:
-                return Answer(reply)
+                return Answer(reply, finish=UNKNOWN)
             return AnswerError(f"{self._path} has no reply of a judge to {prompt.template} about {prompt.item}")
         for benchmark in (prompt.benchmark, ""):
             for technique in (prompt.technique, ""):
@@ -272,7 +274,7 @@ def _read_mediconfusion(path: Path, document: Mapping[str, msgspec.Raw]) -> dict
             if text is msgspec.UNSET:
                 raise DataError(f"{path}: pair {pair!r} has no full_answer in im{number}; {FORMATS}")
             # The official code takes null as an answer that names no option, and counts it as invalid.
-            answers["", "", f"{pair}/{number}", 0] = Answer(text or "")
+            answers["", "", f"{pair}/{number}", 0] = Answer(text or "", finish=UNKNOWN)
     return answers
 
 
@@ -345,11 +347,13 @@ def _entry(row: Mapping[str, object]) -> tuple[Key, Answer | None]:
     item_id = sheets.identifier(row, id_name)
     text = None if row[text_name] is None else sheets.text(row, text_name)
     if text_name == "prediction":
-        return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text)
+        return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text, finish=UNKNOWN)
     technique = sheets.text(row, "technique")
     if technique and technique not in TECHNIQUES:
         raise ValueError(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}")
-    return (sheets.text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(text)
+    return (sheets.text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(
+        text, finish=UNKNOWN
+    )
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:

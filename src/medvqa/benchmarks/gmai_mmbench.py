@@ -56,10 +56,15 @@ TAGS = {
 
 NEEDED = ("question", "A", "B", *TAGS.values())
 
+TOKENS = 512
+"""VLMEvalKit has no limit of tokens for a data set, but one for each model. At the commit above it is 512 for most
+checkpoints (LLaVA, PaliGemma, SmolVLM, InstructBLIP); those of other models stand in their configs."""
+
 SINGLE_CHOICE = Template(
     "gmai-mmbench/mc",
     "Question: {question}\nOptions:\n{options}Please select the correct answer from the options above. \n",
     "{letter}. {text}\n",
+    max_tokens=TOKENS,
 )
 """`ImageMCQDataset.build_prompt`, to the byte. The paper's Table 8 prints the image last; it is sent first."""
 
@@ -69,6 +74,7 @@ MULTIPLE_RESPONSE = Template(
     "Please select all correct answers from the options above. Note that there is more than one correct answer.\n"
     "Please output the answer options directly, separated by commas. For example: A,B\n",
     "{letter}. {text}\n",
+    max_tokens=TOKENS,
 )
 """Table 8 of the paper; no code that sends it was published."""
 

@@ -58,14 +58,19 @@ MC = Template(
     text="Based on the image, choose the correct option for the following question.\nQuestion: {question}\n{options}"
     "Answer with the option's letter from the given choices directly. Your answer should be just one letter.\nAnswer: ",
     option="{letter}: {text}\n",
+    max_tokens=32,
 )
-"""What the owners send to chat models (`gpt`, `gemini` and `claude` in their code, the spelling included)."""
+"""What the owners send to chat models (`gpt`, `gemini` and `claude` in their code, the spelling included).
+
+Their `set_model_params` sets 32 new tokens for MC, which reaches LLaVA-Med, BLIP-2, InstructBLIP, Molmo and
+Med-Flamingo. For models that get another limit their configs say it under [max_tokens] (docs/techniques.md)."""
 
 GD = replace(
     MC,
     name="mediconfusion/gd",
     text=MC.text.replace(" Your answer should be just one letter.", ""),
     system="",
+    max_tokens=None,
 )
 """Their `greedy`. It needs logits, so it goes to open models alone, to which their code sends no system prompt."""
 
@@ -73,8 +78,14 @@ PS = Template("mediconfusion/ps", "Question: {question} Answer:")
 """Their `prefix`, `Question: {} Answer: {}`, up to the option. Their code for chat models (`do_prefix_forward` of
 Models/llava.py and Models/deepseek.py) leaves the two words out and sends the question as it is."""
 
-FF = Template("mediconfusion/ff", "Based on the image, answer following question.\n{question}", system=MC.system)
-"""Their `gpt4`, named after the judge."""
+FF = Template(
+    "mediconfusion/ff",
+    "Based on the image, answer following question.\n{question}",
+    system=MC.system,
+    max_tokens=512,
+)
+"""Their `gpt4`, named after the judge. Its limit is each model's: 512, DeepSeek-VL2's, is the largest of them, and GPT
+and Gemini have none."""
 
 TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": FF}
 

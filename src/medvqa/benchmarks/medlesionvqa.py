@@ -59,24 +59,31 @@ KINDS: Mapping[str, Kind] = {
 }
 """Question types of the paper; a choice question does not tell how many options are right, one being a special case."""
 
+TOKENS = 512
+"""Ours: the limit that VLMEvalKit, which the owners asked with, gave most checkpoints (see `gmai_mmbench`)."""
+
 OURS: Mapping[Kind, Template] = {
     "multiple_response": Template(
         name="medlesionvqa/ours-multi-choice",
         text="{question}\n{options}One or more options are correct. "
         "Answer with the letters of all correct options, separated by commas.",
         option="{letter}. {text}\n",
+        max_tokens=TOKENS,
     ),
     "judgment": Template(
         name="medlesionvqa/ours-judgment",
         text="{question}\nAnswer with your judgment only, such as yes or no.",
+        max_tokens=TOKENS,
     ),
     "fill_in_the_blank": Template(
         name="medlesionvqa/ours-fill-in-the-blank",
         text="{question}\nAnswer with the words that fill the blank only.",
+        max_tokens=TOKENS,
     ),
     "short_answer": Template(
         name="medlesionvqa/ours-short-answer",
         text="{question}\nAnswer briefly.",
+        max_tokens=TOKENS,
     ),
 }
 """Our own prompts: the paper says that models were asked zero-shot with VLMEvalKit (section 4.1), and not how.

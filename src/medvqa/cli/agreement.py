@@ -198,7 +198,7 @@ def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: S
 
 def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, bool]:
     """The line of the check, and whether it failed: the lower bound counts, and without one it fails."""
-    from medvqa.report.terminal import printable
+    from medvqa.printing import line as printable
 
     figure: Figure = getattr(agreement, measure)
     name = printable(f"{CHECKED[measure]} of {_names(agreement)}")

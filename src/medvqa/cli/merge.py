@@ -31,8 +31,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> tuple[str, bool]:
     """The summary of the runs as one, and whether anything is missing in it."""
     from medvqa import records, report
+    from medvqa.printing import line as printable
     from medvqa.records import merging
-    from medvqa.report.terminal import printable, summary
+    from medvqa.report.terminal import summary
 
     known = known_from(options.plugin)
     beside = options.output.parent if options.output.parent != Path() else options.runs[0].parent

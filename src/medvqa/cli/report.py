@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> str:
 def _compared(runs: Sequence[Path], output: Path | None, known: Known, drawn: Sequence[Pictures]) -> str:
     """Write the page that compares the runs with the first; where it is, and what may not be compared."""
     from medvqa import comparing, records
+    from medvqa.printing import line as printable
     from medvqa.report import html
-    from medvqa.report.terminal import printable
 
     sides = [comparing.load(folder) for folder in runs]
     names = Counter(side.name for side in sides)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from medvqa import metrics
 from medvqa.comparing.sides import Side
 from medvqa.items import SCORED_OUTCOMES, Item, Result
 
@@ -84,11 +85,11 @@ def scored(samples: Samples) -> bool:
 
 
 def same_responses(first: Side, second: Side, samples: Samples, others: Samples) -> bool:
-    """Whether all responses to an item are the same in both runs, and were scored alike."""
+    """Whether all responses to an item are the same in both runs, were scored alike, and were cut off or not alike."""
     return [_response(first, each) for each in samples] == [_response(second, each) for each in others]
 
 
 def _response(side: Side, result: Result) -> tuple[Any, ...] | None:
     if result.answer is None:
         return None
-    return side.said(result), result.score.outcome, result.score.value
+    return side.said(result), result.score.outcome, result.score.value, metrics.is_complete(result) is False

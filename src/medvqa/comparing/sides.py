@@ -121,6 +121,12 @@ def _line(benchmark: str, what: str, *said: tuple[Side, str | None]) -> str:
     return f"{benchmark}: {what} is " + " and ".join(f"{value or 'not told'} in {side.name}" for side, value in said)
 
 
+def _limits(side: Side, benchmark: str, technique: str) -> str:
+    """The limits of tokens that a run had, for instance "512" or "32, none"; "" where it does not tell."""
+    told = side.run.get("benchmarks", {}).get(benchmark, {}).get("max_tokens", {}).get(technique, {})
+    return ", ".join(str(number or "none") for number in sorted(set(told.values())))
+
+
 def notes(new: Side, baseline: Side) -> list[str]:
     """What a reader of the comparison should know that does not forbid it, one line each."""
     found, known = [], baseline.asked
@@ -129,6 +135,13 @@ def notes(new: Side, baseline: Side) -> list[str]:
             found.append(f"{benchmark} is in {new.name} alone, and not compared")
         elif more := [each for each in techniques if each not in known[benchmark]]:
             found.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
+        for technique in (each for each in techniques if each in known.get(benchmark, ())):
+            now, was = (_limits(side, benchmark, technique) for side in (new, baseline))
+            # Of a run of an earlier version no limit is known.
+            if now and was and now != was:
+                found.append(
+                    f"{benchmark}: the token limit of {technique} is {now} in {new.name} and {was} in {baseline.name}"
+                )
     times = [side.run.get("repeat") or 1 for side in (new, baseline)]
     if times[0] != times[1]:
         found.append(

@@ -669,10 +669,13 @@ def _end(tickets: Iterable[Ticket], why: str) -> None:
 class Streamed:
     """The model as tests get it: what they ask of it goes through the stream, all else is the model's own."""
 
-    def __init__(self, model: Model, stream: Stream) -> None:
-        """Stand in for the model."""
+    def __init__(
+        self, model: Model, stream: Stream, prepare: Callable[[Prompt], Prompt] = lambda prompt: prompt
+    ) -> None:
+        """Stand in for the model. `prepare` completes a prompt of a test's own, for instance by the limit in force."""
         self._model = model
         self._stream = stream
+        self._prepare = prepare
 
     @property
     def name(self) -> str:
@@ -686,7 +689,7 @@ class Streamed:
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt, asked by the thread that asks all others."""
-        return self._stream.generate(prompts)
+        return self._stream.generate([self._prepare(prompt) for prompt in prompts])
 
     def __getattr__(self, name: str) -> Any:
         """All else."""

@@ -11,6 +11,7 @@ from medvqa.metrics.definitions import (
     exact_match,
     individual_accuracy,
     invalid_rate,
+    is_complete,
     macro_accuracy,
     macro_score,
     mean_score,
@@ -21,6 +22,7 @@ from medvqa.metrics.definitions import (
     recall_mcls,
     refused_rate,
     set_accuracy,
+    truncated_rate,
     unparsed_rate,
 )
 from medvqa.metrics.frames import EVERYTHING, Frame
@@ -50,6 +52,7 @@ __all__ = [
     "exact_match",
     "individual_accuracy",
     "invalid_rate",
+    "is_complete",
     "latest",
     "macro_accuracy",
     "macro_score",
@@ -67,5 +70,6 @@ __all__ = [
     "set_accuracy",
     "signed",
     "tables",
+    "truncated_rate",
     "unparsed_rate",
 ]

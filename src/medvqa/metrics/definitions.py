@@ -17,6 +17,7 @@ from medvqa.items import (
     CHOICE_KINDS,
     INVALID_OUTCOMES,
     OPEN_KINDS,
+    OPTION_TECHNIQUES,
     OUTCOMES,
     SCORED_OUTCOMES,
     Kind,
@@ -172,8 +173,25 @@ def error_rate(results: Sequence[Result]) -> tuple[float, float]:
     return YES if results[0].score.outcome == "error" else NO
 
 
-rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate)
-"""How often no option was named, by reason, and how often there was no answer at all."""
+def is_complete(result: Result) -> bool | None:
+    """Whether an answer in words was written to its end: False where it was cut off at a limit of tokens.
+
+    None without such an answer, and where nobody recorded how it ended.
+    """
+    if result.answer is None or not result.answer.finish or result.technique in OPTION_TECHNIQUES:
+        return None
+    return result.answer.finish != "length"
+
+
+@metric(better="lower")
+def truncated_rate(results: Sequence[Result]) -> tuple[float, float]:
+    """Answers cut off at a limit of tokens / answers in words whose end is known."""
+    complete = is_complete(results[0])
+    return LEFT_OUT if complete is None else NO if complete else YES
+
+
+rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate, truncated_rate)
+"""How often no option was named, by reason, how often there was no answer at all, and how often it was cut off."""
 
 
 def _matches(result: Result, among: int) -> tuple[float, float]:

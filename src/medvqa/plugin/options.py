@@ -118,6 +118,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": int,
         "help": "calls at a time, for models that can be asked so (default: what the model says)",
     },
+    "max-tokens": {
+        "metavar": "N",
+        "type": int,
+        "help": "most new tokens of an answer; 0: no limit (default: what the model's config says, else the benchmark)",
+    },
     "deadline": {
         "metavar": "SECONDS",
         "type": float,
@@ -186,6 +191,7 @@ class Options:
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
+    max_tokens: int | None
     deadline: float | None
     max_errors: int
     answers_from_category: bool
@@ -247,6 +253,7 @@ def read(config: pytest.Config) -> Options:
         max_cost=raw["max-cost"],
         batch_size=raw["batch-size"],
         concurrency=raw["concurrency"],
+        max_tokens=raw["max-tokens"],
         deadline=raw["deadline"],
         max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
         answers_from_category=bool(raw["answers-from-category"]),

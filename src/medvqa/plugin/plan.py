@@ -22,6 +22,7 @@ from medvqa.items import (
     Extraction,
     Image,
     Item,
+    Kind,
     Model,
     Prompt,
     Query,
@@ -55,6 +56,8 @@ class Plan:
         for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
             if value is not None and value < 1:
                 raise UsageError(f"--{name}={value}: at least 1")
+        if options.max_tokens is not None and options.max_tokens < 0:
+            raise UsageError(f"--max-tokens={options.max_tokens}: a number of tokens, or 0 for no limit")
         if options.deadline is not None and not options.deadline > 0:
             raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0")
         if options.repeat is not None and options.repeat < 2:
@@ -91,6 +94,8 @@ class Plan:
             engine.scorer(benchmark, self.extraction)
         self.techniques = self._techniques()
         self._check_benchmarks()
+        self._token_limits = configs.token_limits(self.config, self.known.backends)
+        self._check_token_limits()
         self.samples = tuple(range(1, options.repeat + 1)) if options.repeat is not None else ()
         """Numbers of the samples that each question is asked for; () where it is asked once."""
         self._check_repeat()
@@ -147,6 +152,43 @@ class Plan:
                 f"benchmark '{benchmark.name}' has no technique '{', '.join(self.techniques)}'; it has: "
                 f"{', '.join(benchmark.techniques)}{why}"
             )
+
+    def _check_token_limits(self) -> None:
+        """UsageError for limits of tokens that would have no effect, or that the backend cannot keep."""
+        configs.check_token_limits(self.config, self._token_limits, self.known.benchmarks)
+        typed, backends = self.options.max_tokens, self.known.backends
+        if typed is None:
+            return
+        if self._token_limits is None:
+            able = sorted(name for name, backend in backends.items() if hasattr(backend, "token_limits"))
+            raise UsageError(
+                f"--max-tokens={typed}: backend '{self.config.backend}' takes no limit; those that do: "
+                f"{', '.join(able)}"
+            )
+        if OPTION_TECHNIQUES.issuperset(self.techniques):
+            raise UsageError(
+                f"--max-tokens={typed}: technique '{', '.join(self.techniques)}' writes no text that could be limited"
+            )
+        configs.check_token_limit(typed, self._token_limits, f"--max-tokens={typed}")
+
+    def limited(self, prompt: Prompt, benchmark: str = "") -> Prompt:
+        """The prompt with the limit of tokens in force, None where it is the model's own.
+
+        `benchmark` names the benchmark that it is of, "" for that which it names itself.
+
+        The own limit is part of the model's fingerprint, so that stored answers that were asked for by it stay good.
+        """
+        limit = self._limit(prompt, benchmark or prompt.benchmark)
+        own = self._token_limits is not None and limit == self._token_limits.own
+        return replace(prompt, max_tokens=None if own else limit)
+
+    def _limit(self, prompt: Prompt, benchmark: str) -> int | None:
+        """The limit of tokens in force for an answer in words, 0 for none; None where the backend takes no limit."""
+        limits = self._token_limits
+        if limits is None or prompt.technique in OPTION_TECHNIQUES:
+            return None
+        known = self.benchmarks.get(benchmark)
+        return configs.token_limit(self.options.max_tokens, self.config, limits, known, prompt)
 
     def _check_repeat(self) -> None:
         """UsageError where all samples of an answer would be the same."""
@@ -355,7 +397,7 @@ class Plan:
         item = query.item
         if self.ablation == "shuffle":
             item = replace(item, images=self._shuffle(item.benchmark).get(item.id, ()))
-        prompt = self.benchmarks[item.benchmark].prompt(item, query.technique)
+        prompt = self.limited(self.benchmarks[item.benchmark].prompt(item, query.technique), item.benchmark)
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
@@ -409,6 +451,7 @@ class Plan:
                 "fresh": self.options.fresh,
                 "batch_size": self.options.batch_size,
                 "concurrency": self.options.concurrency,
+                "max_tokens": self.options.max_tokens,
                 "deadline": self.options.deadline,
                 "max_errors": self.options.max_errors,
                 "answers_from_category": self.options.answers_from_category,
@@ -418,6 +461,8 @@ class Plan:
                 "backend": self.config.backend,
                 "argument": self.config.argument,
                 "options": self.config.options,
+                "max_tokens": self.config.max_tokens,
+                "own_max_tokens": None if self._token_limits is None else self._token_limits.own,
                 **({} if path is None else {"path": path}),
             },
             "techniques": self.techniques,
@@ -433,11 +478,16 @@ class Plan:
     def _about(self, benchmark: Benchmark) -> dict[str, Any]:
         items = self.items(benchmark.name)
         templates: dict[Technique, set[str]] = {}
+        limits: dict[Technique, dict[Kind, int]] = {}
         for technique in self.techniques:
             asked = [item for item in items if self.asks(Query(item, technique))]
             firsts = {item.kind: item for item in reversed(asked)}.values()
-            if firsts:
-                templates[technique] = {benchmark.prompt(item, technique).template for item in firsts}
+            asks = {item.kind: benchmark.prompt(item, technique) for item in firsts}
+            if asks:
+                templates[technique] = {prompt.template for prompt in asks.values()}
+            in_force = {kind: self._limit(asks[kind], benchmark.name) for kind in sorted(asks)}
+            if told := {kind: limit for kind, limit in in_force.items() if limit is not None}:
+                limits[technique] = told
         answers = "category" if benchmark.name in self.recovers else "given"
         digest = records.data_digest(items)
         judged = self._judged(benchmark.name)
@@ -458,6 +508,8 @@ class Plan:
             "judged_by": [each for each in self.techniques if self._judged(benchmark.name, each)],
             "signature": signature,
             "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
+            # New tokens of an answer in words, by technique and kind of question; 0: no limit.
+            "max_tokens": limits,
         }
 
 

@@ -116,7 +116,7 @@ class State:
         self._stream = engine.Stream(
             model, self.plan.prompt, self._ahead(session), limits, self._memory, follow=follow, traffic=self._traffic
         )
-        self._model = engine.Streamed(model, self._stream)
+        self._model = engine.Streamed(model, self._stream, self.plan.limited)
         return self._model
 
     def _make_judge(self, session: pytest.Session, journal: records.Journal) -> dict[str, Any] | None:

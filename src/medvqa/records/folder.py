@@ -181,6 +181,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     now = msgspec.json.decode(_encoder.encode(now))
     was, is_now = (about.get("config", {}) for about in (before, now))
+    own_limit = is_now.get("own_max_tokens")
     if before.get("rescoring"):
         folder = f"reports/{before.get('name')}"
         return [f"it was being scored again, and that was stopped: type medvqa rescore {folder} once more"]
@@ -201,6 +202,11 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         found += _changed(f"{benchmark}: ", compared, is_now)
         asked, asks = (about["benchmarks"][benchmark].get("prompts", {}) for about in (before, now))
         found += _changed(f"{benchmark}: the prompt of ", asked, asks)
+        had, has = (about["benchmarks"][benchmark].get("max_tokens") for about in (before, now))
+        if had is None:
+            # An earlier version asked all questions by the model's own limit.
+            had = {technique: dict.fromkeys(kinds, own_limit) for technique, kinds in (has or {}).items()}
+        found += _changed(f"{benchmark}: the token limit of ", had, has or {})
     return found
 
 

@@ -149,6 +149,7 @@ def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     for benchmark, said in about.get("benchmarks", {}).items():
         told |= {f"{benchmark}'s {part}": value for part, value in _signature(said).items()}
         told |= {f"{benchmark}'s prompt ({technique})": name for technique, name in said.get("prompts", {}).items()}
+        told |= {f"{benchmark}'s token limit ({each})": limit for each, limit in said.get("max_tokens", {}).items()}
         told[f"{benchmark}'s data_sha256"] = said.get("data_sha256")
     return told
 

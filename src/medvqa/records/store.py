@@ -92,9 +92,12 @@ def key(prompt: Prompt, digest: str, sample: int = 0) -> str:
     """What an answer is stored by, beside its model: SHA-256 (hex) over all that a model gets of a prompt.
 
     `digest` is `prompts.digest(prompt)`: technique, texts, shots and images. What a model may tell questions apart by
-    is added, so that two that look alike keep an answer each; `sample` numbers those of one prompt.
+    is added, so that two that look alike keep an answer each; `sample` numbers those of one prompt. A limit of tokens
+    is added where the prompt names one: the model's own limit is part of its fingerprint.
     """
-    content = (digest, prompt.benchmark, prompt.item, prompt.kind, prompt.options, sample)
+    content: tuple[object, ...] = (digest, prompt.benchmark, prompt.item, prompt.kind, prompt.options, sample)
+    if prompt.max_tokens is not None:
+        content = (*content, prompt.max_tokens)
     return hashlib.sha256(_encoder.encode(content)).hexdigest()
 
 

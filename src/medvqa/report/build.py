@@ -11,12 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 from medvqa import engine, files, gating, metrics, records
 from medvqa.ablation import LABELS
-from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark, Measure, Metric, Outcome, Result, Technique, UsageError
+from medvqa.items import (
+    OUTCOMES,
+    TECHNIQUES,
+    Benchmark,
+    Kind,
+    Measure,
+    Metric,
+    Outcome,
+    Result,
+    Technique,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from medvqa.report.html import Pictures
 
 SCHEMA = 1
+FACTOR, LEAST, ROOM = 4, 256, 4096
+"""The limit of tokens that is proposed where answers were cut off: so many times the old one, but at least `LEAST`;
+`ROOM` where a server's own limit is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,11 @@ class Part:
         """Number of items of each outcome, all outcomes named."""
         counts = Counter(result.score.outcome for result in self.results)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+    @property
+    def truncated(self) -> tuple[Result, ...]:
+        """The results whose answers were cut off at a limit of tokens."""
+        return tuple(result for result in self.results if metrics.is_complete(result) is False)
 
     @property
     def headline(self) -> list[Measure]:
@@ -199,6 +218,8 @@ def notes_of(report: Report) -> list[str]:
                     f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
                     f"--judge={judge['config']['name']} lets them be judged and asks the model nothing."
                 )
+        if part.truncated:
+            notes.append(f"{name}: {_truncation(part, about.get('max_tokens', {}).get(part.technique))}")
         if part.broken_pairs:
             number = len(part.broken_pairs)
             have = "1 pair has" if number == 1 else f"{number} pairs have"
@@ -225,6 +246,28 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def _truncation(part: Part, limits: Mapping[Kind, int] | None) -> str:
+    """How many answers of a part were cut off, at which limits, and what to do; `limits` are those by kind."""
+    known = sum(metrics.is_complete(result) is not None for result in part.results)
+    count = f"{len(part.truncated)} of {known} answers were cut off"
+    kinds = {result.item.kind for result in part.truncated}
+    if limits is None or not kinds <= limits.keys():
+        return (
+            f"{count} (finish=length), at a limit that is not recorded. Ask again with a higher one: --max-tokens=N, "
+            "or in the model's config."
+        )
+    numbers = sorted({limits[kind] for kind in kinds} - {0})
+    if not numbers:
+        return (
+            f"{count} at the server's own limit (finish=length). Set one that suffices: --max-tokens={ROOM}, or in the "
+            "model's config."
+        )
+    return (
+        f"{count} at {' or '.join(map(str, numbers))} tokens (finish=length). Raise the limit: "
+        f"--max-tokens={max(LEAST, FACTOR * numbers[-1])}, or in the model's config."
+    )
 
 
 def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
@@ -329,6 +372,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "measures": [measure for part in report.parts for measure in part.measures],
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
+        "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         "missing": report.missing,
     }

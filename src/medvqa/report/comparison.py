@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from medvqa import printing
 from medvqa.comparing import Compared, Flip, Paired, Part, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
@@ -234,10 +235,8 @@ def text(found: Sequence[Section]) -> str:
     """Sections for a terminal."""
     blocks = []
     for section in found:
-        blocks.append(
-            "\n".join([terminal.printable(section.title), *(f"! {terminal.printable(n)}" for n in section.notes)])
-        )
-        blocks += [f"{terminal.printable(table.title)}\n{terminal.draw(table).rstrip()}" for table in section.tables]
+        blocks.append("\n".join([printing.line(section.title), *(f"! {printing.line(n)}" for n in section.notes)]))
+        blocks += [f"{printing.line(table.title)}\n{terminal.draw(table).rstrip()}" for table in section.tables]
     return "\n\n".join(blocks)
 
 

@@ -92,11 +92,20 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
 
 
 def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> Table:
-    """How many items of each benchmark ended how; of a run with several samples of each, how many answers."""
+    """How many items of each benchmark ended how; of a run with several samples of each, how many answers.
+
+    Where any answer was cut off, a last column counts those that were.
+    """
     names = _names(report)
-    columns = (*names, report.counted, *shown)
+    truncated = ["truncated"] if any(part.truncated for part in report.parts) else []
+    columns = (*names, report.counted, *shown, *truncated)
     rows = [
-        (*_named(report, part), str(len(part.results)), *(str(part.outcomes[OUTCOME_COLUMNS[name]]) for name in shown))
+        (
+            *_named(report, part),
+            str(len(part.results)),
+            *(str(part.outcomes[OUTCOME_COLUMNS[name]]) for name in shown),
+            *(str(len(part.truncated)) for _ in truncated),
+        )
         for part in report.parts
         if part.results
     ]

@@ -9,14 +9,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from medvqa import printing
 from medvqa.items import Measure
-from medvqa.printing import line as printable
 from medvqa.report import gate
 from medvqa.report.build import Report, answers_of, notes_of, usage_of
 from medvqa.report.tables import Table, few, headline, outcomes
-
-__all__ = ["bar", "draw", "printable", "summary", "verdict"]
-
 
 WIDE = 110
 """Columns from which the tables are shown whole."""
@@ -26,9 +23,9 @@ def draw(table: Table, *, colour: bool = False) -> str:
     """A table as lines that are not wrapped."""
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(table.columns):
-        drawn.add_column(Text(printable(column)), justify="right" if i in table.right else "left", no_wrap=True)
+        drawn.add_column(Text(printing.line(column)), justify="right" if i in table.right else "left", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*(Text(printable(cell)) for cell in row))
+        drawn.add_row(*(Text(printing.line(cell)) for cell in row))
     console = Console(file=io.StringIO(), width=1000, force_terminal=colour, no_color=True)
     with console.capture() as capture:
         console.print(drawn)
@@ -81,7 +78,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     if bars:
         shown = (_barred(shown[0], report, width), shown[1])
     blocks = [draw(table, colour=colour) for table in shown]
-    notes = [f"! {printable(note)}" for note in notes_of(report)]
+    notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     return "\n".join([*blocks, *notes, *usage, *verdict(report), f"run folder: {report.folder}"])
 
@@ -96,4 +93,4 @@ def verdict(report: Report) -> list[str]:
     lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(found)]
     lines += [f"  {line}" for line in gate.quiet(found)]
     lines += [f"  {line}" for line in gate.remarks(report.gate)]
-    return [printable(line) for line in lines]
+    return [printing.line(line) for line in lines]

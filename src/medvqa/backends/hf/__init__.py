@@ -20,7 +20,7 @@ from typing import Any
 from medvqa import images
 from medvqa.backends.hf import checkpoint
 from medvqa.backends.hf.options import HFOptions
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique, TokenLimits
 
 __all__ = ["HF", "HFOptions"]
 
@@ -60,10 +60,11 @@ DECODERS = 4
 class _Part:
     """Prompts of a batch that run together: their places in it, and the tensors that a processor made of them.
 
-    `options` are the tokens of each option that is scored, by prompt.
+    `options` are the tokens of each option that is scored, by prompt. `max_tokens` is the limit of all of them.
     """
 
     technique: Technique
+    max_tokens: int | None
     places: list[int]
     prompts: list[Prompt]
     inputs: Mapping[str, Any]
@@ -132,6 +133,11 @@ class HF:
     def draws(argument: str, options: HFOptions = DEFAULTS) -> bool:
         """Whether the config samples; what a checkpoint's own generation config says is not followed."""
         return bool(options.generation.get("do_sample"))
+
+    @staticmethod
+    def token_limits(argument: str, options: HFOptions = DEFAULTS) -> TokenLimits:
+        """The limit of prompts that name none. There is always one, as a checkpoint may never write its end token."""
+        return TokenLimits(options.own_tokens, configured=options.max_new_tokens is not None, required=True)
 
     @staticmethod
     def as_judge(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -212,7 +218,7 @@ class HF:
         read = part.inputs["attention_mask"].sum(dim=1).tolist()
         if part.technique in ("mc", "ff"):
             self._seed(part)
-            said = self._asker.generate(part.inputs, self._loaded.model.generation_config)
+            said = self._asker.generate(part.inputs, self._loaded.model.generation_config, part.max_tokens)
             return [
                 Answer(one.text, finish="stop" if one.ended else "length", usage={"input": count, "output": one.tokens})
                 for one, count in zip(said, read, strict=True)
@@ -239,16 +245,18 @@ class HF:
     # --- called in the processor's thread -----------------------------------------------------------------
 
     def _made(self, prompts: Sequence[Prompt]) -> _Batch:
-        """Write, decode and tokenize; prompts run together that have the technique and the number of images in common.
+        """Write, decode and tokenize; prompts run together that have technique, limit and number of images in common.
 
         Not every model masks the images that pad a prompt with fewer of them.
         """
         shown = {image for prompt in prompts for image in _images(prompt)}
         decoded = dict(zip(shown, self._decoders.map(_decoded, shown), strict=True))
         errors: dict[int, AnswerError] = {}
-        groups: dict[tuple[str, int, bool], list[_Draft]] = {}
+        groups: dict[tuple[str, int | None, int, bool], list[_Draft]] = {}
         for place, prompt in enumerate(prompts):
             try:
+                if prompt.max_tokens == 0:
+                    raise AnswerError("a checkpoint needs a limit of tokens, lest it writes for ever")
                 written = self._writer.write(prompt)
                 pictures = [_usable(decoded[image]) for image in written.images]
             except AnswerError as error:
@@ -258,7 +266,8 @@ class HF:
             text = self._writer.open(written.text) if scored else written.text
             kind = prompt.technique if scored else "mc"
             draft = _Draft(place, prompt, text, pictures)
-            groups.setdefault((kind, len(pictures), self._writer.special(text)), []).append(draft)
+            limit = None if scored else prompt.max_tokens
+            groups.setdefault((kind, limit, len(pictures), self._writer.special(text)), []).append(draft)
         parts = [self._part(drafts, errors) for drafts in groups.values()]
         return _Batch([part for part in parts if part is not None], errors)
 
@@ -266,7 +275,8 @@ class HF:
         inputs = self._processed(drafts)
         technique = drafts[0].prompt.technique
         if technique not in ("gd", "ps"):
-            return _Part(technique, [one.place for one in drafts], [one.prompt for one in drafts], inputs, [])
+            limit = drafts[0].prompt.max_tokens
+            return _Part(technique, limit, [one.place for one in drafts], [one.prompt for one in drafts], inputs, [])
         options: list[list[list[int]]] = []
         kept = []
         for row, draft in enumerate(drafts):
@@ -280,7 +290,7 @@ class HF:
             return None
         if len(kept) < len(drafts):
             inputs = self._processed(kept)
-        return _Part(technique, [one.place for one in kept], [one.prompt for one in kept], inputs, options)
+        return _Part(technique, None, [one.place for one in kept], [one.prompt for one in kept], inputs, options)
 
     def _processed(self, drafts: Sequence[_Draft]) -> Mapping[str, Any]:
         made: Mapping[str, Any] = self._loaded.processor(

@@ -38,10 +38,13 @@ class Asker:
         self._takes_positions = "position_ids" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
         self._trims_logits = "logits_to_keep" in taken
 
-    def generate(self, inputs: Mapping[str, Any], config: Any) -> list[Generated]:
-        """Continue each prompt until its end token, or as many tokens as the generation config says."""
+    def generate(self, inputs: Mapping[str, Any], config: Any, max_tokens: int | None = None) -> list[Generated]:
+        """Continue each prompt until its end token, or by `max_tokens`; None: by as many as the config says."""
         import torch
 
+        if max_tokens is not None:
+            config = copy.deepcopy(config)
+            config.max_new_tokens = max_tokens
         with torch.inference_mode():
             output = self._model.generate(**self._placed(inputs), generation_config=config).cpu()
         prompts = inputs["input_ids"]

@@ -134,7 +134,7 @@ def _generation(given: Any, tokenizer: Any, options: HFOptions) -> Any:
     settings = {
         "do_sample": False,
         "num_beams": 1,
-        "max_new_tokens": options.max_new_tokens,
+        "max_new_tokens": options.own_tokens,
         "bos_token_id": given.bos_token_id,
         "eos_token_id": ends,
         "pad_token_id": given.pad_token_id if given.pad_token_id is not None else tokenizer.pad_token_id,

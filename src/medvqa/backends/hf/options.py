@@ -22,10 +22,11 @@ class HFOptions:
     "auto" takes the template where there is one. `system` replaces the benchmark's system prompt. `lead` stands
     between a prompt and an option that is scored; None: nothing after white space or a control token, else a space.
     `processor` goes into each call of the processor, for instance size. `generation` goes into the generation
-    config, beside `max_new_tokens`. `dtype` "auto" is bfloat16 on a GPU that has it, else float32; `attention` "auto"
-    is transformers' choice. `device` "auto" is a GPU where there is one, "map" all visible GPUs together; with `gpus`
-    more than 1 a copy takes so many. `revision` is a branch, tag or commit of a hub repository. `trust_remote_code`
-    runs Python that comes with the checkpoint. `seed` is for sampling.
+    config, beside `max_new_tokens`: the limit of answers to prompts that name none (None: 32). `dtype` "auto" is
+    bfloat16 on a GPU that has it, else float32; `attention` "auto" is transformers' choice. `device` "auto" is a GPU
+    where there is one, "map" all visible GPUs together; with `gpus` more than 1 a copy takes so many. `revision` is a
+    branch, tag or commit of a hub repository. `trust_remote_code` runs Python that comes with the checkpoint. `seed`
+    is for sampling.
     """
 
     form: Literal["auto", "chat", "raw"] = "auto"
@@ -35,7 +36,7 @@ class HFOptions:
     lead: str | None = None
     processor: dict[str, Any] = field(default_factory=dict)
     generation: dict[str, Any] = field(default_factory=dict)
-    max_new_tokens: Positive = OFFICIAL_TOKENS
+    max_new_tokens: Positive | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     attention: str = "auto"
     device: Literal["auto", "cpu", "cuda", "mps", "map"] = "auto"
@@ -44,6 +45,11 @@ class HFOptions:
     revision: str = ""
     trust_remote_code: bool = False
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    @property
+    def own_tokens(self) -> int:
+        """The limit of new tokens where a prompt names none."""
+        return OFFICIAL_TOKENS if self.max_new_tokens is None else self.max_new_tokens
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that contradict each other."""

@@ -53,9 +53,12 @@ def facts(report: Report) -> list[tuple[str, str]]:
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
         told.append((f"Prompts of {name}", "; ".join(prompts)))
+        told.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
         told.append(
             (f"Data of {name}", f"{about.get('items', 0):,} items, SHA-256 {about.get('data_sha256', '')[:16]}…")
         )
+    if cut := [part for part in report.parts if part.truncated]:
+        told.append(("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
     if "limit" in run.get("options", {}) and run["options"]["limit"]:
         told.append(("Limit", f"{run['options']['limit']} items of each benchmark"))
     started = _time(run.get("started"))
@@ -78,6 +81,22 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         told.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in told if value]
+
+
+def _limits(limits: Mapping[str, Mapping[str, int]]) -> str:
+    """The limits of tokens by technique, and by kind of question where these differ."""
+    return "; ".join(
+        f"{technique}: " + (_limit(*numbers) if len(numbers := set(kinds.values())) == 1 else _by_kind(kinds))
+        for technique, kinds in limits.items()
+    )
+
+
+def _by_kind(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{label(kind)} {_limit(number)}" for kind, number in kinds.items())
+
+
+def _limit(number: int) -> str:
+    return f"{number:,}" if number else "none"
 
 
 def _judge(report: Report) -> list[tuple[str, str]]:
