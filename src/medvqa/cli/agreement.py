@@ -130,7 +130,8 @@ def _sheet(options: argparse.Namespace, judged: Judged) -> str:
 
 
 def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
-    from medvqa.report.terminal import draw, printable
+    from medvqa.printing import line as printable
+    from medvqa.report.terminal import draw
 
     whole = [each for each in found if not each.slice]
     parts = [each for each in found if each.slice]
