@@ -1039,6 +1039,8 @@ def test_the_plan_follows_the_rules_of_a_file(tmp_path: Path, capsys: pytest.Cap
     [
         (["gate"], "name a run folder: medvqa gate reports/RUN --baseline=reports/MAIN; or plan one: --plan"),
         (["gate", "reports/x", "--units=3"], "--units belongs to --plan"),
+        (["gate", "reports/x", "--deff=3"], "--deff belongs to --plan"),
+        (["gate", "--plan", "--inconclusive=pass"], "--inconclusive belongs to a verdict, and --plan gives none"),
         (["gate", "reports/x", "--plan"], "--plan is for before there is a run, so without reports/x"),
         (["gate", "--plan", "--margin=0"], "--margin=0: points, more than 0 and at most 100"),
         (

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> str | tuple[str, int]:
     """The plan, or the verdict and its exit code."""
     if options.plan:
         return _plan(options)
-    planned = [name for name in ("benchmark", "units", "discordance") if getattr(options, name)]
+    planned = [name for name in ("benchmark", "units", "discordance", "deff") if getattr(options, name)]
     if planned:
         raise UsageError(f"--{planned[0]} belongs to --plan")
     if options.run is None:
@@ -139,6 +139,8 @@ def _plan(options: argparse.Namespace) -> str:
 
     if options.run is not None:
         raise UsageError(f"--plan is for before there is a run, so without {options.run}")
+    if options.inconclusive is not None:
+        raise UsageError("--inconclusive belongs to a verdict, and --plan gives none")
     known = known_from(options.plugin)
     data = Path(options.data) if options.data is not None else None
     rules = _rules_of_plan(options)
