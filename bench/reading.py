@@ -1,7 +1,7 @@
 """How many responses of tests/held_back.jsonl are read as expected: `python bench/reading.py [--show]`.
 
-Each row has options or a vocabulary, a response, how it ended, and what a careful reader takes it to say. The rules were
-changed by looking at the rows of the half "development" alone. `--show` prints those of them that are read otherwise.
+A row has options or a vocabulary, a response, how it ended, and what a careful reader takes it to say. The rules were
+written by looking at the half "development" alone. `--show` prints the rows of it that are read otherwise.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ def main() -> None:
     for half in (*HALVES, "all"):
         ended = [how for row, _, how in verdicts if half in (row["half"], "all")]
         right, wrong = ended.count("as expected"), ended.count("wrong letter")
-        print(f"{half:12} {right:4} of {len(ended):4} as expected ({100 * right / len(ended):.1f} %), {wrong} wrong letters")
+        share = 100 * right / len(ended)
+        print(f"{half:12} {right:4} of {len(ended):4} as expected ({share:.1f} %), {wrong} wrong letters")
     if "--show" in sys.argv[1:]:
         for row, said, how in verdicts:
             if how != "as expected" and row["half"] == "development":
                 print(f"{how}: expected {row['expected']}, read {said.letters or said.status} ({said.why})")
-                print(f"    {row['response']!r} {'cut ' if row['finish'] == 'length' else ''}{list(row.get('options', {}).values())}")
+                cut = "cut " if row["finish"] == "length" else ""
+                print(f"    {row['response']!r} {cut}{[*row.get('options', {}).values()]}")
 
 
 if __name__ == "__main__":
