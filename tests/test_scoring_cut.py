@@ -1,6 +1,7 @@
 """Answers that were cut off, walks through the options, and the held-back responses."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,10 @@ def single(response: str, finish: str) -> str:
 @pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 @pytest.mark.parametrize(("walk", "finish"), WALKS)
 def test_a_walk_through_the_options_is_never_read_as_a_wrong_letter_wherever_it_ends(walk: str, finish: str) -> None:
-    wrong = [walk[:cut] for cut in range(len(walk) + 1) if single(walk[:cut], finish) == "wrong"]
+    cuts = range(len(walk) + 1)
+    if finish == "stop":  # "A", where the model stopped, is the answer A and not the beginning of "Answer"
+        cuts = [cut for cut in cuts if not (walk[cut - 1 : cut].isalnum() and walk[cut : cut + 1].isalnum())]
+    wrong = [walk[:cut] for cut in cuts if single(walk[:cut], finish) == "wrong"]
     assert not wrong, (len(wrong), wrong[0])
     assert single(walk, "stop") == "correct"
 
@@ -231,18 +235,22 @@ def test_a_session_of_unfinished_walks_has_no_right_answers(pytester: pytest.Pyt
 @pytest.mark.xfail(strict=True, reason="issue 11, points 1 and 3")
 def test_the_held_back_responses_are_read_as_expected() -> None:
     """docs/scoring.md quotes these numbers; `python bench/reading.py` prints them."""
-    read = {"development": [0, 0], "held back": [0, 0]}
+    right: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for line in (Path(__file__).parent / "held_back.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         finished = row["finish"] != "length"
         if "vocabulary" in row:
             said = read_term(row["response"], row["vocabulary"], finished=finished)
         else:
-            said = read_options(row["response"], row["options"], multiple=row.get("multiple", False), finished=finished)
+            multiple = row.get("multiple", False)
+            said = read_options(row["response"], row["options"], multiple=multiple, finished=finished)
         meaning = list(said.letters) if said.status == "read" else said.status
-        read[row["half"]][0] += meaning == row["expected"]
-        read[row["half"]][1] += 1
-        assert said.status != "read" or meaning == row["expected"], row["response"]
-    assert sum(total for _, total in read.values()) >= 300
-    for half, (right, total) in read.items():
-        assert right >= 0.97 * total, (half, right, total)
+        right[row["half"]] += meaning == row["expected"]
+        wrong[row["half"]] += said.status == "read" and meaning != row["expected"]
+        total[row["half"]] += 1
+    assert total == {"development": 235, "held back": 208}
+    assert wrong.total() == 0, wrong
+    assert right.total() >= 0.97 * total.total(), right
+    assert right["held back"] >= 0.97 * total["held back"], right

@@ -692,7 +692,8 @@ B         The answer is Vitamin C.
         r"""
 B         2
 B         B. 2
--         There are 2 lesions.
+B         There are 2 lesions.
+-         The lesion measures 2 cm.
 C         The answer is 3.
 B         B
 """,
@@ -929,7 +930,6 @@ MENTIONED = [
 ]
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 3")
 @pytest.mark.parametrize(("options", "response", "expected", "multiple"), MENTIONED)
 def test_an_option_is_chosen_only_where_it_is_asserted_of_the_image(
     options: dict[str, str], response: str, expected: str, multiple: bool
