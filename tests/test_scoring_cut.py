@@ -9,8 +9,6 @@ import pytest
 from medvqa.items import Answer, Item
 from medvqa.scoring import read_options, read_term, score_closed_vocabulary, score_multiple_choice, score_single_choice
 
-pending = pytest.mark.xfail(strict=True, reason="issue 11, point 1")
-
 CHEST = {"A": "pneumonia", "B": "pleural effusion", "C": "pneumothorax", "D": "normal"}
 SKIN = {"A": "papule", "B": "plaque", "C": "scale", "D": "crust"}
 
@@ -75,10 +73,9 @@ def filled(walk: str, way: int) -> str:
 
 
 WALKS = [
-    pytest.param(filled(walk, way), finish, id=f"{name}, {way}, {finish}")
-    for finish, walks in (("length", ANNOUNCED | BARE), ("stop", ANNOUNCED))
+    pytest.param(filled(walk, way), finish, id=f"{name}, {finish}")
+    for way, finish, walks in ((0, "length", ANNOUNCED | BARE), (1, "stop", ANNOUNCED))
     for name, walk in walks.items()
-    for way in (0, 1)
 ]
 
 
@@ -87,7 +84,6 @@ def single(response: str, finish: str) -> str:
     return score_single_choice(item, Answer(response, finish=finish)).outcome
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 @pytest.mark.parametrize(("walk", "finish"), WALKS)
 def test_a_walk_through_the_options_is_never_read_as_a_wrong_letter_wherever_it_ends(walk: str, finish: str) -> None:
     cuts = range(len(walk) + 1)
@@ -108,13 +104,13 @@ def test_a_walk_through_the_options_is_never_read_as_a_wrong_letter_wherever_it_
         ("C\n\nExplanation: there is a", "correct"),
         ("C. pneumothorax\n\nExplanation: there is a", "correct"),
         ("C. pneumothorax\nQuestion: Is the heart", "correct"),
-        pytest.param("C", "unparsed", marks=pending),
-        pytest.param("(C)", "unparsed", marks=pending),
-        pytest.param("C. pneumothorax", "unparsed", marks=pending),
-        pytest.param("The image shows a pneumothorax", "unparsed", marks=pending),
+        ("C", "unparsed"),
+        ("(C)", "unparsed"),
+        ("C. pneumothorax", "unparsed"),
+        ("The image shows a pneumothorax", "unparsed"),
         ("It looks like C, but", "unparsed"),
-        pytest.param("A: no, B: no, C: yes", "unparsed", marks=pending),
-        pytest.param("The answer is A or", "unparsed", marks=pending),
+        ("A: no, B: no, C: yes", "unparsed"),
+        ("The answer is A or", "unparsed"),
         ("The answer is not", "unparsed"),
         ("I'm sorry, but I can't help with", "refused"),
     ],
@@ -123,7 +119,6 @@ def test_of_an_answer_that_was_cut_off_only_an_explicit_statement_counts(respons
     assert single(response, "length") == outcome
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 def test_the_reason_says_that_the_answer_was_cut_off() -> None:
     reading = read_options("A. pneumonia - would", CHEST, finished=False)
     assert (reading.status, reading.letters) == ("unparsed", ())
@@ -131,7 +126,6 @@ def test_the_reason_says_that_the_answer_was_cut_off() -> None:
     assert "cut off" not in read_options("Let's see.", CHEST).why
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 @pytest.mark.parametrize("response", ["The answer is P", "Answer: N", "The answer is A"])
 def test_a_letter_where_the_answer_was_cut_off_may_be_the_beginning_of_an_option(response: str) -> None:
     """Tokens end within words: "P" may go on to "pneumothorax"."""
@@ -146,11 +140,11 @@ def test_a_letter_where_the_answer_was_cut_off_may_be_the_beginning_of_an_option
         ("The correct answers are A and C. The lesion", "correct", ("A", "C")),
         ("Answer: A, C\n\nThe lesion", "correct", ("A", "C")),
         ("<answer>A, C</answer>", "correct", ("A", "C")),
-        pytest.param("The correct answers are A and C", "unparsed", (), marks=pending),
-        pytest.param("Answer: A,", "unparsed", (), marks=pending),
-        pytest.param("A, C", "unparsed", (), marks=pending),
-        pytest.param("1. papule\n2. scale\n", "unparsed", (), marks=pending),
-        pytest.param("<answer>A, C", "unparsed", (), marks=pending),
+        ("The correct answers are A and C", "unparsed", ()),
+        ("Answer: A,", "unparsed", ()),
+        ("A, C", "unparsed", ()),
+        ("1. papule\n2. scale\n", "unparsed", ()),
+        ("<answer>A, C", "unparsed", ()),
     ],
 )
 def test_a_list_that_was_cut_off_may_lack_options(response: str, outcome: str, extracted: tuple[str, ...]) -> None:
@@ -165,8 +159,8 @@ def test_a_list_that_was_cut_off_may_lack_options(response: str, outcome: str, e
         ("Yes, the border is regular and", "correct"),
         ("The answer is yes. The", "correct"),
         ("The border is regular", "unparsed"),
-        pytest.param("Yes", "unparsed", marks=pending),
-        pytest.param("No", "unparsed", marks=pending),
+        ("Yes", "unparsed"),
+        ("No", "unparsed"),
         ("The statement is", "unparsed"),
     ],
 )
@@ -218,7 +212,6 @@ def test_chest(item, evaluate):
 }
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 1")
 @pytest.mark.parametrize("finish", ["length", "stop"])
 def test_a_session_of_unfinished_walks_has_no_right_answers(pytester: pytest.Pytester, finish: str) -> None:
     """A is right in every question: a guess would be rewarded."""
@@ -232,7 +225,22 @@ def test_a_session_of_unfinished_walks_has_no_right_answers(pytester: pytest.Pyt
     assert all(("cut off" in why) == (finish == "length") for why in whys), whys
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, points 1 and 3")
+@pytest.mark.slow
+def test_no_held_back_response_is_read_otherwise_where_it_is_cut_off() -> None:
+    wrong = []
+    for line in (Path(__file__).parent / "held_back.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if "options" not in row:
+            continue
+        for cut in range(1, len(row["response"])):
+            response = row["response"][:cut]
+            said = read_options(response, row["options"], multiple=row.get("multiple", False), finished=False)
+            if said.letters and list(said.letters) != row["expected"]:
+                wrong.append(response)
+    # "The correct answer is E", of "E. coli", says no more than "The correct answer is E".
+    assert {response.rstrip(".") for response in wrong} <= {"The correct answer is E"}
+
+
 def test_the_held_back_responses_are_read_as_expected() -> None:
     """docs/scoring.md quotes these numbers; `python bench/reading.py` prints them."""
     right: Counter[str] = Counter()
@@ -250,7 +258,7 @@ def test_the_held_back_responses_are_read_as_expected() -> None:
         right[row["half"]] += meaning == row["expected"]
         wrong[row["half"]] += said.status == "read" and meaning != row["expected"]
         total[row["half"]] += 1
-    assert total == {"development": 235, "held back": 208}
+    assert total == {"development": 235, "held back": 208, "later": 480}
     assert wrong.total() == 0, wrong
     assert right.total() >= 0.97 * total.total(), right
     assert right["held back"] >= 0.97 * total["held back"], right

@@ -15,7 +15,6 @@ from typing import Protocol
 from medvqa.items import Answer, Item, Score
 from medvqa.scoring.extraction import Reading, read_options
 
-
 _LENGTH = frozenset({"length", "max_tokens", "max_output_tokens", "token_limit", "model_length"})
 """What `Answer.finish` says if an answer ended at a limit: OpenAI and ours, Anthropic and Gemini, others."""
 

@@ -8,7 +8,8 @@
    option's only where its surroundings allow that: not in "A patient", "vitamin B deficiency", "B-cell" or "E. coli".
    "A, C and D" is one mention; "B. pneumonia" is one, and a contradiction where pneumonia is another option.
 3. What each mention says (`frames`): the phrases around it give it a weight, or deny it. Mentions in questions
-   and conditions say nothing.
+   and conditions say nothing, and neither does a text whose sentence does not assert it of the image: a place
+   ("below the spleen"), the past, a suspicion, a comparison, a rule ("typically shows").
 
    ======== ============================================================================================
    weight   mentions
@@ -17,7 +18,7 @@
    STATED   "the answer is B", "B is correct", "I'd go with B", "so B"; a letter as the first or last words
    LABEL    "(B)", "B. its text", "B" at the head of a line; a text as the first or last words
    CLAIM    a text as a finding: "consistent with pneumonia"; a hedge: "it could be B"
-   TEXT     a text in passing: "with pneumonia of the left lung"
+   TEXT     a text that its sentence asserts less directly: "with pneumonia of the left lung"
    NAMED    a letter in passing, a common word ("no"), all options listed: no evidence
    ======== ============================================================================================
 
@@ -25,6 +26,10 @@
    to ask itself. The heaviest mentions that are left and not denied decide. They must agree; a later statement
    replaces an earlier one only if words between them say so ("but", "therefore", "final"). A choice that is
    denied afterwards is none.
+   A walk through the options says nothing: labels in the order of the options that are announced ("let's analyze
+   each option") or begin with the first one, until a statement or a return to an earlier option ends it.
+   If the response was cut off, only explicit statements keep their weight ("the answer is B", not "B" or "so B" as
+   the last words), and a list only if something follows it.
 5. If nothing is chosen: `refused` or `abstained` by the first phrase that says so, else `unparsed`. Both also
    outweigh mentions below LABEL, but for a finding that comes later ("I am no doctor, but it looks like a nevus").
 """
@@ -64,7 +69,7 @@ from medvqa.scoring.frames import (
     negated,
 )
 from medvqa.scoring.mentions import FIRM, NEGATIVE, NOR, TEXT, WEAK, Mention, Phrases, find_mentions, mark_up
-from medvqa.scoring.text import SEAL, tokens, visible
+from medvqa.scoring.text import CJK, SEAL, occurrences, tokens, visible
 
 _COMMON_WORDS = frozenset({"all", "both", "false", "no", "none", "not", "other", "true", "yes"})
 _JUDGMENTS = frozenset({"correct", "false", "incorrect", "no", "not", "right", "true", "wrong", "yes"})
@@ -75,12 +80,14 @@ _ALSO = re.compile(r"\balso\b", re.I)
 _MARKS = re.compile(f"[{FIRM}{WEAK}{TEXT}{SEAL}]")
 _ABBREVIATION = re.compile(r"\b(?:vit|figs?|vs|e\.g|i\.e|dr|no|ca|cf|approx|st|resp|gr|v\.a|z\.n|z\.b|d\.h)\.$", re.I)
 _ALONG = re.compile(
-    r"[\s,]*(?:(?:and|or|nor|plus|&|as well as|with|und|oder|et|ou|y|e|o|и)\s)?(?:(?:an?|the|any)\s)?(?:(?!is|are|in|of)[\w-]+\s){0,2}\s*",
+    r"[\s,]*(?:(?:and|or|nor|plus|&|as well as|with|und|oder|et|ou|y|e|o|и)\s)?(?:(?:an?|the|any)\s)?"
+    r"(?:(?!is|are|in|of)[\w-]+\s){0,2}\s*",
     re.I,
 )
 _CLOSED_FORM = re.compile(r"(?:</\w{1,20}>|\[/\w{1,20}\]|[}\])])[\s`$]{0,20}\Z")
 _BECAUSE = re.compile(r"\s?[,;]?\s(?:because|since|as|due|based|given)\b", re.I)
 _CONTEXT = 120
+_Heading = Literal["denies", "elsewhere", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,8 @@ def _read(
     heaviest = [item for item in alive if item.weight == weight]
     chosen = _union(marked, heaviest, phrases.keys()) if multiple else _agreed(marked, heaviest)
     problem = _problem(marked, evidence, heaviest, chosen, phrases, multiple)
+    if problem is None and multiple and weight <= Weight.CLAIM and (others := _plurals(text, phrases, chosen)):
+        problem = f"the plural of an option beside others: {others}"
     if problem is None:
         last = next(item for item in reversed(heaviest) if item.names & chosen)
         excerpt = text[max(0, last.mention.start - 30) : last.mention.end + 10]
@@ -176,6 +185,12 @@ def _read(
     if not alive and taken_back:
         problem = "an answer is taken back, and no other follows"
     return Reading((), "unparsed", cut + problem)
+
+
+def _plurals(text: str, phrases: Phrases, chosen: AbstractSet[str]) -> str:
+    """Name the options that a list of findings may mean by their plurals: "a plaque with papules"."""
+    plurals = {name: [f"{way}s" for way in ways] for name, ways in phrases.items() if name not in chosen}
+    return ", ".join(sorted({name for place in occurrences(text, plurals) for name in place.names}))
 
 
 def _weighed(
@@ -202,7 +217,7 @@ def _weighed(
     for at, mention in places.items():
         form = _by_form(marked, at, mention, phrases, common, multiple)
         weight, rule, explicit = max(framed.get(at, (*form, False)), (*form, False), key=lambda found: found[0])
-        before, after = marked[max(0, at - _CONTEXT) : at], marked[at + 1 : at + 1 + _CONTEXT]
+        before = marked[max(0, at - _CONTEXT) : at]
         sentence = _SENTENCE_END.split(before)[-1]
         denied = at in rejected or negated(before, text=mention.mark == TEXT)
         if mention.mark == TEXT and evidence and _denied_along(marked, evidence[-1], at, phrases):
@@ -213,13 +228,16 @@ def _weighed(
         conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1)
         if asked or conditional or (goes_on and weight <= Weight.LABEL):
             weight = Weight.NAMED
-        elif mention.mark == TEXT and weight <= Weight.LABEL and rule not in ("hedge", "number"):
-            weight, rule = _of_the_image(weight, rule, before, after, evidence, marked, at, mention, phrases, multiple)
+        item = _Evidence(at, mention, weight, rule, denied, explicit)
+        if mention.mark == TEXT and Weight.NAMED < weight <= Weight.LABEL and rule not in ("hedge", "number"):
+            item = _of_the_image(item, evidence[-1] if evidence else None, marked, phrases, multiple)
         heading = _heading_of(headings, at)
-        if heading and weight <= Weight.LABEL and _opens_line(before):
-            denied = denied or heading == "denies"
-            weight = weight if heading == "denies" else Weight.NAMED
-        evidence.append(_Evidence(at, mention, weight, rule, denied, explicit))
+        if item.weight <= Weight.LABEL and _opens_line(before):
+            if heading == "denies":
+                item = replace(item, denied=True)
+            elif heading == "elsewhere":
+                item = replace(item, weight=Weight.NAMED)
+        evidence.append(item)
     return _with_opening(marked, _with_list(marked, evidence) if multiple else evidence, multiple)
 
 
@@ -227,38 +245,27 @@ def _is_number(ways: Sequence[str]) -> bool:
     return all(way.strip().isdigit() for way in ways)
 
 
-def _of_the_image(
-    weight: Weight,
-    rule: str,
-    before: str,
-    after: str,
-    evidence: Sequence[_Evidence],
-    marked: str,
-    at: int,
-    mention: Mention,
-    phrases: Phrases,
-    multiple: bool,
-) -> tuple[Weight, str]:
-    """Keep the weight of an option's text only where its sentence asserts it of the image."""
-    if ALTERNATIVE.match(after) and not all(
-        NEGATIVE.match(phrases[name][0]) for name in mention.names if name in phrases
-    ):
-        return Weight.NAMED, "text in passing"
-    if weight == Weight.TEXT:
-        last = evidence[-1] if evidence else None
+def _of_the_image(item: _Evidence, last: _Evidence | None, marked: str, phrases: Phrases, multiple: bool) -> _Evidence:
+    """Keep the weight of an option's text only where its sentence asserts it of the image.
+
+    `last` is the mention before it, which may be of the same list. Of several options, all that a sentence asserts
+    weigh the same.
+    """
+    before, after = marked[max(0, item.at - _CONTEXT) : item.at], marked[item.at + 1 : item.at + 1 + _CONTEXT]
+    texts = [phrases[name][0] for name in item.names if name in phrases]
+    in_passing = replace(item, weight=Weight.NAMED, rule="text in passing")
+    if elsewhere(before, after) or (ALTERNATIVE.match(after) and not all(map(NEGATIVE.match, texts))):
+        return in_passing
+    if item.weight == Weight.TEXT:
         along = (
             last is not None
             and last.mention.mark == TEXT
             and last.weight > Weight.NAMED
-            and _ALONG.fullmatch(marked, last.at + 1, at)
+            and _ALONG.fullmatch(marked, last.at + 1, item.at)
         )
-        relation = any(is_place(phrases[name][0]) for name in mention.names & phrases.keys())
-        if not (relation or asserted(before, after) or (along and not elsewhere(before, after))):
-            return Weight.NAMED, "text in passing"
-        return (Weight.CLAIM if multiple else weight), rule
-    if multiple:
-        weight = min(weight, Weight.CLAIM)  # so that it goes together with others of its sentence
-    return (Weight.NAMED, "text in passing") if elsewhere(before, after) else (weight, rule)
+        if not (along or asserted(before, after) or any(map(is_place, texts))):
+            return in_passing
+    return replace(item, weight=Weight.CLAIM) if multiple else item
 
 
 def _denied_along(marked: str, last: _Evidence, at: int, phrases: Phrases) -> bool:
@@ -273,28 +280,20 @@ def _opens_line(before: str) -> bool:
     return before.rstrip(" \t([{")[-1:] in ("", "\n")
 
 
-def _headings(marked: str) -> list[tuple[int, int, Literal["denies", "elsewhere", ""]]]:
+def _headings(marked: str) -> list[tuple[int, int, _Heading]]:
     """Return where lists under a heading are, such as "Not visible:", and what the heading says of them."""
-    found: list[tuple[int, int, Literal["denies", "elsewhere", ""]]] = []
+    found: list[tuple[int, int, _Heading]] = []
     for match in HEADING.finditer(marked):
         heading = re.split(r"[.!?;]", match["heading"])[-1]
         blank = marked.find("\n\n", match.end() + 2)
-        kind: Literal["denies", "elsewhere", ""] = (
-            ""
-            if _MARKS.search(heading)
-            else "denies"
-            if DENIES.search(heading)
-            else "elsewhere"
-            if NO_FINDING.search(heading)
-            else ""
-        )
-        found.append((match.end(), blank if blank >= 0 else len(marked), kind))
+        says: _Heading = ""
+        if not _MARKS.search(heading):
+            says = "denies" if DENIES.search(heading) else "elsewhere" if NO_FINDING.search(heading) else ""
+        found.append((match.end(), blank if blank >= 0 else len(marked), says))
     return found
 
 
-def _heading_of(
-    headings: Sequence[tuple[int, int, Literal["denies", "elsewhere", ""]]], at: int
-) -> Literal["denies", "elsewhere", ""]:
+def _heading_of(headings: Sequence[tuple[int, int, _Heading]], at: int) -> _Heading:
     number = bisect_right(headings, at, key=lambda heading: heading[0]) - 1
     return headings[number][2] if number >= 0 and at < headings[number][1] else ""
 
@@ -332,7 +331,7 @@ def _without_walk(marked: str, evidence: Sequence[_Evidence], order: Sequence[st
     if start is None and not multiple:
         begins = next((item for item in heads if item.names == {order[0]}), None) if order else None
         later = [item for item in heads if begins and item.at > begins.at]
-        if begins and later and later[0].names == {order[1]} and begins.weight <= Weight.LABEL:
+        if begins and later and later[0].names == set(order[1:2]) and begins.weight <= Weight.LABEL:
             start = begins.at
     if start is None:
         return list(evidence)
@@ -372,7 +371,7 @@ def _if_cut(
         item = replace(item, weight=max(item.weight, Weight.STATED) if explicit else Weight.NAMED)
     else:
         explicit = complete or item.explicit
-    if item.weight < Weight.STATED or not explicit or UNDECIDED.match(rest) and rest.strip():
+    if item.weight < Weight.STATED or not explicit or (rest.strip() and UNDECIDED.match(rest)):
         return replace(item, weight=Weight.NAMED)
     if complete or (item.weight == Weight.FINAL and (closed_form or "\n" in rest)):
         return item
@@ -385,7 +384,8 @@ def _if_cut(
             for way in ways
         )
         line = _opens_line(marked[max(0, item.at - 9) : item.at]) and "\n\n" not in rest
-        return item if goes_on and not begun and not line else replace(item, weight=Weight.NAMED)
+        ended = re.match(r"\s*[)\]]?[.;。\n]", rest) or re.search(rf"\w\W|[{CJK}]", goes_on)
+        return item if goes_on and ended and not begun and not line else replace(item, weight=Weight.NAMED)
     if item.mention.mark == TEXT and item.names.isdisjoint(common):
         return item if re.search(r"[.!?。\n]", rest) else replace(item, weight=Weight.NAMED)
     if closed:

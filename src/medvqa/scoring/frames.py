@@ -79,6 +79,7 @@ def _ticked(sign: str, word: str) -> str:
 
 _VERDICT = rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}(?:\s{words.ADVERB}){{0,5}}\s"
 _AFTER_CHOICE = rf"(?: that)?(?: {words.IS}| it's)?{_FILLER}{_MENTION}{_ENDS}"
+_NO_GUESS = r"(?<!might )(?<!could )(?<!may )(?<!one would )(?<!you would )"  # "one might choose A"
 _UNITS = r"(?:[kmcnµ]?m|[kmµ]?g|m?l|years?|months?|weeks?|days?|hours?|minutes?|times?|percent|stages?|to|or|and)\b"
 
 FRAMES = (
@@ -108,8 +109,8 @@ FRAMES = (
         explicit=True,
     ),
     _frame("heading", rf"^.{{0,30}}\b(?:answer|conclusion)\s{{0,9}}\n{_MENTION}", STATED, explicit=True),
-    _frame("choice", words.CHOOSE + _AFTER_CHOICE, STATED, explicit=True),
-    _frame("choice", words.BELIEVE + _AFTER_CHOICE, STATED),
+    _frame("choice", _NO_GUESS + words.CHOOSE + _AFTER_CHOICE, STATED, explicit=True),
+    _frame("choice", _NO_GUESS + words.BELIEVE + _AFTER_CHOICE, STATED),
     _frame("conclusion", words.CONSEQUENCE + _FILLER + _MENTION + _ENDS, STATED, Weight.CLAIM, explicit=True),
     _frame(
         "conclusion",
@@ -127,7 +128,7 @@ FRAMES = (
     ),
     _frame(
         "number",
-        rf"\b(?:there (?:is|are)|(?:count|see|shows?|contains?|has|number [^.\n{TEXT}]{{0,60}} is|only|total(?: of)?|about))"
+        rf"\b(?:there (?:is|are)|count|see|shows?|contains?|has|number [^.\n{TEXT}]{{0,60}} is|only|total(?: of)?)"
         rf"(?: only| about| exactly)? (?P<m>{TEXT})(?=\s+(?!{_UNITS})[^\W\d_]{{3,}}|\s*(?:[.,;!]|$))",
         Weight.CLAIM,
     ),
@@ -167,31 +168,33 @@ _SENTENCE = re.compile(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!
 _HEADING = re.compile(r"^[^:]{1,40}:")
 _NO_FINDING = re.compile(words.NO_FINDING, re.I)
 _LATER = re.compile(
-    r"[^.!?;,。，\n]{0,16}?(?:\b(?:ago|last (?:year|month|week)|suspected|(?:in|since) (?:19|20)\d\d|previously|had|was|were|has resolved"
-    r"|resolved|in question|versus|vs|screening|cannot be|can't be|not suspected)\b|病史|既往|の既往|の疑い|病?歷|의심|병력)",
+    rf"[^.!?;,。，\n]{{0,16}}?{words.LATER}",
     re.I,
 )
 _RESTART = re.compile(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
 ALTERNATIVE = re.compile(r"\s+(?:or|oder|ou|или)\b", re.I)
 _SHOWS = re.compile(words.SHOWS, re.I)
-_SEEN = re.compile(rf"[^.!?;。\n]{{0,24}}?{words.SEEN}(?!\s+(?:not|{words.PLACE}))", re.I)
+_SEEN = re.compile(
+    rf"[^.!?;。\n]{{0,24}}?{words.SEEN}(?!\s+(?:not|around|near|next|beside|below|above|beneath|behind|under|between|adjacent|outside)\b)",
+    re.I,
+)
 _PLACE = re.compile(rf"{words.PLACE}|\w+ing (?:the|an?|its)\b", re.I)
 _CLAUSE = re.compile(words.TURN, re.I)
 _MODIFIERS = re.compile(rf"[\s:,\-(\[\"]*(?:[\w/'\-]+[\s,(]+){{0,6}}[^\W_{CJK}]*[{CJK}]{{0,12}}[\s(]*")
 _NOUN_PHRASE = re.compile(
-    r"\s*(?:(?:the|an?|this|these|some|likely|probable|findings?:)\s+)?(?:(?!(?:of|in|the|an?|is|are|was|were|has|have|this|that|and)\b)"
-    rf"[\w/\-]+\s+){{0,4}}"
+    r"\s*(?:(?:the|an?|this|these|some|likely|probable|findings?:)\s+)?"
+    r"(?:(?!(?:of|in|the|an?|is|are|was|were|has|have|this|that|and)\b)[\w/\-]+\s+){0,4}"
 )
 _SHOWN = re.compile(
-    rf"\s*(?:$|[^\w\s]|[{CJK}])|(?:\s+[\w\-]*[^\Ws])?(?:\s+[\w\-]+)?(?:\s*(?:$|[^\w\s])|\s+(?:zu|of|in|with|without|at|on|from|to|as|by|for|which|that|and|"
-    r"but|or|due|because|since|after|over|than|rather|given|und|et|y|e|im|in|mit|dans|en|au|da|à|del|della|в|с)\b)|"
+    rf"\s*(?:$|[^\w\s]|[{CJK}])|(?:\s+[\w\-]*[^\Ws])?(?:\s+[\w\-]+)?(?:\s*(?:$|[^\w\s])|\s+{words.AFTER_NOUN})|"
     r"\s+(?:is|are|was|present|seen|noted|visible|mit|da|weil)\b",
     re.I,
 )
-_GOES_ON = re.compile(rf"\s+{words.VERB}", re.I)
+_GOES_ON = re.compile(rf"\s+{words.VERB}|(?:\s+[\w\-]+){{1,2}}\s+{words.SUPPOSING}", re.I)
 _ENDS_PHRASE = re.compile(
-    rf"\s*(?:$|[^\w\s])|(?:です|である|だ|입니다|이다|的?(?:影像|图像|表现|特征|征象)|の(?:所見|像|画像)|\s?소견)|\s+[\w\-]+\s*(?:$|[.,;!)\n])|\s+(?:of|in|with|without|at|on|from|as|which|that|and|but|or|view|scan|"
-    r"image|section|plane|slice|due|because|since|involving|affecting|seen|present|noted|visible)\b",
+    r"\s*(?:$|[^\w\s])|(?:です|である|だ|입니다|이다|的?(?:影像|图像|表现|特征|征象)|の(?:所見|像|画像)|\s?소견)|"
+    rf"\s+[\w\-]+\s*(?:$|[.,;!)\n])|\s+{words.AFTER_NOUN}|"
+    r"\s+(?:view|scan|image|section|plane|slice|involving|affecting|seen|present|noted|visible)\b",
     re.I,
 )
 
@@ -245,14 +248,17 @@ RETRACTION = re.compile(words.RETRACTION, re.I)
 HYPOTHESIS = re.compile(words.HYPOTHESIS, re.I)
 ABSTENTION = re.compile(words.ABSTENTION, re.I)
 REFUSAL = re.compile(words.REFUSAL, re.I)
-DISCUSSION = re.compile(rf"(?:\s*[-:.)\]]{{0,2}})?\s+(?:(?:this|these|it|which|that)\s)?{words.DISCUSSION}", re.I)
+DISCUSSION = re.compile(
+    rf"\s+{words.DISCUSSION}|[ \t]*[-:.)\]]{{1,2}}[ \t]+(?:[\w'\-]+[ \t]+){{0,6}}?{words.SUPPOSING}", re.I
+)
 CONDITION = re.compile(r",?\s+(?:if|unless|provided)\b", re.I)
 PREDICATE = re.compile(rf"\s+{words.VERB}", re.I)
 RUN_ON = re.compile(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
 """Where a base model goes on with a dialogue of its own."""
+_WITHIN = rf"[^.:!?\n{FIRM}{WEAK}{TEXT}{SEAL}]"
 ANNOUNCEMENT = re.compile(
-    rf"(?:{words.EXAMINE}[^.:!?\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,60}}?{words.OPTIONS}(?! (?:is|are|was)\b)|{words.ANNOUNCEMENT_ABROAD})"
-    rf"[^.:!?,\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,40}}?(?:[.:\n。]|$)",
+    rf"(?:{words.EXAMINE}{_WITHIN}{{0,60}}?{words.OPTIONS}(?! (?:is|are|was)\b)|{words.ANNOUNCEMENT_ABROAD})"
+    rf"(?:(?!,){_WITHIN}){{0,40}}?(?:[.:\n。]|$)",
     re.I,
 )
 """Announces a walk through the options: "Let's analyze each option:"."""
@@ -262,10 +268,7 @@ EXPLANATION = re.compile(
     re.I,
 )
 """What follows an answer that is complete."""
-UNDECIDED = re.compile(
-    r"\s*(?:[,/&+-]\s*)*(?:(?:or|and|if|unless|although|though|but|however|versus|vs|assuming|when|provided|oder|und|ou|et|o|y)\b|[/&+]|$)",
-    re.I,
-)
+UNDECIDED = re.compile(rf"\s*(?:[,/&+-]\s*)*(?:{words.UNDECIDED}|[/&+、和与與及或と]|$)", re.I)
 """Goes on after an answer in a way that may change it."""
 HEADING = re.compile(r"^(?P<heading>[^\n]{1,160}):[ \t]*$", re.M)
 DENIES = re.compile(rf"{words.NEGATION}|{words.BAD}|\bother\b", re.I)

@@ -16,7 +16,8 @@ Phrases = Mapping[str, Sequence[str]]
 
 _WORD = rf"[^\W{CJK}]"
 _LETTER = re.compile(
-    rf"""(?:(?:\b(?:options?|choices?|letters?|alternatives?|opci[oó]n|opç[aã]o|opzione|optie|вариант|letra|lettera|lettre|buchstabe|statement)\ {{1,3}}
+    rf"""(?:(?:\b(?:options?|choices?|letters?|alternatives?|opci[oó]n|opç[aã]o|opzione|optie
+            |вариант|letra|lettera|lettre|buchstabe|statement)\ {{1,3}}
             |选项|選項|選択肢|보기|الخيار)\s{{0,3}}(?P<named>))?
         (?P<open>[(\[{{<【「『]{{1,2}}\s{{0,3}})?
         (?<!{_WORD})(?<!{_WORD}['.\-])(?<!°)(?P<letter>[A-Za-z])(?!{_WORD})(?!['\-]{_WORD})(?!\.{_WORD}(?!{_WORD}))
@@ -55,7 +56,8 @@ _FIGURE = re.compile(r"\b(?:fig(?:ure)?s?\.?|panels?|images?|pictures?|views?|ro
 _BEFORE_TEXT = re.compile(r"[ \t]*[.):,\-]{0,2}\s{0,3}[(\[]?(?:(?:the|an?)\s)?", re.I)
 _LISTED = re.compile(
     r"\s*(?:[,;/|&+、:-]\s*)?"
-    r"(?:\b(?:and also|also|and|or|both|as well as|und|oder|et|ou|y|o|u|e|и|или)\b\s*|[和与與及或と]\s*)?(?:(?:la|el|le|les|die|der|the|options?|opción)\s)?",
+    r"(?:\b(?:and also|also|and|or|both|as well as|und|oder|et|ou|y|o|u|e|и|или)\b\s*|[和与與及或と]\s*)?"
+    r"(?:(?:la|el|le|les|die|der|the|options?|opción)\s)?",
     re.I,
 )
 _WORDS = re.compile(r"[^\W\d_]")

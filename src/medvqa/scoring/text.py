@@ -116,7 +116,7 @@ def without_reasoning(response: str) -> str:
 
 
 def _row(match: re.Match[str]) -> str:
-    """Return a row of a table as a line: its first cell, then a cell that is a verdict ("yes", a tick), then the rest."""
+    """Return a row of a table as a line: its first cell, a cell that is a verdict ("yes", a tick), the rest."""
     if _RULE.fullmatch(match[0]):
         return ""
     first, *others = [cell.strip() for cell in match[0].strip().strip("|").split("|")]

@@ -41,7 +41,8 @@ ANSWER = any_of(
 
 ANSWER_NOUN = any_of(
     """
-    answers? | antwort(?:en)? | lösung | r[ée]ponses? | respuestas? | respostas? | rispost[ae] | ответы? | вариант ответа
+    answers? | antwort(?:en)? | lösung | r[ée]ponses? | respuestas? | respostas? | rispost[ae] | ответы?
+    вариант ответа
     alternativa
     الإجابة | الجواب
     """
@@ -70,7 +71,8 @@ PARTICLE = any_of(
     therefore | thus | then | most | likely | probably | clearly | definitely | simply | indeed | actually | obviously
     certainly | still | both | either | the | (?-i:an?) | just | only | really | one | closest to | options?
     choices?
-    letters? | answer | antwort | réponse | respuesta | resposta | risposta | la | le | el | die | der | das | lettre | letra | lettera | opción | opção | Buchstabe
+    letters? | answer | antwort | réponse | respuesta | resposta | risposta | la | le | el | die | der | das
+    lettre | letra | lettera | opción | opção | Buchstabe
     选项 | 選項
     """
 )
@@ -148,7 +150,8 @@ ADVERB = any_of(
 )
 DECISIVE = any_of(
     """
-    correct | right | best | (?<=most )(?:accurate|appropriate|suitable|likely|plausible|probable|consistent|compatible|fitting)
+    correct | right | best
+    (?<=most )(?:accurate|appropriate|suitable|likely|plausible|probable|consistent|compatible|fitting)
     (?<=the )(?:answers?|one|choice|match) | (?<=only )(?:answer|option|one|choice)
     (?<=my )(?:answer|choice|pick|guess|selection)
     """
@@ -176,8 +179,8 @@ IS_GOOD_ABROAD = (
     r"|[がは](?:正解|正し|最も)|を選|です|だと思|번?(?:입니다|[이가] (?:정답|맞)))"
 )
 IS_BAD_ABROAD = (
-    r"\s?(?:(?:ist|liegt|sind|wird) (?:nicht|falsch|ausgeschlossen)|n'est pas|est (?:faux|fausse|incorrect)|no es|es incorrect"
-    r"|non è|è (?:sbagliat|errat)"
+    r"\s?(?:(?:ist|liegt|sind|wird) (?:nicht|falsch|ausgeschlossen)|n'est pas|est (?:faux|fausse|incorrect)"
+    r"|no es|es incorrect|non è|è (?:sbagliat|errat)"
     r"|não é|está incorret|не |неверн"
     r"|(?:选项|選項|项)?[是都]{0,2}(?:错误|錯誤|不正确|不正確|不对|不對|不符|不是|错|排除)|(?:的|の|의)?(?:可能性|가능성)[は이很较比]{0,2}(?:低|小|낮)|は(?:誤|間違|違|正しくな)"
     r"|[がは](?:認められ|見られ|確認でき|あり)(?:ません|ない)|[은는이가] (?:보이지|관찰되지|없)"
@@ -187,33 +190,43 @@ IS_BAD_ABROAD = (
 
 SHOWS = any_of(
     """
-    is | are | isn't it | there'?s | it'?s | shows? | showing | reveals? | revealing | demonstrat(?:es?|ing) | depict(?:s|ing)
-    displays? | exhibits? | contains? | includes | confirms? | represents? | illustrates? | outlines? | covers | visuali[sz]es
+    is | are | isn't it | there'?s | it'?s | shows? | showing | reveals? | revealing | demonstrat(?:es?|ing)
+    depict(?:s|ing)
+    displays? | exhibits? | contains? | includes | confirms? | represents? | illustrates? | outlines? | covers
+    visuali[sz]es
     has | have | having | with | includ(?:es|ing) | plus | features | highlights? | marks | indicates? | indicating
-    indicated by | means | suggests? | suggesting | suggestive of | suspicious for | concerning for | (?:points?|pointing) to
-    favou?rs? | diagnostic of | diagnosis of | typical (?:of|for) | characteristic (?:of|for) | pathognomonic (?:of|for)
+    indicated by | means | suggests? | suggesting | suggestive of | suspicious for | concerning for
+    (?:points?|pointing) to
+    favou?rs? | diagnostic of | diagnosis of | typical (?:of|for) | characteristic (?:of|for)
+    pathognomonic (?:of|for)
     classic (?:of|for) | (?:consistent|compatible|in keeping|in line) with
     (?:evidence|signs?|features|findings|appearance|picture|pattern|presence|case) of
-    (?:consists?|composed|segmentation|mask|outline|image|scan|photograph|view|section|radiograph|x-ray|ct|mri|example) of
-    (?:i|we|one)(?: can| could)?(?: clearly)? (?:see|identify|observe|note|recogni[sz]e|detect|appreciate) | i(?:'d| would) call
-    (?:covered|accompanied|complicated|topped|surmounted|acquired|made|taken|obtained|produced|performed) (?:by|with|using|via)
+    (?:image|scan|photograph|view|section|radiograph|x-ray|ct|mri|example|segmentation|mask|outline) of
+    (?:consists?|composed) of | (?:on|with|against) a background of | (?:man sieht|man erkennt|erkennt man|zeigt sich)
+    (?:i|we|one)(?: can| could)?(?: clearly)? (?:see|identify|observe|note|recogni[sz]e|detect|appreciate)
+    i(?:'d| would) call
+    (?:covered|accompanied|complicated|topped|surmounted) (?:by|with)
+    (?:acquired|made|taken|obtained|produced|performed) (?:by|with|using|via)
     (?:identif(?:y|ies|ied)|classif(?:y|ies|ied)|diagnosed|described|recogni[sz]ed|graded)(?: it| this)? as
     identifies it as | corresponds? to | looks? like | appears?(?: to be| as)? | seems?(?: to be)? | resembles?
     zeigt | zeigen | sieht man | sind? erkennbar | ist | es handelt sich um | vereinbar mit | passend zu | spricht für
     hinweisend auf
     montre | montrent | révèle | on voit | on observe | il s'agit d(?:e|'un|'une) | est | évoque | compatible avec
     muestra | revela | se (?:observa|aprecia|ve) | se trata de | es | compatible con | sugiere
-    mostra | revela | observa-se | trata-se de | é | è | compatível com | sugere | si (?:osserva|vede) | si tratta di | suggerisce
+    mostra | revela | observa-se | trata-se de | é | è | compatível com | sugere | si (?:osserva|vede)
+    si tratta di | suggerisce
     показывает | вид(?:ен|на|но|ны) | определяется | выявлен[аоы]? | соответствует | это
     (?:ت|ي)ظهر
-    显示 | 顯示 | 可见 | 可見 | 提示 | 表现为 | 表現為 | 符合 | 属于 | 屬於 | 是 | 为 | 為 | 有 | 存在 | 考虑为 | 诊断为
+    显示 | 顯示 | 可见 | 可見 | 提示 | 表现为 | 表現為 | 符合 | 属于 | 屬於 | 是 | 为 | 為 | 有 | 存在 | 考虑为
+    诊断为
     """
 )
 """Says of the image what follows: "the scan shows", "consistent with"."""
 
 SEEN = any_of(
     r"""
-    (?:is|are) (?:\w+ly |also )?(?:present|seen|visible|identified|noted|evident|observed|demonstrated|detected|shown|found)
+    (?:is|are) (?:\w+ly |also )?(?:present|seen|visible|identified|noted|evident|observed)
+    (?:is|are) (?:\w+ly |also )?(?:demonstrated|detected|shown|found)
     (?:is|are) indicated | can be (?:\w+ly )?(?:seen|identified|observed|noted|appreciated)
     (?:ist|sind) (?:zu (?:sehen|erkennen)|erkennbar|sichtbar|vorhanden) | liegt vor
     est (?:visible|présente?) | es visible | está presente | é vis[íi]vel | è (?:visibile|presente)
@@ -226,19 +239,29 @@ SEEN = any_of(
 _YEARS = r"(?:19|20)\d\d"
 NO_FINDING = any_of(
     rf"""
-    history | hx | previous(?:ly)? | prior | formerly | earlier | known | suspected | status post | post | resolved | s/p | post-?op\w*
-    post-?treatment | after (?:treatment|resection|surgery|removal) | treat(?:ed|ment) | ago | last (?:year|month|week)
-    (?:in|since) {_YEARS} | had | was (?:performed|given|taken|placed|applied|administered|ordered|done|requested)(?! (?:by|with|using|via)) | resection of
+    history | hx | previous(?:ly)? | prior | formerly | earlier | known | suspected | status post | post
+    resolved | s/p | post-?op\w*
+    post-?treatment | after (?:treatment|resection|surgery|removal) | treat(?:ed|ment) | ago
+    last (?:year|month|week)
+    (?:in|since) {_YEARS} | had
+    was (?:performed|given|taken|placed|applied|administered|ordered|done|requested)(?! (?:by|with|using|via))
+    resection of
     admitted | hospitali[sz]ed | (?:presented|presents|presenting|diagnosed) with | suffer\w*
     mother | father | family | sibling | follow-?up (?:of|for) | surveillance | screening
     rul(?:e|ed|ing) out | exclu(?:de|ding) | evaluat(?:e|ion)(?: for| of)? | assess(?:ment)?(?: for| of)? | r/o
     (?:indication|question|query|concern|request|reason|clinical \w+)s?(?= (?:of|for)|:)
-    background(?=:) | technique(?=:) | comparison(?=:) | differentials? | most common | causes? | possibilit(?:y|ies) | risk | prone
+    background(?=:) | technique(?=:) | comparison(?=:) | differentials? | most common | causes?
+    possibilit(?:y|ies) | risk | prone
     typically | usually | often | commonly | generally | frequently | in general | sometimes | known to
-    due to | because of | caused by | secondary to | associated with | related to | complication of | used (?:to|for|in)
-    unlike | compared (?:to|with) | in contrast (?:to|with) | as opposed to | versus | vs | than | similar to | mimics?
-    differs? from | different from | would | could | might | may | if | whether | suppose | assuming | consider(?:s|ed|ing)?
-    verdacht | fraglich | zustand nach | z\.n | v\.a | vorgeschichte | anamnese | bekannte[rnms]? | ausschluss | früher\w*
+    due to | because of | caused by | secondary to | associated with | related to | complication of
+    used (?:to|for|in)
+    unlike | compared (?:to|with) | in contrast (?:to|with) | as opposed to | versus | vs | than | similar to
+    mimics?
+    differs? from | different from | would(?! (?:say|call|choose|conclude|suggest|favou?r)) | could | might | may
+    if | whether | suppose | assuming
+    consider(?:s|ed|ing)?
+    verdacht | fraglich | zustand nach | z\.n | v\.a | vorgeschichte | anamnese | bekannte[rnms]? | ausschluss
+    früher\w*
     ant[ée]c[ée]dents? | suspicion | connue? | à éliminer | précédent\w*
     antecedentes? | sospecha | previ[oa]s? | conocid[oa] | descartar
     hist[óo]ria | hist[óo]rico | pr[ée]vi[oa]s? | suspeita | sospett[oa]
@@ -246,14 +269,44 @@ NO_FINDING = any_of(
     既往 | 病史 | 疑似 | 怀疑 | 懷疑 | 曾经 | 曾經 | 以前 | 排除 | 鉴别 | 鑑別 | 疑い | 병력 | 과거 | 의심
     """
 )
-"""Speaks of the past, a suspicion, a rule or another case: an option in such a sentence is not asserted of the image."""
+"""Speaks of the past, a suspicion, a rule or another case, and so not of the image."""
+
+LATER = any_of(
+    r"""
+    ago | last (?:year|month|week) | suspected | (?:in|since) (?:19|20)\d\d | previously | had | was | were
+    (?:has )?resolved | in question | versus | vs | screening | cannot be | can't be
+    病史 | 既往 | の疑い | 의심 | 병력
+    """
+)
+"""The same, right behind an option."""
+
+AFTER_NOUN = any_of(
+    """
+    zu | of | in | with | without | at | on | from | to | as | by | for | which | that | and | but | or | due
+    because
+    since
+    after | over | than | rather | given | und | et | y | e | im | mit | dans | en | au | da | à | del | della
+    des | der | du | de | в | с
+    """
+)
+"""May follow a noun that is not the subject of a verb."""
+
+UNDECIDED = any_of(
+    """
+    or | and | if | unless | although | though | but | however | versus | vs | assuming | when | provided | oder | und
+    ou | et | o | y
+    """
+)
+"""Behind an answer, says that more of it may follow, or a condition."""
 
 PLACE = any_of(
     """
-    where | above | below | under | underneath | over | beneath | behind | beside | besides | near | around | surround(?:s|ed)
+    where | above | below | under | underneath | over | beneath | behind | beside | besides | near | around
+    surround(?:s|ed)
     between | among | along | across | through | throughout | toward(?:s)? | into | onto | from | to
     for | before | after | until | during | against | beyond | outside | inside | within | at | by | on | off | about
-    unter | über | neben | hinter | vor | zwischen | aus | bei | nach | sous | près | derrière | entre | bajo | detrás | cerca | desde
+    unter | über | neben | hinter | vor | zwischen | aus | bei | nach | sous | près | derrière | entre | bajo
+    detrás | cerca | desde
     abaixo | acima | atrás | perto | sotto | sopra | dietro | vicino | под | над | за | около | возле
     """
 )
@@ -261,13 +314,17 @@ PLACE = any_of(
 
 EXAMINE = any_of(
     r"""
-    analy[sz](?:e|es|ing|is) | evaluat(?:e|es|ing|ion) | consider(?:s|ing)? | examin(?:e|es|ing|ation) | review(?:s|ing)?
-    assess(?:es|ing|ment)? | discuss(?:es|ing|ion)? | breakdown | break(?:ing)? down | look(?:ing)? (?:at|through|into) | go(?:ing)? (?:over|through)
-    walk(?:ing)? through | work(?:ing)? through | step(?:ping)? through | rul(?:e|ing) out | eliminat(?:e|ing) | compar(?:e|ing|ison)
+    analy[sz](?:e|es|ing|is) | evaluat(?:e|es|ing|ion) | consider(?:s|ing)? | examin(?:e|es|ing|ation)
+    review(?:s|ing)?
+    assess(?:es|ing|ment)? | discuss(?:es|ing|ion)? | breakdown | break(?:ing)? down
+    look(?:ing)? (?:at|through|into) | go(?:ing)? (?:over|through)
+    walk(?:ing)? through | work(?:ing)? through | step(?:ping)? through | rul(?:e|ing) out | eliminat(?:e|ing)
+    compar(?:e|ing|ison)
     check(?:ing)? | weigh(?:ing)? | explor(?:e|ing) | explain(?:ing)? | explanation | tak(?:e|ing)
     gehen | betrachten | analysieren | prüfen | bewerten | untersuchen | schauen | analyse
     analysons | examinons | considérons | étudions | évaluons | passons en revue | regardons | analyser | voyons
-    anali(?:cemos|zar|zo|zando|cé) | examin(?:emos|ar|o) | evalu(?:emos|ar|o|ando) | consider(?:emos|ar|ando) | veamos | revis(?:emos|ar)
+    anali(?:cemos|zar|zo|zando|cé) | examin(?:emos|ar|o) | evalu(?:emos|ar|o|ando) | consider(?:emos|ar|ando)
+    veamos | revis(?:emos|ar)
     repas(?:emos|ar) | anális[ie]s? | analis(?:ar|emos|ando) | avali(?:ar|emos|ando)
     anali(?:zziamo|zzando|si) | esaminiamo | valutiamo | consideriamo | vediamo
     рассмотрим | проанализируем | разбер[её]м | оценим | анализ
@@ -276,7 +333,8 @@ EXAMINE = any_of(
 )
 OPTIONS = any_of(
     r"""
-    options? | choices? | possibilit(?:y|ies) | alternatives? | candidates? | answers? | diagnos[ei]s | differentials? | them
+    options? | choices? | possibilit(?:y|ies) | alternatives? | candidates? | answers? | diagnos[ei]s
+    differentials? | them
     each(?: one)? | optionen | antworten | (?:antwort)?möglichkeiten | auswahl
     propositions? | réponses? | choix | opci[oó]n(?:es)? | respuestas? | alternativas? | opç(?:ão|ões) | respostas?
     opzion[ei] | rispost[ae] | alternativ[ae] | вариант\w* | ответ\w*
@@ -296,7 +354,8 @@ NEGATION = any_of(
     unlikely | unlike | absence of | absent | negative for | free of | lack(?:s|ing)?(?: of)? | den(?:y|ies)
     opposed to | incorrect | wrong | (?:every|any|no)thing but | all but
     absence d[e'] | ausência de | ausencia de | assenza di | abwesenheit
-    nicht | kein(?:e[nmrs]?)? | ohne | pas | jamais | aucune? | sans | nunca | não | sem | ne | non | senza | nessun[ao]?
+    nicht | kein(?:e[nmrs]?)? | ohne | pas | jamais | aucune? | sans | nunca | não | sem | ne | non | senza
+    nessun[ao]?
     sin | tampoco | ni | не | нет | без | nie | لا | ليس | ليست | بدون
     不 | 非 | 无 | 無 | 没 | 沒 | 未 | ない | 아니
     """
@@ -370,6 +429,9 @@ DISCUSSION = any_of(
 )
 """Goes on to say what an option is like, not that it is the answer."""
 
+SUPPOSING = any_of("would | could | might | should | typically | usually | generally | commonly")
+"""Speaks of what an option would look like."""
+
 _CANNOT = r"(?:cannot|can't|can not|could not|couldn't|(?:unable|not able) to|will not|won't)\s{1,3}(?:\w+ly )?"
 
 ABSTENTION = any_of(
@@ -383,13 +445,16 @@ ABSTENTION = any_of(
     do(?:es)?(?: not|n't) (?:\w+ )?(?:contain|provide|show|give|offer|have|include) (?:enough|sufficient|adequate)
     i (?:do not|don't) know | no idea | not (?:sure|certain) | (?:hard|difficult) to (?:tell|say|know|determine)
     (?:more|further|additional) (?:\w+ )?information (?:is|would be) (?:needed|required|necessary)
-    (?:nicht|unmöglich)(?: zu)?(?: sicher| eindeutig| genau)? (?:bestimm|beurteil|feststell|sagen)\w* | impossible (?:de|à) (?:déterminer|dire)
+    (?:nicht|unmöglich)(?: zu)?(?: sicher| eindeutig| genau)? (?:bestimm|beurteil|feststell|sagen)\w*
+    impossible (?:de|à) (?:déterminer|dire)
     (?:ne |n')?p(?:eut|eux|uis|ossible) pas (?:être )?(?:conclure|détermin\w*|dire|savoir|trancher|préciser)
-    ne peu\w+ (?:pas )?(?:être )?(?:pas )?détermin\w* | no (?:(?:se )?pued\w+|es posible) (?:determinar|decir|saber)\w*
+    ne peu\w+ (?:pas )?(?:être )?(?:pas )?détermin\w*
+    no (?:(?:se )?pued\w+|es posible) (?:determinar|decir|saber)\w*
     non (?:è possibile|si può|posso) (?:determinar|stabilir|dir)\w*
     não (?:é possível|posso|se pode) (?:determinar|dizer)
     (?:невозможно|не могу|не удается) (?:определить|сказать)
-    (?:[无無]法|不能|难以|難以)[^，。,.\n]{{0,12}}(?:确定|確定|判断|判斷|辨别|辨別|判定|得出) | 不能确定 | 不确定 | 不知道 | 判断でき | わかりません | 特定できません
+    (?:[无無]法|不能|难以|難以)[^，。,.\n]{{0,12}}(?:确定|確定|判断|判斷|辨别|辨別|判定|得出) | 不能确定 | 不确定
+    不知道 | 判断でき | わかりません | 特定できません
     판단할 수 없 | 알 수 없 | 확인할 수 없
     """
 )
@@ -404,7 +469,9 @@ REFUSAL = any_of(
     i(?: a|')m not (?:qualified|allowed|permitted|licensed|comfortable|a (?:doctor|medical|physician|healthcare))
     (?:do not|don't) have the (?:\w+ )?(?:ability|capability|capacity)
     no image (?:was|is|has been) (?:provided|attached|given|uploaded) | without the image
-    kann (?:\w+ ){{0,4}}(?:nicht|keine) | keine (?:medizinische|ärztliche)\w* (?:auskunft|beratung|diagnose|bewertung) | je ne peux pas | no puedo | non posso | não posso | не могу
+    kann (?:\w+ ){{0,4}}(?:nicht|keine)
+    keine (?:medizinische|ärztliche)\w* (?:auskunft|beratung|diagnose|bewertung) | je ne peux pas | no puedo
+    non posso | não posso | не могу
     (?:[无無]法|不能)(?:提供|协助|回答|帮助|分析|给出|查看|協助|幫助) | できません | できかねます | 할 수 없
     드릴 수 없
     """
