@@ -511,6 +511,28 @@ class TestReplies:
     def test_no_options(self, item: Item, reply: str, why: str) -> None:
         assert read(item, reply) == judging.Complaint(why)
 
+    @pytest.mark.parametrize("item", [CHOICE, SEVERAL])
+    def test_letters_of_a_reply_that_was_cut_off_are_not_read(self, item: Item) -> None:
+        reading = judging.read(asked(item), 0, "A", finished=False)
+        assert reading == judging.Complaint("It was cut off before its end.")
+
+    def test_the_last_number_of_a_reply_that_was_cut_off_is_not_read(self) -> None:
+        found = asked(PAIR)
+        assert judging.read(found, 0, "A: 3\nB: 1") == judging.Reading(closeness={"A": 3.0, "B": 1.0})
+        cut = judging.read(found, 0, "A: 3\nB: 1", finished=False)
+        assert cut == judging.Complaint("It has no line with the score for B.")
+        complete = judging.read(found, 0, "A: 3\nB: 10\nExplanation: the", finished=False)
+        assert complete == judging.Reading(closeness={"A": 3.0, "B": 10.0})
+
+    def test_a_judgment_that_was_cut_off_is_not_decided_by_rule(self) -> None:
+        item = question("judgment", "yes")
+        settings = judging.Settings(rules_first=True)
+        ended = case(item, "Yes", score=WAITS, settings=settings)
+        cut = case(item, "Yes", score=WAITS, settings=settings, finish="length")
+        assert ended is not None
+        assert cut is not None
+        assert (len(ended.prompts), len(cut.prompts)) == (0, 1)
+
     @given(
         st.sampled_from([PAIR, CHOICE, SEVERAL, question()]),
         st.text()

@@ -692,7 +692,8 @@ B         The answer is Vitamin C.
         r"""
 B         2
 B         B. 2
--         There are 2 lesions.
+B         There are 2 lesions.
+-         The lesion measures 2 cm.
 C         The answer is 3.
 B         B
 """,
@@ -897,6 +898,43 @@ AC        A、C都对
 -         A and/or C
 -         cytosol or vesicles
 """
+
+
+GERMAN = {"A": "Lungenentzündung", "B": "Pleuraerguss", "C": "Pneumothorax", "D": "Normalbefund"}
+SKIN = {"A": "papule", "B": "plaque", "C": "scale", "D": "crust"}
+RETINA = {"A": "no DR", "B": "mild NPDR", "C": "moderate NPDR", "D": "severe NPDR", "E": "proliferative DR"}
+BODY = {"A": "heart", "B": "spleen", "C": "liver", "D": "aorta"}
+THORAX = {"A": "pneumonia", "B": "pleural effusion", "C": "pneumothorax", "D": "normal"}
+
+MENTIONED = [
+    pytest.param(options, response, expected, multiple, id=f"{response[:50]!r}")
+    for options, multiple, table in (
+        (SKIN, True, "AB  1. papule⏎2. plaque"),
+        (SKIN, True, "AC  papule with overlying scale, but no crust"),
+        (SKIN, True, "AC  - [x] papule⏎- [ ] plaque⏎- [x] scale⏎- [ ] crust"),
+        (SKIN, True, "AC  | papule | yes |⏎| plaque | no |⏎| scale | yes |⏎| crust | no |"),
+        (SKIN, False, "-  1. papule⏎2. plaque"),
+        (BODY, False, "-  The marked structure lies below the spleen."),
+        (BODY, False, "-  It arises from the heart."),
+        (THORAX, False, "-  suspected pneumonia"),
+        (THORAX, False, "-  History: pneumonia last year"),
+        (THORAX, False, "B  - [ ] pneumonia⏎- [x] pleural effusion⏎- [ ] pneumothorax"),
+        (THORAX, False, "B  | A | ✗ |⏎| B | ✓ |⏎| C | ✗ |"),
+        (THORAX, False, "C  <CONCLUSION> C"),
+        (THORAX, False, "D  None of the options A, B or C fit; D."),
+        (GERMAN, False, "B  Ein Normalbefund liegt nicht vor; Antwort B"),
+        (COUNT, False, "C  There are 3 cells"),
+        (RETINA, False, "C  no proliferative DR; moderate NPDR"),
+    )
+    for expected, response in [table.replace("⏎", "\n").split("  ", 1)]
+]
+
+
+@pytest.mark.parametrize(("options", "response", "expected", "multiple"), MENTIONED)
+def test_an_option_is_chosen_only_where_it_is_asserted_of_the_image(
+    options: dict[str, str], response: str, expected: str, multiple: bool
+) -> None:
+    check(read_options(response, options, multiple=multiple), expected)
 
 
 def parts(text: str) -> list[str]:

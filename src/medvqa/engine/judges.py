@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from medvqa import judging
+from medvqa import judging, scoring
 from medvqa.engine.stream import Limits, Memory, Stream, Submitted, Ticket, Traffic
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Model, Prompt, Query, Score, Technique
 
@@ -120,7 +120,7 @@ class Judge:
         return Judged(score, judgement, tuple(asked), len(replies) - len(asked))
 
     def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
-        cut = "; its reply was cut off: let it write more tokens" if answer.finish == "length" else ""
+        cut = "; its reply was cut off: let it write more tokens" if scoring.cut_off(answer) else ""
         return f"judge '{self._name}' gave no reply that can be read, in {tries} tries: {complaint.why}{cut}"
 
     def _judgement(self, case: judging.Case, replies: Sequence[Answer], digests: Sequence[str]) -> Judgement:
@@ -143,14 +143,14 @@ class Judge:
         return self._stream.submit(case.prompts[index], partial(self._first, case, index, sample), sample)
 
     def _first(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
-        read = judging.read(case, index, reply.text)
+        read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
         if not isinstance(read, judging.Complaint):
             return _Step(read)
         second = judging.again(case, index, reply.text, read)
         return _Step(read, self._stream.submit(second, partial(self._second, case, index, sample), sample))
 
     def _second(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
-        read = judging.read(case, index, reply.text)
+        read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
         # What could not be read is stored, as it was paid for. Whoever goes on asks once more, but not for ever.
         if isinstance(read, judging.Complaint) and reused and sample + 1 < TRIES:
             return _Step(read, self._send(case, index, sample + 1))

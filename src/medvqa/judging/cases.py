@@ -10,7 +10,7 @@ from medvqa.judging import fences, rules
 from medvqa.judging.replies import Complaint
 from medvqa.judging.settings import Settings
 from medvqa.judging.templates import NONE, Task, filled
-from medvqa.scoring import read_term, without_reasoning
+from medvqa.scoring import cut_off, read_term, without_reasoning
 
 _LETTERS = {
     "single_choice": f"You should output a single capital letter, such as A or {NONE}.",
@@ -82,12 +82,12 @@ def _decided(item: Item, answer: Answer, settings: Settings) -> Score | None:
     if fences.is_blank(without_reasoning(answer.text)):
         why = "the response is empty" if fences.is_blank(answer.text) else "nothing but reasoning"
         return Score(0.0, "unparsed", (), why)
-    return rules.decide(item, answer.text) if settings.rules_first else None
+    return rules.decide(item, answer.text) if settings.rules_first and not cut_off(answer) else None
 
 
 def _nothing(answer: Answer) -> Score:
     """An answer in which the judge finds nothing: by its phrases refused or abstained, else unparsed."""
-    reading = read_term(answer.text, {})
+    reading = read_term(answer.text, {}, finished=not cut_off(answer))
     return Score(0.0, reading.status if reading.status != "read" else "unparsed", (), reading.why)
 
 

@@ -47,20 +47,24 @@ class Complaint:
     why: str
 
 
-def read(case: Case, index: int, reply: str) -> Reading | Complaint:
+def read(case: Case, index: int, reply: str, *, finished: bool = True) -> Reading | Complaint:
     """Read the reply to one prompt of a case.
 
     Marked reasoning (<think>) is not read. For a score exactly one <result>...</result> must be there, with 0, 0.5 or
     1: two are a complaint even where they agree, since one of them may be repeated from the judged answer. For
     closeness each option must have exactly one line with a number from 1 to 10, before any explanation. For options
     the reply must be letters alone, or Z; one letter where one option is right.
+
+    Of a reply that is not `finished`, because it was cut off at a token limit, the last letter or number may go on.
     """
     reply = without_reasoning(reply)
     options = case.prompts[index].options
     if case.task == "score":
         return _score(reply)
     if case.task == "closeness":
-        return _closeness(reply, tuple(options))
+        return _closeness(reply, tuple(options), finished=finished)
+    if not finished:
+        return Complaint("It was cut off before its end.")
     return _options(reply, tuple(options), single=case.prompts[index].kind == "single_choice")
 
 
@@ -79,8 +83,10 @@ def _score(reply: str) -> Reading | Complaint:
     return Reading(score=float(content))
 
 
-def _closeness(reply: str, letters: tuple[str, ...]) -> Reading | Complaint:
+def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> Reading | Complaint:
     lines = _MARKUP.sub("", reply)
+    if not finished:
+        lines = lines[: lines.rfind("\n") + 1]  # of "10" the last line may hold "1"
     if explanation := _EXPLANATION.search(lines):
         lines = lines[: explanation.start()]
     found: dict[str, float] = {}

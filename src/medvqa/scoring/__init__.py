@@ -3,7 +3,14 @@
 Every scorer takes an item and the answer to it and returns a `Score`; nothing here keeps state.
 """
 
-from medvqa.scoring.choices import Reader, clipped, score_multiple_choice, score_partial_credit, score_single_choice
+from medvqa.scoring.choices import (
+    Reader,
+    clipped,
+    cut_off,
+    score_multiple_choice,
+    score_partial_credit,
+    score_single_choice,
+)
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.official import gmai_rule, mediconfusion_rule
@@ -14,6 +21,7 @@ __all__ = [
     "Reader",
     "Reading",
     "clipped",
+    "cut_off",
     "gmai_rule",
     "likeliest",
     "mediconfusion_rule",

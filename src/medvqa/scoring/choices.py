@@ -1,6 +1,7 @@
 """Scores of questions that are answered by option letters.
 
-All scorers take an item, the answer to it and a reader. Where nothing was read the outcome says how (refused,
+All scorers take an item, the answer to it and a reader. If the answer was cut off at a token limit, `read_options` is
+told so. Where nothing was read the outcome says how (refused,
 abstained, unparsed) and the value is 0; where the item has no answer key the outcome is `unscored`, without a
 value. `Score.extracted` holds what was read in either case.
 """
@@ -8,10 +9,14 @@ value. `Score.extracted` holds what was read in either case.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from medvqa.items import Answer, Item, Score
 from medvqa.scoring.extraction import Reading, read_options
+
+_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens", "token_limit", "model_length"})
+"""What `Answer.finish` says if an answer ended at a limit: OpenAI and ours, Anthropic and Gemini, others."""
 
 
 class Reader(Protocol):
@@ -63,6 +68,9 @@ def _score(
     multiple: bool,
     value: Callable[[frozenset[str], frozenset[str]], float],
 ) -> Score:
+    if read is read_options:
+        # A published rule reads an answer whatever its end is; ours does not guess what a cut answer would have said.
+        read = partial(read_options, finished=not cut_off(answer))
     reading = reading_of(answer, lambda text: read(text, item.options, multiple=multiple))
     if not item.answers:
         return Score(None, "unscored", reading.letters, f"no answer key; {reading.why}")
@@ -74,6 +82,11 @@ def _score(
         return Score(credit, "correct", reading.letters, f"chose {_named(item, reading.letters)}")
     why = f"chose {_named(item, reading.letters)}, correct is {_named(item, item.answers)}"
     return Score(credit, "partial" if credit > 0 else "wrong", reading.letters, why)
+
+
+def cut_off(answer: Answer) -> bool:
+    """Whether the answer ended at a token limit, in the words of any server."""
+    return answer.finish.casefold() in _LENGTH
 
 
 def reading_of(answer: Answer, read: Callable[[str], Reading]) -> Reading:

@@ -26,26 +26,35 @@ class Weight(IntEnum):
     FINAL = 5
 
 
+STATED = Weight.STATED
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """`pattern` gives the mention at its group `weight`, and `text_weight` to one without a letter."""
+    """`pattern` gives the mention at its group `weight`, and `text_weight` to one without a letter.
+
+    `explicit`: the words make the answer known even if the response was cut off later.
+    """
 
     name: str
     pattern: re.Pattern[str]
     weight: Weight
     text_weight: Weight
+    explicit: bool
 
 
-def _frame(name: str, pattern: str, weight: Weight, text_weight: Weight | None = None) -> Frame:
+def _frame(
+    name: str, pattern: str, weight: Weight, text_weight: Weight | None = None, *, explicit: bool = False
+) -> Frame:
     compiled = re.compile(pattern, re.I | re.M)
-    return Frame(name, compiled, weight, weight if text_weight is None else text_weight)
+    return Frame(name, compiled, weight, weight if text_weight is None else text_weight, explicit)
 
 
 _MENTION = f"(?P<m>[{FIRM}{WEAK}{TEXT}])"
 _FILLER = rf"(?:[\s:,\-(\[{{]|{words.PARTICLE}){{0,6}}"
 # "each option: A ..." opens a discussion, "the answer choices are ..." a list.
 _ANSWER = (
-    r"(?<!each )(?<!every )(?<!any )(?<!other )(?<!another )"
+    r"(?<!each )(?<!every )(?<!any )(?<!other )(?<!another )(?<!possible )(?<!one )(?<!chaque )(?<!cada )(?<!ogni )"
     rf"{words.ANSWER}(?! (?:choices|options|set|list)\b)[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?"
 )
 _IS = rf"(?:[:=]|-{{1,2}}>|[→⇒]|\s-\s|(?<!could )(?<!might )(?<!may )\bbe\b|{words.IS})"
@@ -57,43 +66,72 @@ _ENDS = (
 # A bare capital is the subject of a verdict only where a clause begins: not in "hepatitis C is likely".
 _SUBJECT = (
     rf"(?:(?P<m>[{FIRM}{TEXT}])|(?:^|[.!?;:,(\n{SEAL}-]\s{{0,9}}|"
-    r"\b(?:answer|so|and|but|that|think|believe|thus|therefore|because|since|only|both|then|hence|while|whereas|although|however|though|yet|is)\s)"
+    rf"(?:{words.ANSWER_NOUN}|\b(?:answer|so|and|but|that|think|believe|thus|therefore|because|since|only|both|then|hence|while|whereas|although|however|though|yet|is))\s)"
     rf"(?P<w>{WEAK}))(?:\s?\([^()\n]{{0,60}}\))?"
 )
 
 
 def _ticked(sign: str, word: str) -> str:
     """A mention with a sign before it at the head of a line, or with a sign or a word behind it."""
-    behind = rf"[ ]?[:\-]?[ ]?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)]|$))"
+    behind = rf"[ ]?[:\-]?[ ]?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
     return rf"^{sign}\s{{0,3}}{_MENTION}|(?P<w>[{FIRM}{WEAK}{TEXT}]){behind}"
 
 
+_VERDICT = rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}(?:\s{words.ADVERB}){{0,5}}\s"
+_AFTER_CHOICE = rf"(?: that)?(?: {words.IS}| it's)?{_FILLER}{_MENTION}{_ENDS}"
+_NO_GUESS = r"(?<!might )(?<!could )(?<!may )(?<!one would )(?<!you would )"  # "one might choose A"
+_UNITS = r"(?:[kmcnµ]?m|[kmµ]?g|m?l|years?|months?|weeks?|days?|hours?|minutes?|times?|percent|stages?|to|or|and)\b"
+
 FRAMES = (
-    _frame("given in answer form", SEAL + _FILLER + _MENTION, Weight.FINAL),
+    _frame("given in answer form", SEAL + _FILLER + _MENTION, Weight.FINAL, explicit=True),
     _frame(
         "final answer",
         rf"{words.FINAL_ANSWER}[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?(?:{_IS}|\n){_FILLER}{_MENTION}",
         Weight.FINAL,
+        explicit=True,
     ),
+    _frame("verdict", rf"{_VERDICT}{words.DECISIVE}|{words.FITS_BEST})|{words.IS_GOOD_ABROAD})", STATED, explicit=True),
+    _frame("verdict", rf"{_VERDICT}{words.GOOD}))", STATED),
+    _frame("presence", rf"{_VERDICT}(?:present\b|(?<=are )(?:visible|seen|shown)\b)))", STATED, Weight.CLAIM),
     _frame(
         "verdict",
-        rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}(?:\s{words.ADVERB}){{0,5}}\s{words.GOOD}|{words.FITS_BEST})|"
-        rf"{words.IS_GOOD_ABROAD})",
-        Weight.STATED,
+        rf"(?:^|[.;]\s)(?:yes|present|selected|true|applicable)(?: \w+)?\s?:\s?{_MENTION}",
+        STATED,
+        Weight.CLAIM,
     ),
-    _frame("verdict", _ticked("[✓✔✅☑➡👉]", "correct|true|yes|right"), Weight.STATED),
-    _frame("answer", _ANSWER + _IS + _FILLER + _MENTION, Weight.STATED),
-    _frame("heading", rf"^.{{0,30}}\banswer\s{{0,9}}\n{_MENTION}", Weight.STATED),
-    _frame("choice", rf"{words.CHOOSE}(?: that)?(?: {words.IS}| it's)?{_FILLER}{_MENTION}{_ENDS}", Weight.STATED),
+    _frame("verdict", _ticked("[✓✔✅☑➡👉]", "correct|true|yes|right|present"), STATED),
+    _frame("answer", _ANSWER + _IS + _FILLER + _MENTION, STATED, explicit=True),
+    _frame(
+        "answer",
+        rf"(?:^|[.;:!?,，。]\s{{0,3}})(?:(?:the|my|die|la|le|a|el)\s)?{words.ANSWER_NOUN}\s{{1,3}}"
+        rf"(?P<m>[{FIRM}{WEAK}])(?=\s*(?:[.,;:!)\n]|$))",
+        STATED,
+        explicit=True,
+    ),
+    _frame("heading", rf"^.{{0,30}}\b(?:answer|conclusion)\s{{0,9}}\n{_MENTION}", STATED, explicit=True),
+    _frame("choice", _NO_GUESS + words.CHOOSE + _AFTER_CHOICE, STATED, explicit=True),
+    _frame("choice", _NO_GUESS + words.BELIEVE + _AFTER_CHOICE, STATED),
+    _frame("conclusion", words.CONSEQUENCE + _FILLER + _MENTION + _ENDS, STATED, Weight.CLAIM, explicit=True),
     _frame(
         "conclusion",
         rf"(?:\A(?:only|both|just)\b|\b(?:no|yes|sure|ok|okay|wait|scratch that),|[→⇒]|[-=]{{1,2}}>|{words.CONCLUSION})"
         rf"{_FILLER}{_MENTION}{_ENDS}",
-        Weight.STATED,
+        STATED,
         Weight.CLAIM,
     ),
     _frame("hedge", words.HEDGE + _FILLER + _MENTION + _ENDS, Weight.CLAIM),
     _frame("finding", rf"{words.FINDING}{_FILLER}(?P<m>{TEXT}){_ENDS}", Weight.CLAIM),
+    _frame(
+        "number",
+        rf"(?:\A|[.;]\s)(?P<m>{TEXT})\s[^\W\d_]{{3,}}\s(?:is|are)\s(?:visible|seen|present|shown)\b",
+        Weight.CLAIM,
+    ),
+    _frame(
+        "number",
+        rf"\b(?:there (?:is|are)|count|see|shows?|contains?|has|number [^.\n{TEXT}]{{0,60}} is|only|total(?: of)?)"
+        rf"(?: only| about| exactly)? (?P<m>{TEXT})(?=\s+(?!{_UNITS})[^\W\d_]{{3,}}|\s*(?:[.,;!]|$))",
+        Weight.CLAIM,
+    ),
 )
 """Frames of answers. A verdict speaks of one option at a time, the others of the whole answer."""
 
@@ -104,7 +142,7 @@ REJECTIONS = (
         rf"\scannot\b|\scan't\b|{words.IS_BAD_ABROAD})",
         re.I | re.M,
     ),
-    re.compile(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong"), re.I | re.M),
+    re.compile(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong|absent|not (?:present|seen|visible)"), re.I | re.M),
 )
 """Frames that deny an option by what follows it; for what stands before it see `negated`."""
 
@@ -126,13 +164,112 @@ def negated(before: str, *, text: bool) -> bool:
     return _RELATION.search(clause) is not None or _NEGATION.search(_NO_NEGATION.sub("", clause)) is not None
 
 
+_SENTENCE = re.compile(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。！？；\n]", re.I)
+_HEADING = re.compile(r"^[^:]{1,40}:")
+_NO_FINDING = re.compile(words.NO_FINDING, re.I)
+_LATER = re.compile(
+    rf"[^.!?;,。，\n]{{0,16}}?{words.LATER}",
+    re.I,
+)
+_RESTART = re.compile(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
+ALTERNATIVE = re.compile(r"\s+(?:or|oder|ou|или)\b", re.I)
+_SHOWS = re.compile(words.SHOWS, re.I)
+_SEEN = re.compile(
+    rf"[^.!?;。\n]{{0,24}}?{words.SEEN}(?!\s+(?:not|around|near|next|beside|below|above|beneath|behind|under|between|adjacent|outside)\b)",
+    re.I,
+)
+_PLACE = re.compile(rf"{words.PLACE}|\w+ing (?:the|an?|its)\b", re.I)
+_CLAUSE = re.compile(words.TURN, re.I)
+_MODIFIERS = re.compile(rf"[\s:,\-(\[\"]*(?:[\w/'\-]+[\s,(]+){{0,6}}[^\W_{CJK}]*[{CJK}]{{0,12}}[\s(]*")
+_NOUN_PHRASE = re.compile(
+    r"\s*(?:(?:the|an?|this|these|some|likely|probable|findings?:)\s+)?"
+    r"(?:(?!(?:of|in|the|an?|is|are|was|were|has|have|this|that|and)\b)[\w/\-]+\s+){0,4}"
+)
+_SHOWN = re.compile(
+    rf"\s*(?:$|[^\w\s]|[{CJK}])|(?:\s+[\w\-]*[^\Ws])?(?:\s+[\w\-]+)?(?:\s*(?:$|[^\w\s])|\s+{words.AFTER_NOUN})|"
+    r"\s+(?:is|are|was|present|seen|noted|visible|mit|da|weil)\b",
+    re.I,
+)
+_GOES_ON = re.compile(rf"\s+{words.VERB}|(?:\s+[\w\-]+){{1,2}}\s+{words.SUPPOSING}", re.I)
+_ENDS_PHRASE = re.compile(
+    r"\s*(?:$|[^\w\s])|(?:です|である|だ|입니다|이다|的?(?:影像|图像|表现|特征|征象)|の(?:所見|像|画像)|\s?소견)|"
+    rf"\s+[\w\-]+\s*(?:$|[.,;!)\n])|\s+{words.AFTER_NOUN}|"
+    r"\s+(?:view|scan|image|section|plane|slice|involving|affecting|seen|present|noted|visible)\b",
+    re.I,
+)
+
+
+def _this_sentence(before: str) -> str:
+    ends = list(_SENTENCE.finditer(before))
+    return before[ends[-1].end() :] if ends else before
+
+
+def elsewhere(before: str, after: str) -> bool:
+    """Whether the sentence around an option's text speaks of the past, a suspicion, a comparison or a rule."""
+    sentence = _this_sentence(before)
+    turns = list(_CLAUSE.finditer(sentence))
+    clause = sentence[turns[-1].end() :] if turns else sentence
+    clause = _RESTART.split(clause)[-1]
+    if ":" in clause and not _HEADING.match(clause):
+        clause = clause[clause.rfind(":") + 1 :]
+    return _NO_FINDING.search(clause) is not None or _LATER.match(after) is not None
+
+
+def is_place(phrase: str) -> bool:
+    """Whether a phrase is itself a relation, such as "to the left of"."""
+    return _PLACE.match(phrase) is not None
+
+
+def asserted(before: str, after: str) -> bool:
+    """Whether the sentence around an option's text says of the image that it shows it.
+
+    So it is where the text is all that the sentence says ("small pleural effusion on the left"), where it is what
+    something shows, or where it is said to be seen; not where another thing lies beside it or comes from it.
+    """
+    if elsewhere(before, after):
+        return False
+    sentence = _this_sentence(before)
+    seen = _SEEN.match(after) is not None
+    if _GOES_ON.match(after) and not seen:
+        return False
+    shows = list(_SHOWS.finditer(sentence))
+    if shows:
+        between = sentence[shows[-1].end() :]
+        if _MODIFIERS.fullmatch(between) and not _PLACE.search(between) and _SHOWN.match(after):
+            return True
+    phrase = re.split(r"[,，:]", sentence)[-1]
+    if seen:
+        return not _PLACE.search(phrase)
+    return bool(_NOUN_PHRASE.fullmatch(phrase) and not _PLACE.search(phrase) and _ENDS_PHRASE.match(after))
+
+
 CUE = re.compile(words.CUE, re.I)
 RETRACTION = re.compile(words.RETRACTION, re.I)
 HYPOTHESIS = re.compile(words.HYPOTHESIS, re.I)
 ABSTENTION = re.compile(words.ABSTENTION, re.I)
 REFUSAL = re.compile(words.REFUSAL, re.I)
-DISCUSSION = re.compile(rf"\s+{words.DISCUSSION}", re.I)
+DISCUSSION = re.compile(
+    rf"\s+{words.DISCUSSION}|[ \t]*[-:.)\]]{{1,2}}[ \t]+(?:[\w'\-]+[ \t]+){{0,6}}?{words.SUPPOSING}", re.I
+)
 CONDITION = re.compile(r",?\s+(?:if|unless|provided)\b", re.I)
 PREDICATE = re.compile(rf"\s+{words.VERB}", re.I)
 RUN_ON = re.compile(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
 """Where a base model goes on with a dialogue of its own."""
+_WITHIN = rf"[^.:!?\n{FIRM}{WEAK}{TEXT}{SEAL}]"
+ANNOUNCEMENT = re.compile(
+    rf"(?:{words.EXAMINE}{_WITHIN}{{0,60}}?{words.OPTIONS}(?! (?:is|are|was)\b)|{words.ANNOUNCEMENT_ABROAD})"
+    rf"(?:(?!,){_WITHIN}){{0,40}}?(?:[.:\n。]|$)",
+    re.I,
+)
+"""Announces a walk through the options: "Let's analyze each option:"."""
+EXPLANATION = re.compile(
+    r"\s*[.)]?\s*\n\s*(?:#+\s)?(?:explanation|reason(?:ing)?|rationale|justification|because|why|here's why|"
+    r"begründung|erklärung|explication|explicaci[oó]n|解释|解析|理由)\b",
+    re.I,
+)
+"""What follows an answer that is complete."""
+UNDECIDED = re.compile(rf"\s*(?:[,/&+-]\s*)*(?:{words.UNDECIDED}|[/&+、和与與及或と]|$)", re.I)
+"""Goes on after an answer in a way that may change it."""
+HEADING = re.compile(r"^(?P<heading>[^\n]{1,160}):[ \t]*$", re.M)
+DENIES = re.compile(rf"{words.NEGATION}|{words.BAD}|\bother\b", re.I)
+NO_FINDING = re.compile(words.NO_FINDING, re.I)

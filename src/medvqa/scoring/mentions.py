@@ -16,8 +16,9 @@ Phrases = Mapping[str, Sequence[str]]
 
 _WORD = rf"[^\W{CJK}]"
 _LETTER = re.compile(
-    rf"""(?:(?:\b(?:options?|choices?|letters?|alternatives?|opci[oó]n|opç[aã]o|opzione|optie|вариант)\ {{1,3}}
-            |选项|選項|選択肢|보기)\s{{0,3}}(?P<named>))?
+    rf"""(?:(?:\b(?:options?|choices?|letters?|alternatives?|opci[oó]n|opç[aã]o|opzione|optie
+            |вариант|letra|lettera|lettre|buchstabe|statement)\ {{1,3}}
+            |选项|選項|選択肢|보기|الخيار)\s{{0,3}}(?P<named>))?
         (?P<open>[(\[{{<【「『]{{1,2}}\s{{0,3}})?
         (?<!{_WORD})(?<!{_WORD}['.\-])(?<!°)(?P<letter>[A-Za-z])(?!{_WORD})(?!['\-]{_WORD})(?!\.{_WORD}(?!{_WORD}))
         (?P<close>\s{{0,3}}[)\]}}>】」』]{{1,2}})?""",
@@ -35,23 +36,28 @@ _FUNCTION_WORD = (
     r"the|this|these|it|its|there|also|best|only|both|all|fits|matches|would|could|should|can|cannot|may|might|must|has|have|"
     r"does|do|is|are|was|were|isn't|aren't|wasn't|doesn't|seems?|appears?|looks?|remains?|corresponds|describes|represents|"
     r"explains|explanation|reason(?:ing)?|rationale|justification|confidence|note|if|so|then|most|"
-    r"weil|da|denn|ist|sind|oder|und|nicht|car|parce|puisque|est|sont|ou|et|pas|porque|ya|es|son|o|y|no|"
+    r"weil|da|denn|wählen|nehmen|sagen|ist|sind|oder|und|nicht|car|parce|puisque|est|sont|ou|et|pas|porque|ya|es|son|o|y|no|"
     r"perch[eé]|poich[eé]|è|sono|e|non|é|são|está|estão|están|não|потому|так|и|или|не)\b"
 )
 _FOLLOWS = re.compile(rf"\s*(?:$|\n|[^\w\s'<{CJK}]|[{CJK}]|(?<=\s){_FUNCTION_WORD})", re.I)
 _HEADS_LINE = re.compile(
-    r"\s{0,3}(?:[.,:;!)\-]|$|\n)|\s+(?:because|since|as|due|based|given|rather|not|weil|da|car|parce|porque|perch[eé])\b",
+    r"\s{0,3}(?:[.,:;!)\-번]|$|\n)|\s+(?:because|since|as|due|based|given|rather|not|weil|da|car|parce|porque|perch[eé])\b",
     re.I,
 )
 _ENDS_CLAUSE = re.compile(r"\s{0,3}(?:[.,;!)\]]|$|\n)")
 _NEXT_WORD = re.compile(r"[ \t]+(?P<word>[^\W_]+)")
 _SPECIES = re.compile(rf"\.[ ](?!{_FUNCTION_WORD})(?P<word>[a-z][\w-]*)")
 _COPULA = re.compile(r"(?:[:=]|(?P<verb>\b(?:is|be|answer|choose|pick|select)))\s*$", re.I)
+NEGATIVE = re.compile(
+    r"\s*\b(?:no|not|without|kein\w*|ohne|sin|sans|sem|senza|нет|без|无|没有)(?:\b|(?=[^\x00-\x7f]))", re.I
+)
+NOR = re.compile(r"\b(?:or|nor|oder|noch|ni|ou|или)\b", re.I)
 _FIGURE = re.compile(r"\b(?:fig(?:ure)?s?\.?|panels?|images?|pictures?|views?|rows?|columns?|tables?|parts?)\s*$", re.I)
 _BEFORE_TEXT = re.compile(r"[ \t]*[.):,\-]{0,2}\s{0,3}[(\[]?(?:(?:the|an?)\s)?", re.I)
 _LISTED = re.compile(
     r"\s*(?:[,;/|&+、:-]\s*)?"
-    r"(?:\b(?:and also|also|and|or|both|as well as|und|oder|et|ou|y|o|u|e|и|или)\b\s*|[和与與及或と]\s*)?",
+    r"(?:\b(?:and also|also|and|or|both|as well as|und|oder|et|ou|y|o|u|e|и|или)\b\s*|[和与與及或と]\s*)?"
+    r"(?:(?:la|el|le|les|die|der|the|options?|opción)\s)?",
     re.I,
 )
 _WORDS = re.compile(r"[^\W\d_]")
@@ -243,6 +249,10 @@ def _continues(text: str, first: Mention, second: Mention) -> bool:
         return (first.lines or with_text) and second.lines and apart
     if not gap.strip():
         return TEXT not in (first.mark, second.mark)
+    if second.mark == TEXT and ";" in gap and NEGATIVE.search(text, max(0, first.start - 16), first.start):
+        return False
+    if first.mark == TEXT and NOR.search(gap) and NEGATIVE.match(text, first.start, first.end):
+        return False  # "no fracture or dislocation" names one option and denies the other
     if not _WORDS.search(gap) and _SINGULAR.match(text, second.end):
         return False  # "A, B is wrong"
     return len(gap) < 20 and _LISTED.fullmatch(gap) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medvqa.items import Answer, Item, Score
-from medvqa.scoring.choices import clipped, reading_of
+from medvqa.scoring.choices import clipped, cut_off, reading_of
 from medvqa.scoring.extraction import read_term
 from medvqa.scoring.text import ARTICLES, plain, tokens
 
@@ -38,7 +38,7 @@ def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str,
     """
     if item.kind == "judgment":
         vocabulary = {term: (*others, *_JUDGMENTS.get(normalise(term), ())) for term, others in vocabulary.items()}
-    reading = reading_of(answer, lambda text: read_term(text, vocabulary))
+    reading = reading_of(answer, lambda text: read_term(text, vocabulary, finished=not cut_off(answer)))
     if reading.status != "read":
         return Score(0.0 if item.answers else None, reading.status if item.answers else "unscored", (), reading.why)
     [term] = reading.letters

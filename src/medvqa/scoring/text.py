@@ -33,16 +33,19 @@ _UNIFIED = str.maketrans(
 _LATEX = re.compile(r"\\(?:text|textbf|textrm|mathrm|mathbf|mathsf|bf|rm)\b\s?|\\[()\[\]]|\$")
 _SEALED = re.compile(
     r"""\\f?box(?:ed)?\s*[{\s]{0,4}(?P<boxed>[^{}\n]{1,300})
-    |   (?P<tag></?(?:final_?)?ans(?:wer)?>|\[/?answer\])
+    |   (?P<tag></?(?:final_?)?(?:ans(?:wer)?|conclusion|choice|option|solution|prediction)>|\[/?answer\])
     |   ["'](?:[\w ]{0,20}[\s_])?
-        (?:answers?|choice|option|prediction|selection|(?:correct|selected)[ _](?:options|choices))
+        (?:answers?|choice|option|prediction|selection|letter|diagnosis|(?:correct|selected)[ _](?:options|choices))
         (?:_?(?:letter|option|choice))?["']\s{0,3}:\s{0,3}
         (?P<json>\[[^\[\]]{0,300}\]|"[^"\n]{0,300}"|'[^'\n]{0,300}'|[A-Z]\b)""",
     re.I | re.X,
 )
 _MARKUP = (
     (re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=[\[(]?[A-Z](?![^\W_]))", re.M), ""),  # "1. A", "2. C"
-    (re.compile(r"<\|[^<>|\n]{1,30}\|>|</?s>|\[/?INST\]"), ""),  # control tokens of chat templates
+    (re.compile(r"<\|[^<>|\n]{1,30}\|>|</?s>|\[/?INST\]"), "\n"),  # control tokens of chat templates
+    (re.compile(r"^[ \t]*(?:[-+*\u2022][ \t]+)?(?:\[[xX\u2713\u2714]\]|[\u2611\u2612\u25a0])[ \t]+", re.M), "\u2713 "),
+    (re.compile(r"^[ \t]*(?:[-+*\u2022][ \t]+)?(?:\[[ \t]?\]|[\u2610\u25a1])[ \t]+", re.M), "\u2717 "),
+    (re.compile(r"(?<=\w)[ \t]+[\u2610\u25a1](?=\s|$)"), " \u2717"),
     (re.compile(r"</?(?:br|p|div|li)\b[^<>\n]{0,80}>", re.I), "\n"),
     (re.compile(r"</?(?:b|i|u|em|strong|mark|code|span|center|h[1-6])\b[^<>\n]{0,80}>"), ""),  # "<B>" is an answer
     (re.compile(r"^[ \t]*```\w*[ \t]*$", re.M), ""),
@@ -50,6 +53,16 @@ _MARKUP = (
     (re.compile(rf"(?<![^\W_{CJK}])_+|_+(?![^\W_{CJK}])"), ""),
     (re.compile(r"(?<!\w)'|'(?!\w)"), ""),
     (re.compile(r"^[ \t#\u2022\u00b7\u2023]*(?:>(?![ \t]*\d)[ \t>#]*)*(?:[-+] )?[ \t]*", re.M), ""),  # not in "> 5 mm"
+)
+_ROW = re.compile(r"^[ \t]*\|[^\n]*$", re.M)
+_RULE = re.compile(r"[\s|:\-]*")
+_FIRST_NUMBERS = ("1", "2")
+_NUMBERED = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=\S)", re.M)
+_NUMBERED_INLINE = re.compile(r"\([1-9]\)[ \t]*(?=[^\W\d_])")
+_JUDGED = re.compile(
+    r"[*_ ]*(?:yes|no|true|false|present|absent|correct|incorrect|wrong|right|not (?:present|seen|visible)|"
+    r"[\u2713\u2714\u2705\u2611\u2717\u2718\u274c\u2716\u00d7]\ufe0f?)[*_ .]*",
+    re.I,
 )
 _TOKEN = re.compile(rf"[{CJK}]|(?:(?<!\w)-(?=\d))?[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]")
 ARTICLES = frozenset({"a", "an", "the"})
@@ -75,6 +88,11 @@ def visible(response: str) -> str:
         tail = tail[min((at for at in (tail.find("\n"), tail.find(". ")) if at >= 0), default=TAIL) + 1 :]
         text = f"{head}\n\n{tail}"
     text = _SEALED.sub(_on_its_own_line, _LATEX.sub("", plain(text)))
+    text = _ROW.sub(_row, text)
+    if all(first in text for first in _FIRST_NUMBERS) and len(_NUMBERED.findall(text)) > 1:
+        text = _NUMBERED.sub("", text)
+    if "(1)" in text and "(2)" in text:
+        text = _NUMBERED_INLINE.sub("", text)
     for pattern, replacement in _MARKUP:
         text = pattern.sub(replacement, text)
     return text.strip()
@@ -95,6 +113,16 @@ def without_reasoning(response: str) -> str:
     if not inside:
         kept.append(response[start:])
     return "\n".join(kept)
+
+
+def _row(match: re.Match[str]) -> str:
+    """Return a row of a table as a line: its first cell, a cell that is a verdict ("yes", a tick), the rest."""
+    if _RULE.fullmatch(match[0]):
+        return ""
+    first, *others = [cell.strip() for cell in match[0].strip().strip("|").split("|")]
+    others.sort(key=lambda cell: _JUDGED.fullmatch(cell) is None)
+    judged = bool(others) and _JUDGED.fullmatch(others[0]) is not None
+    return f"{first}: {others[0]}. {'; '.join(others[1:])}" if judged else ": ".join([first, "; ".join(others)])
 
 
 def _on_its_own_line(match: re.Match[str]) -> str:
