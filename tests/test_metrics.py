@@ -524,6 +524,26 @@ def test_of_a_pair_the_samples_with_one_number_are_together() -> None:
     assert metrics.broken_pairs(results) == ()
 
 
+@pytest.mark.xfail(strict=True, reason="issue 11, point 10")
+def test_one_wrong_sample_in_a_hundred_is_no_certainty() -> None:
+    """40 questions asked three times: the interval is no narrower than that of 40 right answers."""
+    rows = [
+        replace(said(single(f"q{i}"), "B" if (i, k) == (7, 1) else "A"), sample=k) for i in range(40) for k in range(3)
+    ]
+    found = overall(rows, metrics.accuracy)
+    assert found.value == pytest.approx(119 / 120)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.92
+    assert found.value < found.high < 1
+
+
+@pytest.mark.xfail(strict=True, reason="issue 11, point 10")
+def test_a_signature_names_the_interval() -> None:
+    (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy])
+    assert metrics.parts(found.signature)["interval"] == "cr2-wilson"
+
+
 def test_a_metric_that_leaves_0_to_1_has_no_interval() -> None:
     @metrics.metric(binary=False)
     def words(results: Sequence[Result]) -> tuple[float, float]:
