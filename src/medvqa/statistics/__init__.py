@@ -20,12 +20,13 @@ from medvqa.statistics.gate import (
     level_of,
 )
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
-from medvqa.statistics.intervals import bounds, clopper_pearson, intervals, p_below, wilson
+from medvqa.statistics.intervals import METHOD, bounds, clopper_pearson, intervals, p_below, wilson
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 
 __all__ = [
+    "METHOD",
     "REPLICATES",
     "Comparison",
     "Correction",

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Literal
 
 from medvqa.statistics.clustered import Estimates
-from medvqa.statistics.intervals import bounds, mirrored, p_below
+from medvqa.statistics.intervals import LEAST_DISCORDANT, bounds, mirrored, p_below
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison
 
@@ -23,8 +23,6 @@ Better = Literal["higher", "lower"]
 LEVEL = 0.95
 LEAST_UNITS, LEAST_GROUPS = 30, 10
 """Of a slice that is gated."""
-LEAST_DISCORDANT = 5
-"""Groups that changed, for a FAIL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
