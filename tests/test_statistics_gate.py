@@ -394,7 +394,6 @@ def test_naive_gates_are_caught_by_the_same_simulation(bench: ModuleType) -> Non
     assert bench.Figure("with groups", wrong[1], 1000, most=0.055).met
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 10")
 @pytest.mark.slow
 @needs_reference
 def test_how_often_a_rule_errs_where_questions_share_images(bench: ModuleType) -> None:
@@ -404,7 +403,6 @@ def test_how_often_a_rule_errs_where_questions_share_images(bench: ModuleType) -
     assert [str(figure) for figure in figures if not figure.met] == []
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 10")
 @pytest.mark.slow
 def test_how_often_intervals_cover_over_designs(bench: ModuleType) -> None:
     figures = list(bench.coverage(400))
