@@ -303,8 +303,8 @@ def groups_of() -> dict[str, NDArray[np.intp]]:
 
 
 def clusters(runs: int) -> Iterator[Figure]:
-    """One rule of margin 2, and of margin 5 beside it, where groups flip together; a tenth of the runs each."""
-    runs = max(runs // 10, 400)
+    """One rule of margin 2, and of margin 5 beside it, where groups flip together; half of the runs each."""
+    runs = max(runs // 2, 200)
     for design, group in groups_of().items():
         wider = []
         for correlation in CORRELATIONS:
@@ -349,7 +349,7 @@ def answers(
 
 def coverage(runs: int) -> Iterator[Figure]:
     """Two-sided intervals of 95 % over designs: how often they cover, by p and correlation, and in all."""
-    runs = max(runs // 10, 400)
+    runs = max(runs // 2, 200)
     for samples in (1, 3):
         covers: dict[tuple[float, float], list[tuple[float, str]]] = {}
         for p in PS:
@@ -449,7 +449,7 @@ PARTS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
-    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=4000)
     asked = parser.parse_args()
     missed = 0
     for name in asked.parts or PARTS:

@@ -398,12 +398,12 @@ def test_naive_gates_are_caught_by_the_same_simulation(bench: ModuleType) -> Non
 @needs_reference
 def test_how_often_a_rule_errs_where_questions_share_images(bench: ModuleType) -> None:
     """Wrong PASS and wrong FAIL on the pair graph, 60 x 5 and 10 x 10."""
-    figures = list(bench.clusters(1500))
+    figures = list(bench.clusters(800))
     assert {figure.what.split(":")[0].split(",")[0] for figure in figures} >= {"MediConfusion", "60 x 5", "10 x 10"}
     assert [str(figure) for figure in figures if not figure.met] == []
 
 
 @pytest.mark.slow
 def test_how_often_intervals_cover_over_designs(bench: ModuleType) -> None:
-    figures = list(bench.coverage(400))
+    figures = list(bench.coverage(2000))
     assert [str(figure) for figure in figures if not figure.met] == []

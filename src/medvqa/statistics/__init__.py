@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from medvqa.statistics.bootstrap import REPLICATES, drawn_sums, percentile, resampled
+from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.gate import (
     Decision,
@@ -48,7 +48,6 @@ __all__ = [
     "corrected",
     "decide",
     "difference",
-    "drawn_sums",
     "floor",
     "holm",
     "intervals",
