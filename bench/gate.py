@@ -1,9 +1,11 @@
 """How often intervals cover and the gate errs: `python bench/gate.py [--runs=N] [PART ...]`.
 
-Parts: `rule` (one baseline rule on independent units), `departments` (clustered departments under a slice guard),
-`mediconfusion` (intervals and comparisons on the real graph of shared images, from ../shared/reference), `enumeration`
-(exact coverage of Wilson's and Clopper and Pearson's intervals), `time` (26,000 items). Draws are seeded. A figure
-beyond its limit by more than two standard errors of the simulation ends the script with exit code 1.
+Parts: `rule` (one baseline rule on independent units), `clusters` (one baseline rule where units share groups: wrong
+PASS, wrong FAIL, and PASS at no change), `coverage` (intervals over designs of groups), `departments` (clustered
+departments under a slice guard), `mediconfusion` (intervals and comparisons on the real graph of shared images),
+`enumeration` (exact coverage of Wilson's and Clopper and Pearson's intervals), `time` (26,000 items). The real graph
+comes from ../shared/reference; without it `mediconfusion` fails and `clusters` leaves it out. Draws are seeded. A
+figure beyond its limit by more than two standard errors of the simulation ends the script with exit code 1.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from scipy.stats import binom, multivariate_normal
 
 from medvqa import statistics as st
@@ -257,6 +259,127 @@ def on_mediconfusion(
                     yield Figure(f"{where}: U too low", too_low[name] / runs, runs, most=0.065)
 
 
+FLIPS, CORRELATIONS = (0.02, 0.05, 0.10, 0.15), (0.0, 0.3, 0.6, 0.9)
+
+
+def changes(
+    draw: np.random.Generator,
+    group: NDArray[np.intp],
+    runs: int,
+    flips: float,
+    loss: float,
+    correlation: float,
+    way: str,
+) -> Floats:
+    """What becomes of each unit, (runs, units): 1 gained, -1 lost, 0 as before; `loss` is lost minus gained.
+
+    Units of a group are correlated by a "latent" normal variable, or "as one": with the probability sqrt(correlation)
+    a unit fares as its group does.
+    """
+    groups, units = int(group.max()) + 1, len(group)
+    if way == "latent":
+        rank = ndtr(latent(draw, group, correlation, runs))
+    else:
+        alone = draw.random((runs, units)) >= sqrt(correlation)
+        rank = np.where(alone, draw.random((runs, units)), draw.random((runs, groups))[:, group])
+    return (rank > 1 - (flips - loss) / 2).astype(float) - (rank < (flips + loss) / 2)
+
+
+def verdicts(change: Floats, group: NDArray[np.intp], margin: float) -> dict[str, float]:
+    """The shares of outcomes of one rule: a unit that fell was right before, and one that rose was wrong."""
+    rights = change <= 0, change >= 0
+    found = compared((rights[0], rights[1]), group, np.zeros(len(group), dtype=int))
+    rules = [st.MarginRule(name="accuracy", comparison=each, margin=margin) for each in found]
+    outcomes = [st.decide([each]).outcome for each in rules]
+    return {outcome: outcomes.count(outcome) / len(outcomes) for outcome in ("PASS", "FAIL", "INCONCLUSIVE")}
+
+
+def groups_of() -> dict[str, NDArray[np.intp]]:
+    """The groups of units by the design's name."""
+    designs = {"60 x 5": np.repeat(np.arange(60), 5), "10 x 10": np.repeat(np.arange(10), 10)}
+    if REFERENCE.is_dir():
+        designs = {"MediConfusion": graph().group[::2]} | designs
+    return designs
+
+
+def clusters(runs: int) -> Iterator[Figure]:
+    """One rule of margin 2, and of margin 5 beside it, where groups flip together; half of the runs each."""
+    runs = max(runs // 2, 200)
+    for design, group in groups_of().items():
+        wider = []
+        for correlation in CORRELATIONS:
+            for flips in FLIPS:
+                at_margin, unchanged = [], []
+                for way in ("latent", "as one"):
+                    draw = np.random.default_rng([int(100 * flips), int(100 * correlation), len(way)])
+                    lost = changes(draw, group, runs, flips, 0.02, correlation, way)
+                    at_margin.append(verdicts(lost, group, 0.02)["PASS"])
+                    unchanged.append(verdicts(changes(draw, group, runs, flips, 0, correlation, way), group, 0.02))
+                    if flips >= 0.05:
+                        lost = changes(draw, group, runs, flips, 0.05, correlation, way)
+                        wider.append(verdicts(lost, group, 0.05)["PASS"])
+                where = f"{design}, correlation {correlation}, {100 * flips:g} % flip"
+                yield Figure(f"{where}: PASS at a loss of 2 points", max(at_margin), runs, most=0.06)
+                yield Figure(f"{where}: FAIL at no change", max(each["FAIL"] for each in unchanged), runs, most=0.06)
+                yield Figure(f"{where}: PASS at no change", unchanged[0]["PASS"], runs)
+        yield Figure(f"{design}: PASS at a loss of 5 points with a margin of 5, at most", max(wider), runs)
+
+
+PS = (0.5, 0.7, 0.85, 0.95, 0.99)
+GROUPS = (5, 10, 20, 30, 60, 100)
+SIZES = (1, 5)
+
+
+def answers(
+    draw: np.random.Generator, p: float, group: NDArray[np.intp], runs: int, correlation: float, samples: int
+) -> Floats:
+    """The share of right answers to each unit, (runs, units): of one answer, or the mean of several samples.
+
+    With the probability sqrt(correlation) a unit fares as its group: it has the group's answer, or with several samples
+    the group's chance.
+    """
+    groups, units = int(group.max()) + 1, len(group)
+    alone = draw.random((runs, units)) >= sqrt(correlation)
+    if samples == 1:
+        return np.where(alone, draw.random((runs, units)), draw.random((runs, groups))[:, group]) < p
+    chance = draw.beta(4 * p, 4 * (1 - p), (runs, units))
+    shared = draw.beta(4 * p, 4 * (1 - p), (runs, groups))
+    return draw.binomial(samples, np.where(alone, chance, shared[:, group])) / samples
+
+
+def coverage(runs: int) -> Iterator[Figure]:
+    """Two-sided intervals of 95 % over designs: how often they cover, by p and correlation, and in all."""
+    runs = max(runs // 2, 200)
+    for samples in (1, 3):
+        covers: dict[tuple[float, float], list[tuple[float, str]]] = {}
+        for p in PS:
+            for count in GROUPS:
+                for size in (*SIZES, *([20] if count <= 10 else [])):
+                    for correlation in CORRELATIONS if size > 1 else (0.0,):
+                        draw = np.random.default_rng([samples, int(100 * p), count, size, int(10 * correlation)])
+                        group = np.repeat(np.arange(count), size)
+                        right = answers(draw, p, group, runs, correlation, samples).astype(float)
+                        low, high = st.intervals(st.clustered(st.ratios(one_a_run(right, group))), binary=samples == 1)
+                        share = float(np.mean((low <= p) & (p <= high)))
+                        covers.setdefault((p, correlation), []).append((share, f"{count} x {size}"))
+        kind = "right or wrong" if samples == 1 else f"mean of {samples} answers"
+        for (p, correlation), found in covers.items():
+            worst, design = min(found)
+            yield Figure(f"{kind}, p = {p}, correlation {correlation}: covers at least ({design})", worst, runs)
+        every = [share for found in covers.values() for share, _ in found]
+        below = sum(share < 0.93 for share in every) / len(every)
+        yield Figure(f"{kind}: share of {len(every)} designs that are covered in less than 93 %", below, 0, most=0.06)
+        yield Figure(f"{kind}: lowest coverage", min(every), runs, least=0.8)
+        yield Figure(f"{kind}: mean coverage", sum(every) / len(every), 0, least=0.95)
+
+
+def one_a_run(values: Floats, group: NDArray[np.intp]) -> st.Table:
+    """Each run as a slice."""
+    runs, n = values.shape
+    of = np.repeat(np.arange(runs), n)
+    return st.Table(values.ravel(), np.ones(runs * n), np.tile(np.arange(n), runs), np.tile(group, runs), of, runs)
+
+
 def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) -> Iterator[Figure]:
     """Exact coverage of independent units: the worst and the best p of a coarse grid, then of a fine one."""
     for steps, most in ((19, 0.96), (1801, 1.0)):
@@ -265,7 +388,9 @@ def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) ->
             count = np.arange(n + 1)
             value = count / n
             each = np.ones(n + 1)
-            found = st.Estimates(value, value * (1 - value) / (n - 1), (n - 1) * each, np.full(n + 1, n), n * each)
+            deviating = np.minimum(count, n - count)
+            variance = value * (1 - value) / (n - 1)
+            found = st.Estimates(value, variance, (n - 1) * each, np.full(n + 1, n), n * each, n * each, deviating)
             mass = binom.pmf(count[:, None], n, p)
             where = f"n = {n}, {steps} p"
             low, high = (bound[:, None] for bound in st.intervals(found, binary=True))
@@ -312,6 +437,8 @@ def timed(_: int) -> Iterator[Figure]:
 
 PARTS = {
     "rule": rule,
+    "clusters": clusters,
+    "coverage": coverage,
     "departments": departments,
     "mediconfusion": on_mediconfusion,
     "enumeration": enumeration,
@@ -322,7 +449,7 @@ PARTS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
-    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=4000)
     asked = parser.parse_args()
     missed = 0
     for name in asked.parts or PARTS:

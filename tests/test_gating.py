@@ -501,7 +501,7 @@ def test_a_floor_of_a_macro_average() -> None:
     rules = Rules(floor=(gating.Floor(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
     found = verdict(rules, replace(MAIN, name="new"))
     assert found.outcome == "PASS"
-    # Bounds are those of the mean of slices by t, with Bell and McCaffrey's degrees of freedom; a mean is no count.
+    # Bounds are those of the mean of slices, whose units vary less than right or wrong ones.
     (tabled,) = metrics.tables(MAIN.results, [metrics.macro_accuracy("modality")], ("modality",))
     mean = statistics.clustered(statistics.mean_over(statistics.ratios(tabled.table()), tabled.over or ()))
     low, high = statistics.bounds(mean, binary=False)

@@ -230,7 +230,7 @@ def test_the_official_counts_of_every_category_come_out(gpt4o: list[Result]) -> 
 def test_the_intervals_of_a_recorded_run_are_those_of_its_60_groups(gpt4o: list[Result]) -> None:
     in_set, alone = overall(gpt4o, metrics.set_accuracy), overall(gpt4o, metrics.individual_accuracy)
     assert (in_set.value, in_set.low, in_set.high) == pytest.approx((0.1705, 0.111, 0.253), abs=5e-4)
-    assert (alone.value, alone.low, alone.high) == pytest.approx((0.5369, 0.496, 0.578), abs=5e-4)
+    assert (alone.value, alone.low, alone.high) == pytest.approx((0.5369, 0.496, 0.577), abs=5e-4)
     (table,) = metrics.tables(gpt4o, [metrics.set_accuracy], ())
     found = statistics.clustered(statistics.ratios(table.table()))
     assert (found.groups[0], round(float(found.df[0]), 1)) == (60, 17.2)
@@ -447,11 +447,21 @@ def test_units_that_are_right_or_wrong_have_wilson_s_interval_at_their_effective
     assert (found.low, found.high) == pytest.approx((0.3422, 0.9128), abs=5e-5)
 
 
-def test_partial_credit_has_student_s_interval_cut_off_at_the_ends() -> None:
-    """0.7 -+ 2.26216 sqrt(0.21 / 9) = 0.7 -+ 0.34555."""
-    results = [said(single(str(i)), "A" if i < 7 else "B") for i in range(10)]
-    found = overall(results, metrics.mean_score)
-    assert (found.low, found.high) == (pytest.approx(0.35445, abs=5e-6), 1.0)
+def wilsons(value: float, variance: float, df: float) -> tuple[float, float]:
+    """Wilson's interval at n* = r (1 - r) / V (z / t)^2."""
+    n = value * (1 - value) / variance * (norm.ppf(0.975) / t.ppf(0.975, df)) ** 2
+    low, high = proportion_confint(value * n, n, method="wilson")
+    return float(low), float(high)
+
+
+def test_partial_credit_has_wilson_s_interval_at_its_own_variance() -> None:
+    """5 of 10 right, as accuracy has; with halves in place of the wrong answers the variance is a quarter."""
+    rows = [said(single(str(i)), "A" if i < 5 else "B") for i in range(10)]
+    halves = [*rows[:5], *(replace(each, score=Score(0.5, "partial")) for each in rows[5:])]
+    for results in (rows, halves):
+        scores = [each.score.value or 0.0 for each in results]
+        found = overall(results, metrics.mean_score)
+        assert (found.low, found.high) == pytest.approx(wilsons(mean(scores), stdev(scores) ** 2 / 10, 9))
 
 
 def test_questions_that_share_an_image_count_as_one_observation() -> None:
@@ -475,12 +485,11 @@ def test_both_questions_of_a_pair_are_one_observation_even_where_their_clusters_
         bare = overall([replace(each, item=replace(each.item, cluster_id=None)) for each in results], metric)
         assert (named.low, named.high) == (bare.low, bare.high)
         assert named.low is not None
-    # 9 of 14 right: the pairs' means are 1, .5, .5, 1, .5, 0, 1; t with 6 degrees of freedom on these seven.
-    means = [1, 0.5, 0.5, 1, 0.5, 0, 1]
-    half = t.ppf(0.975, 6) * (stdev(means) / 7**0.5)
+    # 9 of 14 right: the pairs' means are 1, .5, .5, 1, .5, 0, 1. As 3 are equal, 4 deviate: too few for their variance
+    # of 0.5 / 4 to count, so that seven pairs are taken for seven right or wrong ones.
     found = overall(results, metrics.individual_accuracy)
     assert found.value == pytest.approx(9 / 14)
-    assert (found.low, found.high) == pytest.approx((9 / 14 - half, 9 / 14 + half))
+    assert (found.low, found.high) == pytest.approx(wilsons(9 / 14, 9 / 14 * 5 / 14 / 7, 6))
 
 
 def test_a_macro_average_has_the_interval_of_its_slices_together() -> None:
@@ -495,9 +504,8 @@ def test_a_macro_average_has_the_interval_of_its_slices_together() -> None:
     first, second = 5 / 8 * 3 / 8 / 7, 3 / 4 / 4 / 15
     # Under the working model of equal variances: 1/8 and 1/16, with 7 and 15 degrees of freedom.
     df = (1 / 8 + 1 / 16) ** 2 / ((1 / 8) ** 2 / 7 + (1 / 16) ** 2 / 15)
-    half = t.ppf(0.975, df) * ((first + second) / 4) ** 0.5
     assert found.value == (5 / 8 + 3 / 4) / 2
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    assert (found.low, found.high) == pytest.approx(wilsons(found.value, (first + second) / 4, df))
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -518,9 +526,8 @@ def test_samples_of_one_question_are_averaged_before_anything_is_counted() -> No
     ]
     found = overall(results, metrics.accuracy)
     means = [count / 4 for count in right]
-    half = t.ppf(0.975, 9) * stdev(means) / 10**0.5
     assert (found.value, found.n) == (pytest.approx(mean(means)), 10)
-    assert (found.low, found.high) == pytest.approx((mean(means) - half, mean(means) + half))
+    assert (found.low, found.high) == pytest.approx(wilsons(mean(means), stdev(means) ** 2 / 10, 9))
     assert measured([*results, *results]) == measured(results)
 
 
@@ -544,6 +551,24 @@ def test_of_a_pair_the_samples_with_one_number_are_together() -> None:
     # Sample by sample: (A, A), (A, B) | (A, B), (B, B) | both right twice | never | (A, A), (B, B) | (A, A) twice.
     assert (found.count, found.n) == (0.5 + 0.5 + 1, 6)
     assert metrics.broken_pairs(results) == ()
+
+
+def test_one_wrong_sample_in_a_hundred_is_no_certainty() -> None:
+    """40 questions asked three times: the interval is no narrower than that of 40 right answers."""
+    rows = [
+        replace(said(single(f"q{i}"), "B" if (i, k) == (7, 1) else "A"), sample=k) for i in range(40) for k in range(3)
+    ]
+    found = overall(rows, metrics.accuracy)
+    assert found.value == pytest.approx(119 / 120)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.92
+    assert found.value < found.high < 1
+
+
+def test_a_signature_names_the_interval() -> None:
+    (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy])
+    assert metrics.parts(found.signature)["interval"] == "cr2-wilson"
 
 
 def test_a_metric_that_leaves_0_to_1_has_no_interval() -> None:
@@ -842,7 +867,6 @@ def test_metrics_that_share_a_function_are_kept_apart() -> None:
     }
     assert {name: measure.n for name, measure in found.items()} == {"accuracy": 10, "several": 2, "plain": 10}
     assert found["accuracy"].value == found["plain"].value
-    assert found["accuracy"].low != found["plain"].low, "Wilson's, and Student's"
 
 
 @pytest.mark.parametrize(
@@ -877,7 +901,7 @@ def test_a_signature_can_be_read_back(signature: dict[str, str]) -> None:
     (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy], signature=signature)
     parts = metrics.parts(found.signature)
     assert {key: parts[key] for key in signature} == signature
-    assert set(parts) - set(signature) == {"metric", "unit", "kinds", "v"}
+    assert set(parts) - set(signature) == {"interval", "metric", "unit", "kinds", "v"}
 
 
 def test_a_signature_is_read_with_its_escapes() -> None:
@@ -898,5 +922,5 @@ def test_a_signature_tells_technique_definition_and_dimension() -> None:
         if not measure.slice
     ]
     assert len(set(signatures)) == 8
-    assert signatures[0].startswith("kinds:single_choice|metric:accuracy@")
+    assert signatures[0].startswith("interval:cr2-wilson|kinds:single_choice|metric:accuracy@")
     assert signatures[0].endswith("|technique:mc|unit:item|v:2")

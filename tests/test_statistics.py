@@ -1,6 +1,8 @@
 """Intervals and the variance over groups: against scipy, statsmodels, matrices and published values, and their laws."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -103,7 +105,13 @@ def independent(n: int) -> statistics.Estimates:
     """Every number of right answers among n independent units."""
     value = np.arange(n + 1) / n
     return statistics.Estimates(
-        value, value * (1 - value) / (n - 1), np.full(n + 1, n - 1.0), np.full(n + 1, n), np.full(n + 1, float(n))
+        value,
+        value * (1 - value) / (n - 1),
+        np.full(n + 1, n - 1.0),
+        np.full(n + 1, n),
+        np.full(n + 1, float(n)),
+        np.full(n + 1, float(n)),
+        np.minimum(np.arange(n + 1), n - np.arange(n + 1)),
     )
 
 
@@ -125,6 +133,7 @@ def test_what_enumeration_takes_for_independent_units_is_what_comes_out() -> Non
     expected = independent(7)
     assert found.variance[0] == pytest.approx(expected.variance[3])
     assert (found.df[0], found.n[0], found.groups[0]) == pytest.approx((6, 7, 7))
+    assert (found.effective_groups[0], found.deviating[0]) == (pytest.approx(7), expected.deviating[3])
 
 
 # CR2
@@ -304,7 +313,7 @@ def test_the_recorded_run_of_gpt_4o_on_mediconfusion() -> None:
     assert (individual.df[0], whole.df[0]) == pytest.approx((17.2, 17.2), abs=0.05)
     assert (whole.value[0], individual.value[0]) == pytest.approx((0.1705, 0.5369), abs=5e-5)
     assert intervals(whole, binary=binary[1]) == (pytest.approx(0.111, abs=5e-4), pytest.approx(0.253, abs=5e-4))
-    assert intervals(individual, binary=binary[0]) == (pytest.approx(0.496, abs=5e-4), pytest.approx(0.578, abs=5e-4))
+    assert intervals(individual, binary=binary[0]) == (pytest.approx(0.496, abs=5e-4), pytest.approx(0.577, abs=5e-4))
 
 
 @given(st.data(), st.booleans(), levels)
@@ -491,3 +500,148 @@ def test_units_of_one_value_are_not_thought_to_be_certain() -> None:
     below, above = statistics.bounds(found, binary=False)
     assert below[0] < 0.5 < above[0]
     assert statistics.p_below(found, 0.6, binary=False)[0] > 0.05
+
+
+# Means from 0 to 1: Wilson at r (1 - r) / V
+
+
+def means(p: float, groups: int, size: int, samples: int, runs: int, correlation: float = 0.0) -> Table:
+    """Means of some samples of right or wrong, one slice a run; units share their group's luck."""
+    draw = np.random.default_rng([int(1000 * p), groups, size, samples])
+    group = np.repeat(np.arange(groups), size)
+    n = len(group)
+    shared = draw.random((runs, n)) < correlation**0.5
+    chance = draw.beta(4 * p, 4 * (1 - p), (2, runs, n))
+    ability = np.where(shared, chance[0][:, np.arange(groups) * size][:, group], chance[1])
+    value = draw.binomial(samples, ability) / samples
+    of, unit = np.repeat(np.arange(runs), n), np.tile(np.arange(n), runs)
+    return Table(value.ravel(), np.ones(runs * n), unit, np.tile(group, runs), of, runs)
+
+
+@pytest.mark.parametrize(
+    ("p", "groups", "size", "correlation"),
+    [(0.9, 30, 1, 0.0), (0.95, 40, 1, 0.0), (0.98, 100, 2, 0.6), (0.97, 100, 5, 0.9), (0.9, 10, 5, 0.3)],
+)
+def test_means_near_the_ends_are_covered(p: float, groups: int, size: int, correlation: float) -> None:
+    """The mean of three samples a question; the estimate -+ t standard errors covered in 56 to 92 %."""
+    found = clustered(ratios(means(p, groups, size, 3, 2000, correlation)))
+    low, high = intervals(found, binary=False)
+    assert np.mean((low <= p) & (p <= high)) >= 0.93
+
+
+def test_the_interval_of_a_mean_is_wilsons_at_its_own_variance() -> None:
+    draw = np.random.default_rng(5)
+    value, group = draw.choice([0, 1 / 3, 2 / 3, 1], 120, p=[0.02, 0.03, 0.15, 0.8]), np.repeat(np.arange(60), 2)
+    found = clustered(ratios(table(value, group)))
+    r, df = value.mean(), 59
+    n = r * (1 - r) / found.variance[0] * (norm.ppf(0.975) / t.ppf(0.975, df)) ** 2
+    assert n > 120, "a mean of three samples varies less than one answer"
+    low, high = intervals(found, binary=False)
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(r * n, n, method="wilson"))
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_all_right_in_ten_groups_is_ten_observations(binary: bool) -> None:
+    found = clustered(ratios(table(np.ones(100), np.repeat(np.arange(10), 10))))
+    n = 10 * (norm.ppf(0.975) / t.ppf(0.975, 9)) ** 2
+    low, high = intervals(found, binary=binary)
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(n, n, method="wilson"))
+
+
+def test_an_interval_that_four_groups_alone_decide_is_that_of_the_groups() -> None:
+    """Half a point in every pair but one: a variance from one group says nothing of the others."""
+    value = np.full(80, 0.5)
+    value[3] = 1.0
+    found = clustered(ratios(table(value, np.repeat(np.arange(40), 2))))
+    n = 40 * (norm.ppf(0.975) / t.ppf(0.975, 39)) ** 2
+    low, high = intervals(found, binary=False)
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(value.mean() * n, n, method="wilson"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(grouped(least=9), levels)
+def test_no_bound_of_a_mean_is_cut_off(data: tuple[Floats, NDArray[np.intp]], level: float) -> None:
+    """0 and 1 are bounds only where the estimate is: Wilson's interval needs no clipping."""
+    found = clustered(ratios(table(*data)))
+    if not found.df[0] >= 4:
+        return
+    (low,), (high,) = intervals(found, binary=False, level=level)
+    assert (low > 0) == (found.value[0] > 1e-12)
+    assert (high < 1) == (found.value[0] < 1 - 1e-12)
+    assert low <= found.value[0] + 1e-12
+    assert found.value[0] - 1e-12 <= high
+
+
+# R
+
+
+CLUBSANDWICH = """
+suppressMessages(library(clubSandwich))
+given <- read.csv("stdin")
+for (case in unique(given$case)) {
+  rows <- given[given$case == case, ]
+  fit <- lm(y ~ 1, data = rows, weights = w)
+  V <- vcovCR(fit, cluster = rows$g, type = "CR2")
+  test <- coef_test(fit, vcov = V, test = "Satterthwaite")
+  df <- if ("df_Satt" %in% names(test)) test$df_Satt else test$df
+  cat(case, sprintf("%.17g", as.numeric(coef(fit))), sprintf("%.17g", V[1, 1]), sprintf("%.17g", df), "\\n")
+}
+"""
+
+
+def clubsandwich(cases: list[tuple[Floats, Floats, NDArray[np.intp]]]) -> Floats:
+    """Estimate, CR2 variance and Satterthwaite's degrees of freedom by R, (cases, 3); skips where R is not there."""
+    program = shutil.which("Rscript")
+    if program is None:
+        pytest.skip("R is not installed: apt-get install --no-install-recommends r-cran-clubsandwich")
+    has = subprocess.run([program, "-e", "quit(status = !requireNamespace('clubSandwich'))"], capture_output=True)
+    if has.returncode:
+        pytest.skip("R has no clubSandwich: apt-get install --no-install-recommends r-cran-clubsandwich")
+    lines = ["case,y,w,g"]
+    for i, (y, w, g) in enumerate(cases):
+        lines += [f"{i},{a:.17g},{b:.17g},{c}" for a, b, c in zip(y, w, g, strict=True)]
+    done = subprocess.run(
+        [program, "--vanilla", "-e", CLUBSANDWICH], input="\n".join(lines) + "\n", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return np.array([[float(each) for each in line.split()[1:]] for line in done.stdout.splitlines()])
+
+
+def largest_differences(ours: list[statistics.Estimates], theirs: Floats) -> Floats:
+    """The largest differences of estimates, and the largest relative ones of variances and degrees of freedom."""
+    mine = np.array([[each.value[0], each.variance[0], each.df[0]] for each in ours])
+    return np.asarray(np.max(np.abs(mine - theirs) / np.c_[np.ones(len(mine)), np.abs(theirs[:, 1:])], axis=0))
+
+
+@pytest.mark.slow
+def test_variance_and_degrees_of_freedom_are_those_of_clubsandwich() -> None:
+    """Means of units with equal and other weights, and paired differences, over groups of equal and unequal sizes."""
+    draw = np.random.default_rng(0)
+    sizes = [[5] * 60, [10] * 10, [25, 20, 18, 8, 6, 5, 5, *[2] * 40], [1] * 50, [40, 1, 1, 1, 1, 2, 3]]
+    cases, ours = [], []
+    for each in sizes:
+        group = np.repeat(np.arange(len(each)), each)
+        for weighted in (False, True):
+            weight = draw.integers(1, 3, len(group)).astype(float) if weighted else np.ones(len(group))
+            shared = draw.random(len(each))[group]
+            right = (draw.random((2, len(group))) < 0.5 * shared + 0.4).astype(float)
+            cases += [(right[0], weight, group), (right[1] - right[0], weight, group)]
+            new, old = (ratios(table(side, group, weight)) for side in (right[1], right[0]))
+            ours += [clustered(old), clustered(statistics.difference(new, old))]
+    found = largest_differences(ours, clubsandwich(cases))
+    print(f"largest differences: estimate {found[0]:.1e}; relative: variance {found[1]:.1e}, df {found[2]:.1e}")
+    assert found.max() < 1e-9
+
+
+@pytest.mark.slow
+@needs_reference
+def test_variance_on_mediconfusion_is_that_of_clubsandwich() -> None:
+    items = sorted(mediconfusion.items(REFERENCE), key=lambda item: item.id)
+    _, group = np.unique([item.cluster_id for item in items], return_inverse=True)
+    group, draw = group[::2], np.random.default_rng(1)
+    right = (draw.random((2, len(group))) < 0.5).astype(float)
+    one, other = (ratios(table(side, group)) for side in right)
+    cases = [(right[0], np.ones(len(group)), group), (right[0] - right[1], np.ones(len(group)), group)]
+    found = largest_differences([clustered(one), clustered(statistics.difference(one, other))], clubsandwich(cases))
+    print(f"largest differences: estimate {found[0]:.1e}; relative: variance {found[1]:.1e}, df {found[2]:.1e}")
+    assert found.max() < 1e-9

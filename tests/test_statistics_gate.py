@@ -480,3 +480,18 @@ def test_naive_gates_are_caught_by_the_same_simulation(bench: ModuleType) -> Non
     wrong = [float(np.mean([each.worse < 0.05 for each in found])) for found in (alone, together)]
     assert not bench.Figure("without groups", wrong[0], 1000, most=0.055).met
     assert bench.Figure("with groups", wrong[1], 1000, most=0.055).met
+
+
+@pytest.mark.slow
+@needs_reference
+def test_how_often_a_rule_errs_where_questions_share_images(bench: ModuleType) -> None:
+    """Wrong PASS and wrong FAIL on the pair graph, 60 x 5 and 10 x 10."""
+    figures = list(bench.clusters(800))
+    assert {figure.what.split(":")[0].split(",")[0] for figure in figures} >= {"MediConfusion", "60 x 5", "10 x 10"}
+    assert [str(figure) for figure in figures if not figure.met] == []
+
+
+@pytest.mark.slow
+def test_how_often_intervals_cover_over_designs(bench: ModuleType) -> None:
+    figures = list(bench.coverage(2000))
+    assert [str(figure) for figure in figures if not figure.met] == []

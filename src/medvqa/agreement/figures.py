@@ -1,15 +1,19 @@
 """How far raters agree: exact agreement, mean absolute difference, Cohen's kappa and Krippendorff's alpha.
 
 The estimates are those of scikit-learn (`cohen_kappa_score`, quadratic weights) and of `krippendorff` (`alpha`, level
-"interval"). Both are functions of counts alone, so that the 10,000 samples of the bootstrap are drawn as sums of the
-counts of groups and evaluated as arrays, by the same formulas (`figures_of`); calling the libraries for each would take
-minutes. Tests hold the two against each other.
+"interval"). The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the effective number of
+answers. Exact agreement and mean difference are means from 0 to 1.
+
+Kappa and alpha are 1 - D / E: D is the mean squared difference of the scores, from 0 to 1, and E the one that chance
+gives. The variance of D - (D / E) E takes both into account (Taylor linearisation, E squared times the variance of
+D / E). With it D gets Wilson's interval [low, high], and the figure 1 - high / E to 1 - low / E. Near 1 this is what
+percentile intervals of a bootstrap miss: disagreements that are too rare to be in the sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -21,19 +25,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from medvqa.statistics import Influences
+
 MEASURES = ("exact", "difference", "kappa", "alpha")
 """The figures of `Agreement`, in the order in which they are shown."""
 
 DEFAULT_DIMENSION = "ability"
 
 LEAST_GROUPS = 10
-"""Groups under which there is no interval: their resamples tell too little."""
+"""Groups under which there is no interval."""
 
 MOST_PAIRED = 5
 """Raters above which they are compared together and not in pairs as well: thirty would be 435 pairs."""
-
-LEAST_DEFINED = 0.95
-"""Share of the samples that must define a figure for it to have an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,7 @@ def dimension_of(results: Sequence[Result], asked: str | None) -> str | None:
     return asked or (DEFAULT_DIMENSION if DEFAULT_DIMENSION in there else None)
 
 
-def agreements(
-    ratings: Ratings, dimension: str | None = None, *, replicates: int = statistics.REPLICATES, seed: int = 0
-) -> tuple[Agreement, ...]:
+def agreements(ratings: Ratings, dimension: str | None = None) -> tuple[Agreement, ...]:
     """Everything that is compared; the first is what `medvqa agreement` checks.
 
     The first rater with the consensus, or where there is none with the second, over everything and in each slice. Then
@@ -103,17 +104,14 @@ def agreements(
     compared += [tuple(people)] if len(people) > 2 else []
     values = sorted({value for result in ratings.results for value in result.item.tags.get(dimension or "", ())})
     slices = [{dimension or "": value} for value in values]
-    overall, *sliced = _agreement(ratings, compared[0], [{}, *slices], replicates, seed)
-    rest = (each for raters in compared[1:] for each in _agreement(ratings, raters, [{}], replicates, seed))
+    overall, *sliced = _agreement(ratings, compared[0], [{}, *slices])
+    rest = (each for raters in compared[1:] for each in _agreement(ratings, raters, [{}]))
     return overall, *sliced, *rest
 
 
-def _agreement(
-    ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping[str, str]], replicates: int, seed: int
-) -> list[Agreement]:
+def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping[str, str]]) -> list[Agreement]:
     """The agreement of some raters in each slice; none where no two of them scored the same answer."""
     import numpy as np
-    from scipy.sparse import csr_array
 
     codes = np.array(
         [[-1 if score is None else SCALE.index(score) for score in ratings.scores[name]] for name in raters]
@@ -124,29 +122,19 @@ def _agreement(
     codes, results = codes[used], [ratings.results[i] for i in used]
     names = [_group(result) for result in results]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    group = np.array([numbers[name] for name in names], dtype=int)
+    group = np.array([numbers[name] for name in names], dtype=np.intp)
     member = np.array(
         [[all(value in r.item.tags.get(key, ()) for key, value in each.items()) for r in results] for each in slices],
         dtype=bool,
     ).reshape(len(slices), len(results))
-
-    size = len(SCALE) ** 2
-    cells = counts_of(codes).reshape(len(results), size)
-    place, unit = np.nonzero(member)
-    rows = (place[:, None] * size + np.arange(size)).ravel()
-    columns = np.repeat(group[unit], size)
-    terms = csr_array((cells[unit].ravel(), (rows, columns)), shape=(len(slices) * size, len(numbers)))
-    two = len(raters) == 2
-    shape = (-1, len(slices), len(SCALE), len(SCALE))
-    drawn = (figures_of(sums.reshape(shape), two=two) for sums in statistics.drawn_sums(terms, replicates, seed))
-    samples = np.concatenate([np.empty((0, len(slices), len(MEASURES))), *drawn])
+    counts = counts_of(codes)
     return [
         Agreement(
             tuple(raters),
             n=int(inside.sum()),
-            groups=len(set(group[inside].tolist())),
-            **_figures(codes[inside], len(set(group[inside].tolist())), samples[:, i]),
-            confusion=_table(cells[inside].sum(0)) if two else (),
+            groups=len(np.unique(group[inside])),
+            **_figures(codes[inside], group[inside]),
+            confusion=_table(counts[inside].sum(0)) if len(raters) == 2 else (),
             slice=slices[i],
         )
         for i, inside in enumerate(member)
@@ -159,9 +147,8 @@ def _group(result: Result) -> tuple[str, str]:
     return item.benchmark, f"cluster {item.cluster_id}" if item.cluster_id is not None else f"item {item.id}"
 
 
-def _table(cells: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
-    width = len(SCALE)
-    return tuple(tuple(int(count) for count in cells[i * width : (i + 1) * width]) for i in range(width))
+def _table(counts: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(count) for count in row) for row in counts)
 
 
 def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -235,39 +222,58 @@ def estimates(codes: NDArray[np.intp]) -> dict[str, float | None]:
     return found
 
 
-def _figures(codes: NDArray[np.intp], groups: int, samples: NDArray[np.float64]) -> dict[str, Figure]:
-    """Estimates with percentile intervals of the samples, (replicates, measures).
+def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Figure]:
+    """Estimates with their intervals, of codes (answers, raters) in groups (answers,)."""
+    import numpy as np
 
-    Where all scores agree every sample does too: there exact agreement has Wilson's interval, as every share of the
-    house, and the others the bounds that follow when the rest of it disagrees by the whole scale.
+    if not len(codes):
+        return {name: Figure(None) for name in MEASURES}
+    found = estimates(codes)
+    if len(np.unique(group)) < LEAST_GROUPS:
+        return {name: Figure(value) for name, value in found.items()}
+    counts, apart = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
+    two = codes.shape[1] == 2
+    exact = _interval(_ratio(counts, np.eye(len(SCALE)), group), binary=two)
+    figures = {"exact": exact, "difference": _interval(_ratio(counts, apart, group), binary=False)}
+    disagreement = _ratio(counts, apart**2, group)
+    pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
+    scores = float(pooled.sum())
+    # Alpha pairs scores by chance without replacement, hence its larger chance.
+    for name, paired, larger in (("kappa", counts, 1.0), ("alpha", pooled, scores / max(scores - 1, 1))):
+        chance, by_answer = _chance(paired, apart**2)
+        if found[name] is None:
+            continue
+        share = float(disagreement.value[0]) / chance
+        spread = replace(disagreement, residual=disagreement.residual - share * by_answer)
+        low, high = _interval(spread, binary=False)
+        if low is not None and high is not None:
+            figures[name] = max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0)
+    return {name: Figure(value, *figures.get(name, (None, None))) for name, value in found.items()}
+
+
+def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArray[np.intp]) -> Influences:
+    """The mean of `worth`, (scale, scale), over the counts of answers, (answers, scale, scale)."""
+    import numpy as np
+
+    answers = np.arange(len(counts))
+    numerator, denominator = (counts * worth).sum((1, 2)), counts.sum((1, 2))
+    return statistics.ratios(statistics.Table(numerator, denominator, answers, group, np.zeros_like(answers)))
+
+
+def _interval(found: Influences, *, binary: bool) -> tuple[float | None, float | None]:
+    """The 95 % interval of a measure; None where there is none."""
+    (low,), (high,) = statistics.intervals(statistics.clustered(found), binary=binary)
+    return (None, None) if low != low else (float(low), float(high))
+
+
+def _chance(counts: NDArray[np.float64], worth: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """The mean of `worth` if scores were paired by chance, and how much more of it each answer brings, (answers,).
+
+    With the table T of all counts, row sums r, column sums c and N in all, E = r' worth c / N^2. The derivative of E by
+    a count in the cell (a, b) is ((worth c)_a + (r' worth)_b) / N^2 - 2 E / N.
     """
-    import numpy as np
-
-    found = estimates(codes) if len(codes) else dict.fromkeys(MEASURES)
-    bounds = np.stack(statistics.percentile(samples), axis=-1)
-    bounds[np.isnan(samples).mean(0) > 1 - LEAST_DEFINED] = np.nan
-    if found["exact"] in (0, 1):
-        low, high = (float(each) for each in statistics.wilson(found["exact"] * len(codes), len(codes)))
-        bounds[0] = low, high
-        if found["exact"] == 1:
-            bounds[1] = 0, 1 - low
-            for place, spread in enumerate(_spread(codes), 2):
-                bounds[place] = (1 - (1 - low) / spread, 1) if spread else np.nan
-    if groups < LEAST_GROUPS:
-        bounds[:] = np.nan
-    return {
-        name: Figure(found[name], *(None if np.isnan(each) or found[name] is None else float(each) for each in ends))
-        for name, ends in zip(MEASURES, bounds, strict=True)
-    }
-
-
-def _spread(codes: NDArray[np.intp]) -> tuple[float, float]:
-    """The disagreement that chance would give, 1 being that of the ends of the scale: for kappa, and for alpha."""
-    import numpy as np
-
-    counts = counts_of(codes).sum(0)
-    apart = np.subtract.outer(SCALE, SCALE) ** 2
-    rows, columns = counts.sum(1), counts.sum(0)
-    each = rows + columns if codes.shape[1] == 2 else rows
-    kappa = float(rows @ apart @ columns / max(counts.sum() ** 2, 1))
-    return kappa, float(each @ apart @ each / max(each.sum() * (each.sum() - 1), 1))
+    table = counts.sum(0)
+    total, rows, columns = table.sum(), table.sum(1), table.sum(0)
+    chance = float(rows @ worth @ columns / total**2)
+    cells = ((worth @ columns)[:, None] + (rows @ worth)[None, :]) / total
+    return chance, (counts * cells).sum((1, 2)) / counts.sum((1, 2)) - 2 * chance

@@ -57,7 +57,7 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="the sheet, .csv or .xlsx (default: RUN/agreement.csv)"
     )
     agreement.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
-    agreement.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample, and of the bootstrap")
+    agreement.add_argument("--seed", type=int, metavar="N", help="draw another sheet with --sample (default: 0)")
     agreement.set_defaults(command=run)
 
 
@@ -75,11 +75,11 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     else:
         ratings = agreement.two_judges(*judged)
     dimension = agreement.dimension_of(ratings.results, options.by)
-    found = agreement.agreements(ratings, dimension, seed=options.seed)
+    found = agreement.agreements(ratings, dimension)
     if options.json is not None:
         from medvqa import records
 
-        content = {"scale": agreement.SCALE, "seed": options.seed, "notes": ratings.notes, "agreements": found}
+        content = {"scale": agreement.SCALE, "notes": ratings.notes, "agreements": found}
         try:
             records.write_json(options.json, content)
         except OSError as error:
@@ -107,6 +107,8 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.output is not None:
         raise UsageError("--output names the sheet of --sample=N; --json=FILE has the figures written to a file")
+    if options.seed is not None:
+        raise UsageError("--seed draws the sheet of --sample=N; figures and intervals need none")
     if options.measure is not None and options.min_agreement is None:
         raise UsageError("--measure says what --min-agreement=X is about, and that is missing")
     if options.min_agreement is not None and not 0 < options.min_agreement <= 1:
@@ -118,7 +120,7 @@ def _sheet(options: argparse.Namespace, judged: Judged) -> str:
 
     path = options.output or judged.folder / "agreement.csv"
     dimension = agreement.dimension_of(list(judged.scored.values()), options.by)
-    drawn = agreement.sample(judged, options.sample, dimension, options.seed)
+    drawn = agreement.sample(judged, options.sample, dimension, options.seed or 0)
     agreement.write_sheet(path, drawn)
     scale = ", ".join(f"{value:g}" for value in agreement.SCALE)
     strata = f"{dimension} and the judge's score" if dimension else "the judge's score"

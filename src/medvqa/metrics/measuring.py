@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = "2"
-"""Version of the counting rules, part of every signature: raised when the same answers may give other numbers."""
+"""Version of the counting rules, part of every signature: raised when the same answers may give other values.
+
+The intervals have a part of their own, `statistics.METHOD`: values with other intervals remain comparable.
+"""
 
 _Counts = tuple[list[int], list[int]]
 """Numbers of units and of groups, (slices,) each."""
@@ -164,7 +167,7 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     After the signatures of sacreBLEU (Post 2018). The metric's name is followed by a digest of its definition.
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
-    parts |= {"unit": metric.unit, "v": VERSION}
+    parts |= {"interval": statistics.METHOD, "unit": metric.unit, "v": VERSION}
     if metric.kinds is not None:
         parts["kinds"] = "+".join(sorted(metric.kinds))
     if metric.mean_over is not None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from medvqa.statistics.bootstrap import REPLICATES, drawn_sums, percentile, resampled
+from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.gate import (
     Decision,
@@ -24,12 +24,13 @@ from medvqa.statistics.gate import (
     smallest_loss,
 )
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
-from medvqa.statistics.intervals import bounds, clopper_pearson, intervals, p_below, wilson
+from medvqa.statistics.intervals import METHOD, bounds, clopper_pearson, intervals, p_below, wilson
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 
 __all__ = [
+    "METHOD",
     "REPLICATES",
     "Comparison",
     "Correction",
@@ -52,7 +53,6 @@ __all__ = [
     "corrected",
     "decide",
     "difference",
-    "drawn_sums",
     "floor",
     "gated_slice",
     "holm",

@@ -58,7 +58,7 @@ def resampled(tables: Sequence[Table], *, replicates: int = REPLICATES, seed: in
 def drawn_sums(terms: csr_array, replicates: int = REPLICATES, seed: int = 0) -> Iterator[NDArray[Any]]:
     """Sums of terms, (rows, groups), in samples of all groups with replacement: blocks of (some replicates, rows).
 
-    For whatever is a function of sums. The blocks have `replicates` samples in all, none where there are no groups;
+    The blocks have `replicates` samples in all, none where there are no groups;
     sums are in the precision of the terms. `seed` decides the draws, the same for any terms with as many groups.
     """
     import numpy as np

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+EQUAL = 1e-9
+"""Values that differ by less are equal but for rounding."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """Measures with their precision, (measures,) each.
@@ -45,6 +49,10 @@ class Estimates:
     counts the groups. `n` is the effective number of units, the variance of one over that of the measure under the
     working model: for one ratio Kish's 1 / sum of w^2 (1992, Journal of Official Statistics 8:183), which is the number
     of units where all weights are equal. 0 where undefined.
+
+    `effective_groups` is 1 / sum of h^2, h a group's share of the weights: the effective number of units if the units
+    of a group were fully correlated. 0 where undefined. `deviating` counts the groups that hold another value than the
+    commonest one: the groups that the variance is estimated from.
     """
 
     value: NDArray[np.float64]
@@ -52,6 +60,8 @@ class Estimates:
     df: NDArray[np.float64]
     groups: NDArray[np.intp]
     n: NDArray[np.float64]
+    effective_groups: NDArray[np.float64]
+    deviating: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +69,7 @@ class Correction:
     """What CR2 takes from weights and groups alone, the same for all measures that have these.
 
     `row` multiplies the residuals, (rows,); `block` says which group of its measure each row is in, and `measure`,
-    (blocks,), which measure that is. `df`, `groups` and `n` are those of `Estimates`.
+    (blocks,), which measure that is. The others are those of `Estimates`.
     """
 
     row: NDArray[np.float64]
@@ -68,6 +78,7 @@ class Correction:
     df: NDArray[np.float64]
     groups: NDArray[np.intp]
     n: NDArray[np.float64]
+    effective_groups: NDArray[np.float64]
 
 
 def clustered(found: Influences, correction: Correction | None = None) -> Estimates:
@@ -81,8 +92,31 @@ def clustered(found: Influences, correction: Correction | None = None) -> Estima
     score = sums(by.block, by.row * found.residual, len(by.measure))
     variance = sums(by.measure, score**2, len(found.value))
     undefined = np.isnan(found.value) | np.isnan(by.df)
-    df = np.where(undefined, np.nan, by.df)
-    return Estimates(found.value, np.where(undefined, np.nan, variance), df, by.groups, by.n)
+    return Estimates(
+        found.value,
+        np.where(undefined, np.nan, variance),
+        np.where(undefined, np.nan, by.df),
+        by.groups,
+        by.n,
+        by.effective_groups,
+        _deviating(found.own, by),
+    )
+
+
+def _deviating(own: NDArray[np.float64], by: Correction) -> NDArray[np.intp]:
+    """How many groups of each measure have a unit whose value is not the commonest of its groups."""
+    import numpy as np
+
+    size = np.maximum(np.bincount(by.block, minlength=len(by.measure)), 1)
+    mean = sums(by.block, own, len(by.measure)) / size
+    spread = sums(by.block, (own - mean[by.block]) ** 2, len(by.measure)) / size
+    uniform = spread < EQUAL**2
+    values, value = np.unique(np.round(mean[uniform] / EQUAL), return_inverse=True)
+    # How many groups have each value alone, and the most that share one.
+    alike, times = np.unique(by.measure[uniform] * max(len(values), 1) + value, return_counts=True)
+    most = np.zeros(len(by.groups), dtype=np.intp)
+    np.maximum.at(most, alike // max(len(values), 1), times)
+    return by.groups - most
 
 
 def corrected(found: Influences) -> Correction:
@@ -132,4 +166,8 @@ def corrected(found: Influences) -> Correction:
     df = np.divide(trace**2, norm, out=np.full(measures, np.nan), where=defined)
     effective = np.divide(1, trace, out=np.zeros(measures), where=trace > 0)
     row = found.factor[found.ratio] * (a[cell] + b[cell] * w)
-    return Correction(row, block[cell], measure, df, np.bincount(measure, minlength=measures), effective)
+    # In a difference of two runs a group has its share in both.
+    together = sums(block, np.abs(found.factor)[ratio] * share, len(blocks))
+    squared = sums(measure, together**2, measures)
+    groups = np.divide(1, squared, out=np.zeros(measures), where=squared > 0)
+    return Correction(row, block[cell], measure, df, np.bincount(measure, minlength=measures), effective, groups)

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from medvqa.statistics.clustered import Estimates
-from medvqa.statistics.intervals import LEAST_DF, bounds, mirrored, p_below
+from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, bounds, mirrored, p_below
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison
 from medvqa.statistics.planning import NORMAL, POWER
 from medvqa.statistics.sentences import (
-    LEAST_DISCORDANT,
     LEAST_GROUPS,
     LEAST_UNITS,
     Better,

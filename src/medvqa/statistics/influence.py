@@ -94,7 +94,7 @@ class Influences:
 
     `value` has the estimates, (measures,), NaN where undefined. `measure` and `factor` say of each ratio, (ratios,),
     where it is summed and with which factor. The other arrays have one entry for each unit of each ratio, (rows,):
-    `weight` is its share of the denominators, `residual` its own ratio minus the ratio.
+    `weight` is its share of the denominators, `own` its own ratio, `residual` its own ratio minus the ratio.
     """
 
     value: NDArray[np.float64]
@@ -104,6 +104,7 @@ class Influences:
     group: NDArray[np.intp]
     weight: NDArray[np.float64]
     residual: NDArray[np.float64]
+    own: NDArray[np.float64]
 
     @property
     def influence(self) -> NDArray[np.float64]:
@@ -121,6 +122,7 @@ def ratios(table: Table) -> Influences:
     total = sums(of, denominator, table.slices)
     value = np.full(table.slices, np.nan)
     np.divide(sums(of, numerator, table.slices), total, out=value, where=total > 0)
+    own = numerator / denominator
     return Influences(
         value,
         np.arange(table.slices),
@@ -128,7 +130,8 @@ def ratios(table: Table) -> Influences:
         of,
         table.group[kept],
         denominator / total[of],
-        numerator / denominator - value[of],
+        own - value[of],
+        own,
     )
 
 
@@ -153,6 +156,7 @@ def mean_over(found: Influences, places: Sequence[int]) -> Influences:
         found.group[kept],
         found.weight[kept],
         found.residual[kept],
+        found.own[kept],
     )
 
 
@@ -170,7 +174,7 @@ def difference(new: Influences, baseline: Influences) -> Influences:
     if all(
         np.array_equal(getattr(new, name), getattr(baseline, name)) for name in ("factor", "ratio", "group", "weight")
     ):
-        return replace(new, value=value, residual=new.residual - baseline.residual)
+        return replace(new, value=value, residual=new.residual - baseline.residual, own=new.own - baseline.own)
     return replace(
         new,
         value=value,
@@ -180,4 +184,5 @@ def difference(new: Influences, baseline: Influences) -> Influences:
         group=np.concatenate([new.group, baseline.group]),
         weight=np.concatenate([new.weight, baseline.weight]),
         residual=np.concatenate([new.residual, baseline.residual]),
+        own=np.concatenate([new.own, baseline.own]),
     )

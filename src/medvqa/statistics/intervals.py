@@ -1,12 +1,18 @@
 """Intervals of measures whose units come in groups, and one-sided bounds for the gate.
 
-A measure of units that are right or wrong gets a binomial interval at its effective number of units (Korn and Graubard
-1998, Survey Methodology 24:193; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3:484),
+A measure from 0 to 1 gets a binomial interval at its effective number of units (Korn and Graubard 1998, Survey
+Methodology 24:193; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3:484),
 
-    n* = (n / deff) (z / t)^2, deff = V / (p (1 - p) / n), at least 1,
+    n* = (n / deff) (z / t)^2 = r (1 - r) / V (z / t)^2, deff = V / (r (1 - r) / n),
 
-with the quantiles z and t of the normal distribution and of Student's with the variance's degrees of freedom. Any other
-measure gets the estimate -+ t sqrt(V), clipped to [0, 1]. With fewer than `LEAST_DF` degrees of freedom there is none.
+with the quantiles z and t of the normal distribution and of Student's with the variance's degrees of freedom. The
+estimate -+ t sqrt(V) would leave 0 to 1 and cover too seldom near the ends. The design effect of units that are right
+or wrong is at least 1, as a variance that is small by luck should narrow nothing. Means of several answers, partial
+credit and macro averages vary less than right or wrong units, so theirs may be below 1.
+
+If fewer than `LEAST_DISCORDANT` groups deviate from the commonest value, V says little of the others. Then deff is at
+least n sum(h^2), h a group's share of the weights: the design effect if the units of a group were fully correlated.
+With fewer than `LEAST_DF` degrees of freedom there is no interval.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from medvqa.statistics.clustered import Estimates
+from medvqa.statistics.clustered import EQUAL, Estimates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +31,11 @@ if TYPE_CHECKING:
 LEAST_DF = 4.0
 """Below, Satterthwaite's approximation fails (Tipton 2015, Psychological Methods 20:375)."""
 
+LEAST_DISCORDANT = 5
+"""Groups that deviate, or changed between two runs. Below, their variance is no evidence of how groups vary."""
+
+METHOD = "cr2-wilson"
+"""The name of the intervals in signatures of measures. It changes when the same values may give other intervals."""
 
 VARIES = 1e-24
 """A variance below comes from rounding: a millionth in one of a million units gives as much."""
@@ -67,38 +78,23 @@ def clopper_pearson(count: ArrayLike, n: ArrayLike, level: float = 0.95) -> Boun
 
 
 def intervals(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:
-    """Two-sided intervals, (measures,) each, NaN where there is none.
+    """Two-sided intervals, Wilson's at n*: (measures,) each, NaN where there is none.
 
-    `binary`: every unit is right or wrong, with any weights. Where all units of another measure have one value, the
-    estimate -+ 0 would say that nothing else can be: there the binomial interval is taken too, which no measure from 0
-    to 1 varies more than.
+    `binary`: every unit is right or wrong, with any weights.
     """
     import numpy as np
-    from scipy.special import stdtrit
 
-    usable = found.df >= LEAST_DF
-    count, n = effective(found, 0.5 + level / 2)
-    low, high = wilson(count, n, level)
-    if not binary:
-        half = stdtrit(np.where(usable, found.df, np.nan), 0.5 + level / 2) * np.sqrt(found.variance)
-        same = _constant(found)
-        low = np.where(same, low, np.clip(found.value - half, 0, 1))
-        high = np.where(same, high, np.clip(found.value + half, 0, 1))
+    usable = _usable(found)
+    low, high = wilson(*effective(found, 0.5 + level / 2, binary=binary), level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
 
 def bounds(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:
-    """One-sided lower and upper bounds of that level, (measures,) each: Clopper and Pearson's at n*, or by t."""
+    """One-sided lower and upper bounds of that level, Clopper and Pearson's at n*: (measures,) each."""
     import numpy as np
-    from scipy.special import stdtrit
 
-    usable = found.df >= LEAST_DF
-    low, high = clopper_pearson(*effective(found, level), level)
-    if not binary:
-        half = stdtrit(np.where(usable, found.df, np.nan), level) * np.sqrt(found.variance)
-        same = _constant(found)
-        low = np.where(same, low, np.clip(found.value - half, 0, 1))
-        high = np.where(same, high, np.clip(found.value + half, 0, 1))
+    usable = _usable(found)
+    low, high = clopper_pearson(*effective(found, level, binary=binary), level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
 
@@ -109,22 +105,15 @@ def p_below(found: Estimates, limit: float, *, binary: bool) -> NDArray[np.float
     there is no bound.
     """
     import numpy as np
-    from scipy.special import betaincinv, stdtr
+    from scipy.special import betaincinv
 
-    usable = found.df >= LEAST_DF
     low, high = np.zeros_like(found.value), np.ones_like(found.value)
     for _ in range(50):
         alpha = (low + high) / 2
-        count, n = effective(found, 1 - alpha)
+        count, n = effective(found, 1 - alpha, binary=binary)
         upper = np.where(count < n, betaincinv(count + 1, np.where(count < n, n - count, 1.0), 1 - alpha), 1.0)
         low, high = np.where(upper < limit, low, alpha), np.where(upper < limit, alpha, high)
-    p = high
-    if not binary:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = (found.value - limit) / np.sqrt(found.variance)
-        by_t = stdtr(np.where(usable, found.df, 1.0), np.where(np.isnan(statistic), 0.0, statistic))
-        p = np.where(_constant(found), p, by_t)
-    return np.where(usable, p, np.nan)
+    return np.where(_usable(found), high, np.nan)
 
 
 def mirrored(found: Estimates) -> Estimates:
@@ -132,35 +121,39 @@ def mirrored(found: Estimates) -> Estimates:
     return replace(found, value=1 - found.value)
 
 
-def effective(found: Estimates, quantile: ArrayLike) -> Bounds:
+def effective(found: Estimates, quantile: ArrayLike, *, binary: bool) -> Bounds:
     """Successes and trials at n* for the quantile of z and t, (measures,) each; 0 of 1 where there is no interval."""
     import numpy as np
     from scipy.special import ndtri, stdtrit
 
-    usable = found.df >= LEAST_DF
+    usable = _usable(found)
     value, df = np.where(usable, found.value, 0.0), np.where(usable, found.df, 1.0)
     # At 0.5 both quantiles are 0; their ratio is continuous there.
     quantile = np.where(np.abs(np.asarray(quantile) - 0.5) < 1e-6, 0.5 + 1e-6, quantile)
     narrower = (ndtri(quantile) / stdtrit(df, quantile)) ** 2
-    n = np.where(usable, found.n / design_effect(found) * narrower, 1.0)
-    return np.minimum(value * n, n), n
+    n = np.where(usable, found.n / design_effect(found, binary=binary) * narrower, 1.0)
+    return np.clip(value, 0, 1) * n, n
 
 
-def design_effect(found: Estimates) -> NDArray[np.float64]:
-    """How many times the variance is that of as many independent units that are right or wrong, at least 1.
+def design_effect(found: Estimates, *, binary: bool) -> NDArray[np.float64]:
+    """How many times the variance is that of as many independent units that are right or wrong.
 
-    1 where all are wrong or all are right: groups cannot be told from units there.
+    At least 1 if `binary`, and with few groups that deviate at least that of groups whose units are fully correlated.
     """
     import numpy as np
 
-    independent = found.value * (1 - found.value) / np.where(found.n > 0, found.n, 1.0)
-    ratio = np.divide(found.variance, independent, out=np.ones_like(found.value), where=independent > 0)
-    return np.fmax(ratio, 1.0)
+    n = np.where(found.n > 0, found.n, 1.0)
+    independent = found.value * (1 - found.value) / n
+    together = n / np.where(found.effective_groups > 0, found.effective_groups, 1.0)
+    varies = (independent > 0) & (found.variance >= VARIES)
+    ratio = np.divide(found.variance, independent, out=together.copy(), where=varies)
+    ratio = np.where(found.deviating < LEAST_DISCORDANT, np.maximum(ratio, together), ratio)
+    return np.maximum(ratio, 1.0) if binary else ratio
 
 
-def _constant(found: Estimates) -> NDArray[np.bool_]:
-    """Whether all units have one value, but for rounding: all wrong, all right, or one right answer in every pair."""
-    return found.variance < VARIES
+def _usable(found: Estimates) -> NDArray[np.bool_]:
+    """Whether there are degrees of freedom enough, and the value is a fraction."""
+    return (found.df >= LEAST_DF) & (found.value >= -EQUAL) & (found.value <= 1 + EQUAL)
 
 
 def _counted(name: str, count: ArrayLike, n: ArrayLike, level: float) -> Bounds:

@@ -4,6 +4,13 @@ Of a measure whose units are right or wrong, with the same weights in both runs,
 alone and `lost` in the baseline alone: Tango's score interval (1998, Statistics in Medicine 17:891) at the effective
 number of units, n* = (n / deff) (z / t)^2. Of any other measure: the difference -+ t sqrt(V), V the CR2 variance of the
 difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedom there are no bounds and no p.
+
+A variance that comes from a few groups that changed says nothing of how often a whole group changes at once: with 60
+groups of 5 units that flip together, one loss of 2 points in two passed a margin of 2. So with fewer than
+`intervals.LEAST_DISCORDANT` discordant groups, the bounds are at least as wide as if the units of a group were fully
+correlated. For right or wrong units, deff is at least n sum(h^2), h a group's share of the weights. For other measures
+they hold Tango's at 1 / sum(h^2) units, since no difference of values from 0 to 1 varies more than one of units that
+are right or wrong. Groups of one unit each change nothing: n sum(h^2) is 1.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from medvqa.statistics.clustered import clustered
 from medvqa.statistics.influence import Table, by_unit, difference, mean_over, ratios, sums
-from medvqa.statistics.intervals import LEAST_DF
+from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
 
 if TYPE_CHECKING:
@@ -31,9 +38,10 @@ class Comparison:
     Fractions; `difference` is `new` - `baseline`. `low` and `high` are one-sided bounds of it, each right with
     probability `level`; `worse` is the one-sided p-value of no loss. None: too few degrees of freedom, or undefined.
     `gained` and `lost` count the units whose value rose and fell; a group is discordant where one changed. `se` is the
-    standard error; `detectable` is the loss that is found with 80 % power, (1.645 + 0.842) se at the level 0.95.
-    `deff` is the design effect of the difference of units that are right or wrong, for which `method` is "tango" and
-    not "t"; for them, where all groups are single units, `mcnemar` is McNemar's exact two-sided p-value.
+    standard error; `detectable` is the loss that is found with 80 % power, (1.645 + 0.842) se at the level 0.95, and
+    with few discordant groups at least the distance to the bound. `deff` is the design effect of the difference of
+    units that are right or wrong, for which `method` is "tango" and not "t"; for them, where all groups are single
+    units, `mcnemar` is McNemar's exact two-sided p-value.
     """
 
     baseline: float | None
@@ -125,26 +133,32 @@ def compare(
     df = np.where(usable, found.df, 1.0)
     se = np.sqrt(np.where(usable, found.variance, np.nan))
     tails = ndtri(level), stdtrit(df, level)
-    # A sum of both runs' ratios has half the effective number of one.
-    n = np.where(usable, found.n * (len(apart.factor) / max(len(sides[0].factor), 1)), 1.0)
+    # A sum of both runs' ratios has half the effective number of one, and each group's share twice.
+    times = len(apart.factor) / max(len(sides[0].factor), 1)
+    n = np.where(usable, found.n * times, 1.0)
+    groups = np.where(usable, found.effective_groups * times**2, 1.0)
+    few = flips.discordant < LEAST_DISCORDANT
     if score := binary and over is None and np.array_equal(new.denominator, baseline.denominator):
         total = sums(new.slice, new.denominator, new.slices)
         b, c = (_shares(new, total, flipped) for flipped in (flips.rose, flips.fell))
         independent = (b + c - (b - c) ** 2) / n
         deff = np.divide(found.variance, independent, out=np.ones_like(n), where=usable & (independent > 0))
-        deff = np.fmax(deff, 1.0)
-        trials = n / deff * (tails[0] / tails[1]) ** 2
-        low, high = tango(b * trials, c * trials, trials, level)
-        statistic = np.divide((b - c) * np.sqrt(n / deff), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
+        deff = np.fmax(deff, np.where(few, np.fmax(n / groups, 1.0), 1.0))
+        low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
+        se = np.where(few & usable, np.sqrt(deff * independent), se)
     else:
         deff = np.full(len(n), np.nan)
         low, high = (np.clip(found.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
-        # Nothing changed: no difference and no variance, but as few units as there are.
-        still, none = flips.discordant == 0, np.zeros_like(n)
-        still_low, still_high = tango(none, none, n * (tails[0] / tails[1]) ** 2, level)
-        low, high = np.where(still, still_low, low), np.where(still, still_high, high)
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(found.value == 0, 0.0, found.value / se)
+        b, c = _contributions(new, baseline, over)
+        wider_low, wider_high, score_statistic = _score_bounds(b, c, groups, tails, level)
+        low, high = np.where(few, np.fmin(low, wider_low), low), np.where(few, np.fmax(high, wider_high), high)
+        nearer = few & (np.abs(score_statistic) < np.abs(statistic))
+        statistic = np.where(nearer, score_statistic, statistic)
+        se = np.where(few & usable, np.fmax(se, np.sqrt(np.maximum(b + c - (b - c) ** 2, 0) / groups)), se)
+    detectable = (ndtri(level) + ndtri(POWER)) * se
+    detectable = np.where(few & usable, np.fmax(detectable, found.value - low), detectable)
     worse = stdtr(df, statistic)
     exact = np.where(score & (flips.groups == flips.units), _mcnemar(flips.gained, flips.lost), np.nan)
     low, high, worse, deff = (np.where(usable, each, np.nan) for each in (low, high, worse, deff))
@@ -166,11 +180,50 @@ def compare(
             deff=_number(deff[i]),
             df=_number(found.df[i]),
             se=_number(se[i]),
-            detectable=_number((ndtri(level) + ndtri(POWER)) * se[i]),
+            detectable=_number(detectable[i]),
             mcnemar=_number(exact[i]),
         )
         for i in range(len(found.value))
     ]
+
+
+def _score_bounds(
+    b: NDArray[np.float64],
+    c: NDArray[np.float64],
+    n: NDArray[np.float64],
+    tails: tuple[float, NDArray[np.float64]],
+    level: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Tango's bounds for the shares `b` gained and `c` lost of `n` units, and the score of no difference.
+
+    `tails` are the quantiles of the normal and of Student's distribution at `level`.
+    """
+    import numpy as np
+
+    trials = n * (tails[0] / tails[1]) ** 2
+    low, high = tango(b * trials, c * trials, trials, level)
+    return low, high, np.divide((b - c) * np.sqrt(n), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
+
+
+def _contributions(
+    new: Table, baseline: Table, over: Sequence[int] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sums of what units add to and take from each difference: shares gained and lost, for values from 0 to 1."""
+    import numpy as np
+
+    change = np.zeros(len(new.slice))
+    for table, sign in ((new, 1), (baseline, -1)):
+        total = sums(table.slice, table.denominator, table.slices)
+        weight = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
+        if over is not None:
+            inside = np.isin(np.arange(table.slices), np.asarray(over, dtype=np.intp)) & (total > 0)
+            weight = np.where(inside, weight / max(int(inside.sum()), 1), 0.0)
+        change += sign * weight[table.slice] * table.numerator
+    of, comparisons = (new.slice, new.slices) if over is None else (np.zeros_like(new.slice), 1)
+    gained, lost = (sums(of, np.maximum(sign * change, 0), comparisons) for sign in (1, -1))
+    # More than all units cannot change.
+    most = np.maximum(gained + lost, 1.0)
+    return gained / most, lost / most
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Literal
 
-from medvqa.statistics.intervals import LEAST_DF
+from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
@@ -20,8 +20,6 @@ Better = Literal["higher", "lower"]
 
 LEAST_UNITS, LEAST_GROUPS = 30, 10
 """Of a slice that is gated."""
-LEAST_DISCORDANT = 5
-"""Groups that changed, for a FAIL."""
 NOTHING_ASKED = "nothing of it was asked"
 """Of a rule about a measure or a slice of which the run asked no question."""
 NOTHING_COUNTS = "undefined in both runs: no answer of it counts"
