@@ -13,7 +13,8 @@ from medvqa import benchmarks, engine, judging, scoring
 from medvqa.benchmarks import gmai_mmbench, phantom
 from medvqa.cli import main
 from medvqa.items import Answer, Item
-from medvqa.metrics.measuring import parts
+from medvqa.metrics import parts
+from medvqa.report.markdown import escape
 
 GMAI, PAIRS, LESIONS = "phantom-gmai-mmbench", "phantom-mediconfusion", "phantom-medlesionvqa"
 SUITE = """
@@ -72,7 +73,6 @@ OURS = (
 )
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 2")
 def test_the_official_rule_reads_what_it_is_for_and_ours_the_rest(pytester: pytest.Pytester, answers: Path) -> None:
     code, output = session(pytester, answers, "--extraction=official")
     assert code == 0, output
@@ -88,13 +88,12 @@ def test_the_official_rule_reads_what_it_is_for_and_ours_the_rest(pytester: pyte
     assert both == f"multiple_response: sound; single_choice: {extraction(single)}"
     assert extraction(measures(pytester, LESIONS)["mean_score"]) == "sound"
     assert OURS in " ".join(output.split())
-    assert OURS in " ".join((pytester.path / "reports/first/summary.md").read_text().split())
+    assert escape(OURS) in (pytester.path / "reports/first/summary.md").read_text()
     told = about(pytester)
     assert told["extraction"] == "official:2026-06"
     assert told["benchmarks"][GMAI]["read_by"]["multiple_response"] == "sound"
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 2")
 def test_a_run_is_scored_again_by_the_official_rule_where_there_is_one(
     pytester: pytest.Pytester, answers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +110,6 @@ def test_a_run_is_scored_again_by_the_official_rule_where_there_is_one(
     assert extraction(measures(pytester, GMAI)["invalid_rate"]) == "sound"
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 2")
 def test_without_any_published_rule_it_is_a_usage_error(
     pytester: pytest.Pytester, answers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +123,6 @@ def test_without_any_published_rule_it_is_a_usage_error(
     assert line in capsys.readouterr().err
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 2")
 def test_a_benchmark_whose_questions_the_rule_does_not_read_is_a_usage_error(
     pytester: pytest.Pytester, answers: Path
 ) -> None:
@@ -187,7 +184,6 @@ DERIVED: Sequence[tuple[str, str]] = (
 )
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 @pytest.mark.parametrize(("response", "letters"), DERIVED)
 def test_each_version_reads_as_the_harness_did(response: str, letters: str) -> None:
     read = [scoring.gmai_rule(response, LUNGS, version=version) for version in VERSIONS]
@@ -196,7 +192,6 @@ def test_each_version_reads_as_the_harness_did(response: str, letters: str) -> N
     assert [scoring.gmai_choice(response, LUNGS, version)[0] or "-" for version in VERSIONS] == list(letters)
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 @pytest.mark.parametrize(
     ("typed", "recorded", "outcome"),
     [
@@ -209,14 +204,15 @@ def test_a_version_is_chosen_and_recorded(
     pytester: pytest.Pytester, answers: Path, typed: str, recorded: str, outcome: str
 ) -> None:
     """A letter far from the end of the response: only the oldest version takes it."""
-    item = next(item for item in items_of(GMAI) if item.kind == "single_choice")
-    row = {"id": item.id, "response": f"{item.answers[0]} it is, which nobody who looks at it could ever doubt"}
-    answers.write_text(json.dumps(row))
-    code, output = session(pytester, answers, f"--benchmark={GMAI}", "-k", item.id, f"--extraction={typed}")
+    said = "it is, which nobody who looks at it could ever doubt"
+    rows = [{"id": each.id, "response": f"{each.answers[0]} {said}"} for each in items_of(GMAI)]
+    answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, output = session(pytester, answers, f"--benchmark={GMAI}", f"--extraction={typed}")
     assert code == 0, output
     assert about(pytester)["extraction"] == recorded
-    (line,) = (pytester.path / "reports/first/results.jsonl").read_text().splitlines()
-    assert json.loads(line)["score"]["outcome"] == outcome
+    lines = (pytester.path / "reports/first/results.jsonl").read_text().splitlines()
+    results = [result for result in map(json.loads, lines) if result["item"]["kind"] == "single_choice"]
+    assert {result["score"]["outcome"] for result in results} == {outcome}
     assert extraction(measures(pytester, GMAI)["accuracy"]).startswith(f"official {recorded[9:]} (")
     assert main(["rescore", "reports/first"]) == 0
     assert about(pytester)["extraction"] == recorded, "scored again by the version that it was read by"
@@ -225,7 +221,6 @@ def test_a_version_is_chosen_and_recorded(
     assert measures(pytester, GMAI)["accuracy"]["value"] == 1
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 @pytest.mark.parametrize("typed", ["official:2025-07", "official:", "sound:2025-08", "nosuch"])
 def test_another_version_is_a_usage_error_that_lists_what_exists(
     pytester: pytest.Pytester, answers: Path, capsys: pytest.CaptureFixture[str], typed: str
@@ -240,7 +235,6 @@ def test_another_version_is_a_usage_error_that_lists_what_exists(
     assert f"no extraction '{typed}'; {there}" in capsys.readouterr().err
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 def test_a_run_from_before_versions_were_named_is_of_the_first(pytester: pytest.Pytester, answers: Path) -> None:
     assert session(pytester, answers, "--extraction=official:2024-02", f"--benchmark={GMAI}", "--limit=4")[0] == 0
     path = pytester.path / "reports/first/run.json"
@@ -265,7 +259,6 @@ def case(response: str = "I like this picture.", item: Item = ITEM, settings: ju
     return judging.case_of(gmai_mmbench.VAL, item, "mc", answer, gmai_mmbench.VAL.score(item, answer), settings)
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 def test_a_judge_of_gmai_is_asked_by_the_harness_s_prompt() -> None:
     text = case().prompts[0].text
     assert text.startswith(
@@ -286,7 +279,6 @@ def test_a_judge_of_gmai_is_asked_by_the_harness_s_prompt() -> None:
     assert case(settings=own).prompts[0].text.startswith("<data-"), "a prompt of the user's own goes first"
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 def test_a_reply_is_read_as_the_harness_reads_it_and_never_drawn() -> None:
     """None: a complaint, after which the judge is asked once more."""
     said: dict[str, str | None] = {"B": "B", "(B)": "B", "right lung": "B", "Z": "", "Cannot determine the answer": ""}
@@ -309,7 +301,6 @@ class Said:
         return [Answer(self.text) for _ in prompts]
 
 
-@pytest.mark.xfail(strict=True, reason="issue 11, point 4")
 def test_an_unreadable_reply_leaves_the_answer_unparsed() -> None:
     outcomes = {}
     for reply in ("B", "Z", "A or B"):

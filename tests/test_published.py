@@ -17,7 +17,7 @@ from medvqa.backends.replay import Replay
 from medvqa.benchmarks import gmai_mmbench, load
 from medvqa.cli import main
 from medvqa.items import Item, Result
-from medvqa.metrics.measuring import parts
+from medvqa.metrics import parts
 
 SHARED = Path(__file__).parents[2] / "shared"
 REFERENCE = SHARED / "reference"

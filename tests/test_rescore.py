@@ -164,7 +164,7 @@ def test_without_a_judge_rules_score_anew(repository: Repository) -> None:
         (["--judge=nobody"], "no model 'nobody'"),
         (["--rules-first"], "--rules-first says how a judge judges, and there is none: add --judge=MODEL"),
         (["--judge=echo:1", "--max-cost=1"], "for a judge whose config gives price_input and price_output"),
-        (["--extraction=official"], "benchmark 'phantom-medlesionvqa' has no published rule"),
+        (["--extraction=official"], "no published rule reads answers to phantom-medlesionvqa"),
     ],
 )
 def test_what_cannot_be_is_told(

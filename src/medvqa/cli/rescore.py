@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import (
@@ -45,9 +45,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     rescore.add_argument("--extract-with", metavar="WHAT", help="as for pytest")
     rescore.add_argument("--rules-first", action="store_true", help="as for pytest")
     rescore.add_argument("--judge-prompt", action="append", default=[], metavar="TASK:FILE", help="as for pytest")
-    rescore.add_argument(
-        "--extraction", choices=get_args(Extraction), help="how answers are read (default: as they were)"
-    )
+    rescore.add_argument("--extraction", metavar="RULE", help="how answers are read (default: as they were)")
     rescore.add_argument(
         "--answers", type=Path, metavar="DIR", help="where replies are stored (default: .answers beside the run folder)"
     )
@@ -99,7 +97,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
                 f"{options.run} holds results of benchmark '{result.item.benchmark}', which is not known here. Name "
                 "the file that provides it: --plugin=conftest.py"
             )
-    extraction = options.extraction or about.get("extraction", "sound")
+    extraction = _extraction(options, about, stored.results, known)
     judging = _judging(options)
     _check(options, about, stored.results, extraction, judging, known)
     started, session, tally = _now(), secrets.token_hex(4), _Tally()
@@ -138,6 +136,26 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     return _reported(options), any(result.score.outcome == "error" for result in scored)
 
 
+def _extraction(
+    options: argparse.Namespace,
+    about: Mapping[str, Any],
+    results: Sequence[Result],
+    known: Mapping[str, Benchmark],
+) -> Extraction:
+    """The rule that was asked for, or that of the run (UsageError)."""
+    from medvqa.engine import rules
+
+    items: dict[str, list[Item]] = {}
+    for result in results:
+        items.setdefault(result.item.benchmark, []).append(result.item)
+    benchmarks = [known[name] for name in items]
+    if options.extraction is None:
+        return rules.recorded(about, benchmarks)
+    extraction = rules.resolve(options.extraction, benchmarks)
+    rules.check(extraction, items, known)
+    return extraction
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -166,13 +184,13 @@ def _check(
     known: Mapping[str, Benchmark],
 ) -> None:
     """UsageError for what cannot or may not be done, before anything is asked."""
-    from medvqa import engine, records
+    from medvqa import records
+    from medvqa.engine import rules
 
     names = sorted({result.item.benchmark for result in results})
-    for name in names:
-        engine.scorer(known[name], extraction)
     if judging is None:
-        if extraction != about.get("extraction", "sound") and records.judged_by_rule(about, {}):
+        was = rules.recorded(about, [known[name] for name in names])
+        if extraction != was and records.judged_by_rule(about, {}):
             raise UsageError(
                 f"--extraction={extraction}: by it other answers of {options.run} would be left to the judge; add "
                 f"--judge={about['judge']['config']['name']} --extract-with=judge"
@@ -338,7 +356,8 @@ def _about(
     told: Mapping[str, Any],
 ) -> dict[str, Any]:
     """run.json of the run as it is scored now."""
-    from medvqa import records
+    from medvqa import metrics, records
+    from medvqa.engine import rules
 
     now = {**about, "extraction": extraction, "benchmarks": {}}
     others = records.signed(about) if judging is not None else frozenset()
@@ -347,9 +366,12 @@ def _about(
     for name, said in about.get("benchmarks", {}).items():
         benchmark = known.get(name)
         signature = {part: value for part, value in said.get("signature", {}).items() if part not in others}
-        if benchmark is not None:
-            note = f" ({benchmark.official_note})" if benchmark.official_note else ""
-            signature["extraction"] = f"official{note}" if extraction == "official" else "sound"
+        said = {part: value for part, value in said.items() if part != "read_by"}
+        kinds = said.get("kinds") or {result.item.kind for result in results if result.item.benchmark == name}
+        if benchmark is not None and kinds:
+            read_by = rules.read_by(benchmark, extraction, kinds)
+            signature["extraction"] = metrics.reading(read_by)
+            said |= {"read_by": read_by} if rules.is_official(extraction) else {}
         judged, by = said.get("judged", {}), said.get("judged_by", [])
         if benchmark is not None and judging is not None:
             judged, by = _judged(benchmark, results, judging), _judged_by(benchmark, results, judging)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import judging, prompts, scoring
+from medvqa.engine.rules import scorer
 from medvqa.items import (
     CHOICE_KINDS,
     OPTION_TECHNIQUES,
@@ -21,7 +22,6 @@ from medvqa.items import (
     Result,
     Score,
     Technique,
-    UsageError,
 )
 
 NEEDS: Mapping[Technique, str] = {
@@ -96,15 +96,6 @@ def ask(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError]:
     """Ask once, here and now: one answer or error for each prompt, in order."""
     said = attempt(model, batch)
     return [AnswerError(said.why)] * len(batch) if isinstance(said, Failure) else said
-
-
-def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answer], Score]:
-    """The benchmark's own scoring, or its owners' published rule; UsageError where they published none."""
-    if extraction == "sound":
-        return benchmark.score
-    if benchmark.official is None:
-        raise UsageError(f"benchmark '{benchmark.name}' has no published rule: leave --extraction=official out")
-    return benchmark.official
 
 
 def by_rule(

@@ -355,7 +355,7 @@ def _chances(side: Side, target: Target) -> dict[tuple[tuple[str, str], ...], tu
     Both are of 1 - measure where less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
-    extraction = side.run.get("extraction", "sound")
+    extraction = engine.rules.recorded(side.run, [target.benchmark])
     measured = metrics.measures(
         results,
         [target.metric],

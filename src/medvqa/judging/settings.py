@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from medvqa.items import OPTION_TECHNIQUES, Benchmark, Technique, UsageError
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extractor, Technique, UsageError
 from medvqa.judging.templates import TASKS, Task, Template, parse, shipped
 
 LOWEST, HIGHEST = 1.0, 10.0
@@ -39,9 +39,11 @@ class Settings:
         for task in TASKS:
             self.template(task)
 
-    def template(self, task: Task) -> Template:
-        """The template in force for a task."""
-        return parse(task, self.prompts[task] if task in self.prompts else shipped(task))
+    def template(self, task: Task, extractor: Extractor | None = None) -> Template:
+        """The template in force for a task: the user's own, that of a benchmark's owners, or the project's."""
+        if task in self.prompts:
+            return parse(task, self.prompts[task])
+        return parse(task, shipped(task if extractor is None else extractor.prompt))
 
     def templates(self) -> dict[str, str]:
         """`judging/TASK@digest` of the text in force, by task."""
@@ -54,20 +56,22 @@ class Settings:
         two runs apart. {} where no judge is asked, so that the judge's name does not belong there either.
         """
         found: dict[str, str] = {}
-        used: list[Task] = []
+        used: list[Template] = []
         if technique in OPTION_TECHNIQUES:
             return found
         if benchmark is None or benchmark.judged:
-            used.append("score")
+            used.append(self.template("score"))
             if self.rules_first:
                 found["rules"] = "first"
         if technique in (None, "ff") and (benchmark is None or "ff" in benchmark.techniques):
-            used.append("closeness")
+            used.append(self.template("closeness"))
             found["ff_gap"] = f"{self.gap:g}"
         if self.extract and technique != "ff":
-            used.append("options")
+            used.append(self.template("options"))
+            if benchmark is not None and benchmark.extractor is not None:
+                used.append(self.template("options", benchmark.extractor))
             found["extract"] = "judge"
         if used:
-            found["judge_prompts"] = "+".join(sorted(self.template(task).label for task in used))
+            found["judge_prompts"] = "+".join(sorted({template.label for template in used}))
             found["judging"] = VERSION
         return found

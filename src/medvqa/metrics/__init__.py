@@ -25,7 +25,7 @@ from medvqa.metrics.definitions import (
 )
 from medvqa.metrics.frames import EVERYTHING, Frame
 from medvqa.metrics.maxima import MAXIMA, maxima
-from medvqa.metrics.measuring import Tabled, broken_pairs, latest, measures, parts, signed, tables
+from medvqa.metrics.measuring import Tabled, broken_pairs, latest, measures, parts, reading, signed, tables
 
 __all__ = [
     "EVERYTHING",
@@ -52,6 +52,7 @@ __all__ = [
     "parts",
     "precision_mcls",
     "rates",
+    "reading",
     "recall_mcls",
     "refused_rate",
     "set_accuracy",
