@@ -351,7 +351,6 @@ def test_the_released_data_have_the_published_sizes() -> None:
 
 
 @needs_reference
-@pytest.mark.xfail(strict=True, reason="issue 11, point 18")
 def test_images_of_one_article_are_in_one_group() -> None:
     """58 groups; the ids of groups that images alone would make are the same, but for those that are joined."""
     items = load(REFERENCE)
