@@ -78,7 +78,6 @@ def test_the_official_numbers_of_a_recorded_run_come_out_exactly(
 
 
 @needs_shared
-@pytest.mark.xfail(strict=True, reason="issue 11, point 18")
 def test_the_free_form_answers_of_a_recorded_run_have_the_scores_that_were_recorded(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +127,6 @@ def test_the_free_form_answers_of_a_recorded_run_have_the_scores_that_were_recor
 
 
 @needs_shared
-@pytest.mark.xfail(strict=True, reason="issue 11, point 18")
 @pytest.mark.parametrize("technique", [(), ("--technique=mc",), ("--technique=mc,ff",), ("--technique=gd",)])
 def test_free_form_answers_are_never_scored_as_another_technique(
     pytester: pytest.Pytester, technique: tuple[str, ...]

@@ -41,7 +41,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     )
     rescore.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
     rescore.add_argument("--judge", metavar="MODEL", help="what judges: a config of models/, or BACKEND:ARGUMENT")
-    rescore.add_argument("--ff-gap", type=float, metavar="POINTS", help="as for pytest")
+    rescore.add_argument(
+        "--ff-gap",
+        type=float,
+        metavar="POINTS",
+        help="as for pytest; without --judge, from the replies that the run holds",
+    )
     rescore.add_argument("--extract-with", metavar="WHAT", help="as for pytest")
     rescore.add_argument("--rules-first", action="store_true", help="as for pytest")
     rescore.add_argument("--judge-prompt", action="append", default=[], metavar="TASK:FILE", help="as for pytest")
@@ -102,8 +107,10 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     _check(options, about, stored.results, extraction, judging, known)
     started, session, tally = _now(), secrets.token_hex(4), _Tally()
     if judging is None:
-        settings = _settings(about)
+        settings = _settings(about, options.ff_gap)
         scored = [_by_rule(result, known, extraction, settings) for result in stored.results]
+        if options.ff_gap is not None:
+            scored = _by_lead(options, scored, known, settings)
         told: Mapping[str, Any] = {}
     else:
         with _judge(options, judging, session) as (judge, told):
@@ -116,13 +123,15 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
             f"{options.run} is as it was; replies are stored: to go on, type the same again"
         ), True
     now = _about(about, scored, known, extraction, judging, told)
+    if judging is None and options.ff_gap is not None:
+        now = _with_lead(now, options.ff_gap)
     now["sessions"] = [
         *about.get("sessions", []),
         {
             "session": session,
             "started": started,
             "finished": _now(),
-            "rescored": {"judge": options.judge, "extraction": extraction},
+            "rescored": {"judge": options.judge, "extraction": extraction, "ff_gap": options.ff_gap},
             "asked": 0,
             "reused": 0,
             "judge_asked": tally.asked,
@@ -165,10 +174,10 @@ def _judging(options: argparse.Namespace) -> Judging | None:
     from medvqa import suite
     from medvqa.plugin import judges
 
+    # Without a judge another lead takes the replies that are recorded.
+    gap = options.ff_gap if options.judge is not None else None
     return judges.resolve(
-        judges.Typed(
-            options.judge, options.ff_gap, options.extract_with, options.rules_first, tuple(options.judge_prompt)
-        ),
+        judges.Typed(options.judge, gap, options.extract_with, options.rules_first, tuple(options.judge_prompt)),
         folders=[Path("models"), suite.folder("models")],
         backends=known_from(options.plugin).backends,
         beside=Path(),
@@ -258,12 +267,51 @@ def _judge(
         records.close_journals(options.run, complete=False)
 
 
-def _settings(about: Mapping[str, Any]) -> judging.Settings | None:
-    """How the run was judged: what a judge need not see is scored as it was."""
+def _settings(about: Mapping[str, Any], gap: float | None = None) -> judging.Settings | None:
+    """How the run was judged, or by another lead: what a judge need not see is scored as it was."""
     from medvqa import judging
 
     told = (about.get("judge") or {}).get("settings")
-    return None if told is None else judging.Settings(told["gap"], told["extract"], told["rules_first"])
+    if told is None:
+        return None
+    return judging.Settings(told["gap"] if gap is None else gap, told["extract"], told["rules_first"])
+
+
+def _by_lead(
+    options: argparse.Namespace,
+    results: Sequence[Result],
+    known: Mapping[str, Benchmark],
+    settings: judging.Settings | None,
+) -> list[Result]:
+    """The results by another lead of an option, from recorded replies (UsageError where there are none)."""
+    from medvqa import engine
+
+    if settings is None or not any(each.judgement and each.judgement.task == "closeness" for each in results):
+        raise UsageError(
+            f"--ff-gap={options.ff_gap:g}: no judge has compared answers of {options.run} with their options; add "
+            "--judge=MODEL"
+        )
+    return [engine.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
+
+
+def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
+    """run.json with another lead."""
+    told, judge = {"ff_gap": f"{gap:g}"}, about["judge"]
+
+    def led(signature: Mapping[str, str]) -> dict[str, str]:
+        return {**signature, **(told if "ff_gap" in signature else {})}
+
+    return {
+        **about,
+        "judge": {
+            **judge,
+            "settings": {**judge["settings"], "gap": gap},
+            "signature": led(judge["signature"]),
+        },
+        "benchmarks": {
+            name: {**said, "signature": led(said.get("signature", {}))} for name, said in about["benchmarks"].items()
+        },
+    }
 
 
 def _by_rule(

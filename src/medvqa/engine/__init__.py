@@ -5,7 +5,7 @@ lie ahead; `judges` lets another model judge what it says.
 """
 
 from medvqa.engine import rules
-from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, rescored, result
+from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, led_by, rescored, result
 from medvqa.engine.judges import Judge, Judged, Pending
 from medvqa.engine.rules import scorer
 from medvqa.engine.stream import (
@@ -41,6 +41,7 @@ __all__ = [
     "ask",
     "attempt",
     "by_rule",
+    "led_by",
     "rescored",
     "result",
     "rules",

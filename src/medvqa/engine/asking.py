@@ -140,6 +140,24 @@ def result(
     return Result(run, item, digest, answer, scored, prompt.technique, sample=prompt.sample)
 
 
+def led_by(result: Result, *, benchmark: Benchmark, settings: judging.Settings) -> Result:
+    """The result of a free answer that a judge compared with the options, by the lead of `settings`.
+
+    The replies that were recorded are read again; an error, and a result of any other kind, stays as it is.
+    """
+    judgement = result.judgement
+    if result.answer is None or judgement is None or judgement.task != "closeness":
+        return result
+    score = by_rule(result.item, result.technique, result.answer, benchmark=benchmark)
+    case = judging.case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+    if case is None or not case.prompts:
+        return result
+    # Of two replies the second was asked for because the first could not be read.
+    readings = [judging.read(case, 0, reply) for reply in reversed(judgement.replies)]
+    readable = [reading for reading in readings if isinstance(reading, judging.Reading)]
+    return replace(result, score=judging.score(case, result.item, readable[:1], settings)) if readable else result
+
+
 def rescored(
     result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: judging.Settings | None = None
 ) -> Result:

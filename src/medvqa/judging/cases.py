@@ -97,6 +97,15 @@ def _nothing(answer: Answer) -> Score:
     return Score(0.0, reading.status if reading.status != "read" else "unparsed", (), reading.why)
 
 
+def as_shown(response: str) -> str:
+    """The response as a prompt shows it to a judge, within its fence."""
+    return fences.shortened(_neutral_response(response))[0]
+
+
+def _neutral_response(response: str) -> str:
+    return fences.neutral(without_reasoning(response).strip())
+
+
 def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
     """The second and last try after a reply that could not be read.
 
@@ -109,7 +118,7 @@ def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
 def _fenced(task: Task, item: Item, answer: Answer) -> dict[str, str]:
     """The fields of a task's prompt with what others wrote within it."""
     question = fences.neutral(item.question)
-    response = fences.neutral(without_reasoning(answer.text).strip())
+    response = _neutral_response(answer.text)
     references = [fences.neutral(text) for text in item.answers] if task == "score" else []
     options = {letter: fences.neutral(text) for letter, text in item.options.items()} if task != "score" else {}
     fence = fences.fence_of([question, response, *references, *options.values()])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extractor, Technique, UsageError
 from medvqa.judging.templates import TASKS, Task, Template, parse, shipped
 
 LOWEST, HIGHEST = 1.0, 10.0
 """The scale of closeness."""
+
+RECORDED = "recorded"
+"""Stands for "judging" in the names of templates of replies that were recorded without their prompts."""
 
 VERSION = "1"
 """Version of fences, limits and reading, part of every signature: raised when the same prompt files may be sent or
@@ -22,13 +25,15 @@ class Settings:
 
     `gap` is the lead in closeness (inclusive) by which an option is the answer, 0 to 9. `extract` lets the judge read
     options where rules found none. `rules_first` lets rules decide what they are certain of. `prompts` holds the
-    user's own prompts: the text of a file by task. Raises UsageError for what cannot be used.
+    user's own prompts: the text of a file by task. `recorded`: replies are from a file that does not tell by which
+    prompt they were had; templates are then called `recorded/TASK`. Raises UsageError for what cannot be used.
     """
 
     gap: float = 3.0
     extract: bool = False
     rules_first: bool = False
     prompts: Mapping[str, str] = field(default_factory=dict)
+    recorded: bool = False
 
     def __post_init__(self) -> None:
         """Check everything before anything is asked."""
@@ -42,8 +47,10 @@ class Settings:
     def template(self, task: Task, extractor: Extractor | None = None) -> Template:
         """The template in force for a task: the user's own, that of a benchmark's owners, or the project's."""
         if task in self.prompts:
-            return parse(task, self.prompts[task])
-        return parse(task, shipped(task if extractor is None else extractor.prompt))
+            template = parse(task, self.prompts[task])
+        else:
+            template = parse(task, shipped(task if extractor is None else extractor.prompt))
+        return replace(template, label=f"{RECORDED}/{task}") if self.recorded else template
 
     def templates(self) -> dict[str, str]:
         """`judging/TASK@digest` of the text in force, by task."""

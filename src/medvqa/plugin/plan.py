@@ -65,9 +65,14 @@ class Plan:
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
         self.config = leases.resolve(config, options.model, self.known.backends)
+        recorded = self._recorded_judge()
         self.judge = judges.resolve(
             judges.Typed(
-                options.judge, options.ff_gap, options.extract_with, options.rules_first, options.judge_prompts
+                options.judge or recorded,
+                options.ff_gap,
+                options.extract_with,
+                options.rules_first,
+                options.judge_prompts,
             ),
             folders=[config.rootpath / "models", suite.folder("models")],
             backends=self.known.backends,
@@ -103,6 +108,21 @@ class Plan:
                 self._check_backend()
             except UsageError as error:
                 raise UsageError(f"{error}; or choose another model, such as --model=random") from None
+
+    def _recorded_judge(self) -> str | None:
+        """The model itself, if it replays free-form answers that were recorded with the scores of a judge.
+
+        UsageError if it is asked by another technique.
+        """
+        judged = getattr(self.known.backends[self.config.backend], "judged", None)
+        if judged is None or not judged(*configs.arguments(self.config, self.known.backends)):
+            return None
+        if set(self.options.techniques or self.config.techniques or ("mc",)) != {"ff"}:
+            raise UsageError(
+                f"'{self.config.argument}' holds free-form answers (ff) with the closeness scores of a judge, and no "
+                "others: type --technique=ff"
+            )
+        return f"{self.config.backend}:{self.config.argument}"
 
     def _techniques(self) -> tuple[Technique, ...]:
         """Those that were typed, else the config's, else MC; UsageError for one that cannot be asked by.
