@@ -59,6 +59,10 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(mm|cm)\b")
 STOP = {"a", "an", "the", "it", "is", "in", "at", "as", "of", "has"}
 
 
+ANSWERS = ("Answer results:", "Answer:")
+"""What stands above the answer in the two prompts that ask for options."""
+
+
 @dataclass
 class Seen:
     """A prompt as a judge sees it: the lines outside of fences, and what is within, by the line before it."""
@@ -66,8 +70,8 @@ class Seen:
     outside: list[str]
     fenced: list[tuple[str, str]]
 
-    def under(self, label: str) -> str:
-        return next(text for before, text in self.fenced if before == label)
+    def under(self, *labels: str) -> str:
+        return next(text for before, text in self.fenced if before in labels)
 
 
 def look(text: str) -> Seen:
@@ -102,9 +106,7 @@ def reply(text: str) -> str:
 
 def quoting(text: str) -> str:
     seen = look(text)
-    said = seen.under(
-        {"score": "Predicted answer:", "closeness": "[AI Assistant]"}.get(task_of(seen), "Answer results:")
-    )
+    said = seen.under("Predicted answer:", "[AI Assistant]", *ANSWERS)
     if task_of(seen) == "score":
         return f'The predicted answer is "{said}".\n\n{reply(text)}'
     return f"{reply(text)}\n{said}" if task_of(seen) == "closeness" else reply(text)
@@ -182,9 +184,9 @@ def closeness(seen: Seen) -> str:
 
 
 def options(seen: Seen) -> str:
-    lines = seen.under("Options:").split("\n")
-    best = best_options({line[0]: line[3:] for line in lines}, seen.under("Answer results:"))
-    single = any("a single capital letter" in line for line in seen.outside)
+    lines = seen.under("Options:", "Options: There are several options: ").split("\n")
+    best = best_options({line[0]: line[3:] for line in lines}, seen.under(*ANSWERS))
+    single = any(re.search("a single (capital letter|uppercase character)", line) for line in seen.outside)
     return "Z" if not best or (single and len(best) > 1) else "".join(best)
 
 
@@ -202,7 +204,7 @@ def known_lines() -> list[re.Pattern[str]]:
         "reference": "",
         "response": "",
     }
-    lines = {line for task in TASKS for line in shipped(task).split("\n")}
+    lines = {line for name in (*TASKS, "options-vlmevalkit") for line in shipped(name).split("\n")}
     patterns = []
     for line in lines:
         parts = re.split(r"\{(\w+)\}", line)

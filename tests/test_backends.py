@@ -10,6 +10,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 from math import exp
 from pathlib import Path
@@ -21,10 +22,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import engine, records, sheets
+from medvqa import engine, judging, records, sheets
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read_answers
+from medvqa.benchmarks import mediconfusion
 from medvqa.items import (
     Answer,
     AnswerError,
@@ -41,6 +43,7 @@ from medvqa.items import (
 )
 from medvqa.scoring import likeliest
 
+(MEDICONFUSION,) = mediconfusion.BENCHMARKS
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference" / "mediconfusion"
 
 
@@ -314,6 +317,58 @@ def test_the_official_result_file_in_both_depths(tmp_path: Path, indent: int | N
     path.write_text(json.dumps(pairs, indent=indent))
     asked = [prompt(item_id) for item_id in ("10001/1", "10001/2", "10002/1", "10002/2")]
     assert texts(Replay(str(path)), asked) == ["B", "", "B", ""]
+
+
+def free_form(text: str | None, a: object, b: object, reason: str | None = "Close.") -> dict[str, Any]:
+    return {"A": a, "B": b, "gpt_reason": reason, "full_answer": text}
+
+
+def test_free_form_results_answer_one_technique_and_bring_their_judge(tmp_path: Path) -> None:
+    pairs = {
+        "10001": {"answer": {"im1": free_form("A stent. " * 2000, 9, 2), "im2": free_form(None, 1, 1)}},
+        "10002": {"answer": {"im1": {"answer": free_form("Air", 0, 0, "")}, "im2": free_form("Water", 5, 5, None)}},
+    }
+    path = tmp_path / "gpt_gpt4.json"
+    path.write_text(json.dumps(pairs))
+    ids = ("10001/1", "10001/2", "10002/1", "10002/2")
+    model = Replay(str(path))
+    assert Replay.judged(str(path))
+    assert texts(model, [prompt(id, technique="ff") for id in ids]) == ["A stent. " * 2000, "", "Air", "Water"]
+    assert "has no answer for 10001/1; asked: bench mc 10001/1" in refusal(model, prompt("10001/1"))
+
+    def judged(id: str, text: str) -> str:
+        question = replace(
+            item(id), benchmark="mediconfusion", pair_id=id, options={"A": "a", "B": "b"}, answers=("A",)
+        )
+        by_file = judging.Settings(recorded=True)
+        found = judging.case_of(MEDICONFUSION, question, "ff", Answer(text), Score(None, "unscored"), by_file)
+        assert found is not None
+        assert found.template == "recorded/closeness"
+        (said,) = model.generate([found.prompts[0]])
+        return said.text if isinstance(said, Answer) else str(said)
+
+    assert judged("10001/1", "A stent. " * 2000) == "A: 9\nB: 2\nYour explanation: Close."
+    assert judged("10002/2", "Water") == "A: 5\nB: 5\nYour explanation: "
+    assert judged("10002/1", "Air") == f"{path} has no scores of a judge for 10002/1"
+    assert judged("10002/2", "Fire") == f"{path} has the scores of a judge for 10002/2, but for another answer"
+    signed = judging.Settings(recorded=True).signature(MEDICONFUSION, "ff")
+    assert signed["judge_prompts"] == "recorded/closeness"
+
+
+def test_a_result_file_of_two_kinds_of_answers_is_refused(tmp_path: Path) -> None:
+    mixed = {"im1": free_form("Air", 9, 2), "im2": {"full_answer": "A", "A": 10, "B": 0}}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"10001": {"answer": mixed}}))
+    with pytest.raises(DataError, match=r"some answers have a gpt_reason and some have none, .* that differs: 10001/2"):
+        Replay(str(path))
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"gpt_reason": 1}', '[{"id": 1, "response": "\\"gpt_reason\\""}]'])
+def test_no_other_file_brings_a_judge(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    assert not Replay.judged(str(path))
+    assert not Replay.judged(str(tmp_path / "none.json"))
 
 
 def test_ids_of_spreadsheets(tmp_path: Path) -> None:

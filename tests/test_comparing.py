@@ -179,6 +179,26 @@ def test_tags_pairs_and_groups_are_those_of_the_new_run() -> None:
     assert found.flips[0].baseline[0].item.cluster_id == "c5"
 
 
+@pytest.mark.parametrize("coarse_is_new", [True, False])
+def test_groups_that_two_runs_name_otherwise_are_joined(coarse_is_new: bool) -> None:
+    """An old run keeps the groups that were recorded: of two groupings what either joins counts as joined."""
+    fine = [said(question(n, cluster_id=f"fine {n}"), "AB"[n % 2]) for n in range(12)]
+    coarse = [said(question(n, cluster_id=f"coarse {n // 3}"), "BA"[n % 2]) for n in range(12)]
+    new, old = (coarse, fine) if coarse_is_new else (fine, coarse)
+    found = compared(side("new", new), side("old", old))
+    joined = compared(side("new", coarse), side("old", coarse[:2] + [said(r.item, "B") for r in coarse[2:]]))
+    assert of(found, "accuracy").comparison.groups == of(joined, "accuracy").comparison.groups == 4
+    assert {flip.baseline[0].item.cluster_id for flip in found.flips} == (
+        {f"coarse {n}" for n in range(4)} if coarse_is_new else {"fine 0", "fine 3", "fine 6", "fine 10"}
+    )
+
+
+def test_groups_that_cross_each_other_become_one() -> None:
+    new = [said(question(n, cluster_id=f"c{n // 2}"), "A") for n in range(6)]
+    old = [said(question(n, cluster_id=f"c{(n + 1) // 2}" if n else None), "AB"[n % 2]) for n in range(6)]
+    assert of(compared(side("new", new), side("old", old)), "accuracy").comparison.groups == 1
+
+
 def test_what_was_not_answered_is_named() -> None:
     items = [question(n) for n in range(5)]
     new = side("new", [ended(items[0], "error"), ended(items[1], "unscored"), *(said(i, "A") for i in items[2:])])

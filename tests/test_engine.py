@@ -1,6 +1,8 @@
 """Asking and scoring: one answer or error for each prompt, whatever a model does."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from math import nan
 from pathlib import Path
 
@@ -107,10 +109,44 @@ def test_an_error_of_one_prompt_leaves_the_others(tmp_path: Path) -> None:
     assert isinstance(second, AnswerError)
 
 
-def test_a_missing_published_rule_is_a_usage_error() -> None:
-    assert engine.scorer(SLAKE, "sound") is score
-    with pytest.raises(UsageError, match=r"benchmark 'slake' has no published rule: leave --extraction=official out"):
-        engine.scorer(SLAKE, "official")
+def test_a_benchmark_without_a_published_rule_keeps_its_own() -> None:
+    assert engine.scorer(SLAKE, "sound") is engine.scorer(SLAKE, "official") is score
+    assert engine.rules.resolve("sound", [SLAKE]) == "sound"
+    with pytest.raises(UsageError, match=r"^--extraction=official: no published rule reads answers to slake; leave it"):
+        engine.rules.resolve("official", [SLAKE])
+
+
+def _saying(name: str, item: Item, answer: Answer) -> Score:
+    return Score(None, "unscored", (name,))
+
+
+def test_of_each_benchmark_the_version_counts_that_was_in_force() -> None:
+    """Rules of two owners, one without versions, and what each of them reads."""
+    old, new, only = (partial(_saying, name) for name in ("old", "new", "only"))
+    first = replace(SLAKE, official=new, official_version="2026-01", official_earlier={"2025-03": old})
+    second = replace(SLAKE, name="second", official=only, official_kinds=frozenset({"single_choice"}))
+    third = replace(SLAKE, name="third", official=new, official_version="2025-09", official_note="As they say.")
+    both = [first, second, third]
+    assert engine.rules.resolve("official", both) == "official:2026-01"
+    assert engine.rules.resolve("official", [second]) == "official"
+    read = {}
+    for typed in ("official:2025-03", "official:2025-09", "official:2026-01"):
+        assert engine.rules.resolve(typed, both) == typed
+        read[typed[9:]] = [engine.scorer(each, typed)(ITEM, Answer("A")).extracted[0] for each in both]
+    assert read == {
+        "2025-03": ["old", "only", "new"],
+        "2025-09": ["old", "only", "new"],
+        "2026-01": ["new", "only", "new"],
+    }
+    assert engine.scorer(second, "official")(replace(ITEM, kind="multiple_response"), Answer("A")) == score(
+        replace(ITEM, kind="multiple_response"), Answer("A")
+    )
+    assert engine.rules.read_by(third, "official:2026-01", {"single_choice"}) == {
+        "single_choice": "official 2025-09 (As they say.)"
+    }
+    assert engine.rules.recorded({"extraction": "official"}, both) == "official:2025-03"
+    assert engine.rules.recorded({"extraction": "official"}, [second]) == "official"
+    assert engine.rules.recorded({}, both) == "sound"
 
 
 def test_a_model_that_is_not_there_answers_nothing() -> None:

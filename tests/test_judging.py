@@ -40,7 +40,8 @@ EXTRACT = judging.Settings(extract=True)
 FIRST = judging.Settings(rules_first=True)
 (PAIRS,) = mediconfusion.BENCHMARKS
 LESIONS = medlesionvqa.BENCHMARKS[0]
-GMAI = gmai_mmbench.BENCHMARKS[0]
+GMAI = replace(gmai_mmbench.BENCHMARKS[0], extractor=None)
+"""Asked about by the project's own prompt; tests/test_official.py has that of its harness."""
 WAITS = Score(None, "unscored")
 
 PAIR = Item(
@@ -302,7 +303,7 @@ class TestPrompts:
 
     def test_prompts_are_files_that_ship(self) -> None:
         files = {file.name for file in (resources.files("medvqa.judging") / "prompts").iterdir()}
-        assert files == {f"{task}.txt" for task in judging.TASKS}
+        assert files == {f"{name}.txt" for name in (*judging.TASKS, "options-vlmevalkit")}
 
 
 class TestOnesOwnPrompts:
@@ -393,7 +394,10 @@ class TestSettings:
         assert SETTINGS.signature(PAIRS, "ff") == {"judging": "1", "ff_gap": "3", "judge_prompts": names["closeness"]}
         assert SETTINGS.signature(PAIRS, "mc") == SETTINGS.signature(GMAI) == {}, "as in a run without a judge"
         assert FIRST.signature(LESIONS)["rules"] == "first"
-        assert EXTRACT.signature(GMAI) == {"judging": "1", "extract": "judge", "judge_prompts": names["options"]}
+        owner = gmai_mmbench.BENCHMARKS[0]
+        both = SETTINGS.template("options", owner.extractor).label, names["options"]
+        extracted = {"judging": "1", "extract": "judge", "judge_prompts": "+".join(sorted(both))}
+        assert EXTRACT.signature(owner) == extracted
         assert EXTRACT.signature(GMAI, "gd") == EXTRACT.signature(PAIRS, "ps") == {}
         assert judging.Settings(gap=2.5).signature(PAIRS)["ff_gap"] == "2.5"
 

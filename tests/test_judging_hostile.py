@@ -29,6 +29,7 @@ PAIR = Item(
 )
 CHOICE = replace(PAIR, id="2", benchmark="phantom-gmai-mmbench", pair_id=None)
 GMAI, PAIRS, LESIONS = phantom.BENCHMARKS
+"""The project's own prompt asks for options below; that of GMAI-MMBench's harness in the tests of fences."""
 EXTRACT = judging.Settings(extract=True)
 WRONG = {"score": "black", "closeness": "the spleen", "options": "It is not the liver but rather spleen tissue"}
 
@@ -41,7 +42,8 @@ def case(task: str, response: str) -> tuple[judging.Case | None, Item]:
     lot: dict[str, tuple[Benchmark, Item, Technique]] = {
         "score": (LESIONS, replace(OPEN, extra={"vocabulary": {"red": [], "black": []}}), "mc"),
         "closeness": (PAIRS, PAIR, "ff"),
-        "options": (GMAI, CHOICE, "mc"),
+        "options": (replace(GMAI, extractor=None), CHOICE, "mc"),
+        "harness": (GMAI, CHOICE, "mc"),
     }
     benchmark, item, technique = lot[task]
     return judging.case_of(benchmark, item, technique, Answer(response), Score(0.0, "unparsed"), EXTRACT), item
@@ -190,7 +192,7 @@ def test_questions_references_and_options_stay_within_their_fences(question: str
     assert judges.look(found.prompts[0].text).under("Predicted answer:") == "black"
     pair = replace(PAIR, question=question, options={"A": option, "B": "The spleen"})
     for benchmark, each, technique in ((PAIRS, pair, "ff"), (GMAI, replace(pair, pair_id=None), "mc")):
-        plain, _ = case("closeness" if technique == "ff" else "options", "black")
+        plain, _ = case("closeness" if technique == "ff" else "harness", "black")
         found = judging.case_of(benchmark, each, technique, Answer("x"), Score(0.0, "unparsed"), EXTRACT)  # type: ignore[arg-type]
         assert plain is not None
         assert found is not None

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, lexicon
+from medvqa import benchmarks, lexicon, selection
 from medvqa.benchmarks import mediconfusion
 from medvqa.items import Answer, DataError, DataWarning, Image, Item
 
@@ -347,10 +347,37 @@ def test_the_released_data_have_the_published_sizes() -> None:
         "Pulmonary": 20,
         "Nuclear Medicine": 14,
     }
-    clusters = Counter({item.pair_id: item.cluster_id for item in items}.values())
-    assert len(clusters) == 60
-    assert [size for _, size in clusters.most_common(3)] == [25, 20, 18]
     assert [item.id for item in benchmarks.load(BENCHMARK, REFERENCE)] == sorted(item.id for item in items)
+
+
+@needs_reference
+def test_images_of_one_article_are_in_one_group() -> None:
+    """58 groups; the ids of groups that images alone would make are the same, but for those that are joined."""
+    items = load(REFERENCE)
+    clusters = Counter({item.pair_id: item.cluster_id for item in items}.values())
+    assert len(clusters) == 58
+    assert [size for _, size in clusters.most_common(3)] == [26, 20, 18]
+    named = json.loads((REFERENCE / "mediconfusion/image_dict.json").read_text()).values()
+    article = {f"mediconfusion/images/{each['local']}.jpg": Path(each["dlink"]).name for each in named}
+    groups: dict[str, set[str | None]] = {}
+    for item in items:
+        groups.setdefault(article[item.images[0].name], set()).add(item.cluster_id)
+    assert len(groups) == 219
+    assert {len(ids) for ids in groups.values()} == {1}
+    by_image = selection.components(
+        [item.images[0].name for item in items if item.pair_id == pair] for pair in {item.pair_id for item in items}
+    )
+    other = {(by_image[item.images[0].name], item.cluster_id) for item in items} - {(id, id) for id in clusters}
+    assert len(other) == 2
+
+
+@needs_reference
+def test_images_that_the_table_does_not_have_make_groups_of_their_own(tmp_path: Path) -> None:
+    """The same numbers for other pictures: someone's own data in this format."""
+    pairs = json.loads((REFERENCE / "mediconfusion" / "dataset.json").read_bytes())
+    own = {id: pair | {"im_1": "own/1.jpg", "im_2": ""} for id, pair in pairs.items()}
+    clusters = Counter({item.pair_id: item.cluster_id for item in load(write_json(tmp_path, own))}.values())
+    assert [len(clusters), *(size for _, size in clusters.most_common(3))] == [60, 25, 20, 18]
 
 
 @needs_reference

@@ -340,7 +340,7 @@ def test_a_run_is_not_overwritten_by_another(slake: pytest.Pytester) -> None:
         (("--model=blind:x", "--technique=gd"), r"benchmark 'slake' has no technique 'gd'; it has: mc$"),
         (("--ablate=nosuch",), r"no ablation 'nosuch'; there are: text-only, blank, shuffle"),
         (("--extraction=nosuch",), r"no extraction 'nosuch'; there are: sound, official"),
-        (("--extraction=official",), r"benchmark 'slake' has no published rule"),
+        (("--extraction=official",), r"--extraction=official: no published rule reads answers to slake; leave it out"),
         (("--data=nosuch",), r"--data=.*nosuch: no such folder"),
         (("--limit=0",), r"--limit=0: a limit is at least 1"),
         (("--shard=0/8",), r"--shard=0/8: shares are numbered from 1 to their count, 1/8 to 8/8"),

@@ -133,6 +133,27 @@ def test_what_needed_no_judge_keeps_its_score_by_rule(repository: Repository) ->
     assert repository.scores("first") == before
 
 
+def test_another_lead_needs_no_judge_where_its_replies_are_recorded(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Server(scripted) as server:
+        judge = repository.judge(server.url)
+        assert repository.run(judge, "--technique=ff", "--run=first", benchmark=PAIRS)[0] == 0
+        before, asked = repository.scores("first"), len(server.requests)
+        assert repository.rescore("first", "--ff-gap=9") == 0
+        assert repository.scores("first") != before
+        assert "ff_gap:9" in repository.measures("first")["set_accuracy"]["signature"]
+        apart = repository.scores("first")
+        assert repository.rescore("first", judge, "--ff-gap=9") == 0
+        assert repository.scores("first") == apart, "as the judge itself has it by that lead"
+        assert repository.rescore("first", "--ff-gap=3") == 0
+        assert repository.scores("first") == before
+        assert len(server.requests) == asked
+    capsys.readouterr()
+    assert repository.rescore("first", "--ff-gap=10") == 4
+    assert "--ff-gap=10: a lead on the scale from 1 to 10 is 0 to 9 points" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_errors_of_a_judge_are_made_good(repository: Repository) -> None:
     with Server(lambda number, request: Reply(completion("Hm."))) as server:
@@ -163,8 +184,9 @@ def test_without_a_judge_rules_score_anew(repository: Repository) -> None:
     [
         (["--judge=nobody"], "no model 'nobody'"),
         (["--rules-first"], "--rules-first says how a judge judges, and there is none: add --judge=MODEL"),
+        (["--ff-gap=2"], "--ff-gap=2: no judge has compared answers of reports/first with their options; add --judge="),
         (["--judge=echo:1", "--max-cost=1"], "for a judge whose config gives price_input and price_output"),
-        (["--extraction=official"], "benchmark 'phantom-medlesionvqa' has no published rule"),
+        (["--extraction=official"], "no published rule reads answers to phantom-medlesionvqa"),
     ],
 )
 def test_what_cannot_be_is_told(

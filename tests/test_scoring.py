@@ -80,7 +80,7 @@ def test_mediconfusions_rule_on_recorded_answers() -> None:
     ],
 )
 def test_gmais_rule(response: str, letter: str) -> None:
-    reading = gmai_rule(response, CHEST)
+    reading = gmai_rule(response, CHEST, version="2024-02")
     assert ("".join(reading.letters), reading.status) == (letter, "read" if letter else "unparsed")
 
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 Kind = Literal["single_choice", "multiple_response", "judgment", "fill_in_the_blank", "short_answer"]
 Outcome = Literal["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"]
 Technique = Literal["mc", "gd", "ps", "ff"]
-Extraction = Literal["sound", "official"]
+Extraction = str
+"""How answers are read: "sound", "official", or a version of the latter, such as "official:2026-06"."""
 Ablation = Literal["text-only", "blank", "shuffle"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -311,6 +312,20 @@ def applies(item: Item, technique: Technique) -> bool:
     return technique != "ff" or item.kind not in CHOICE_KINDS or item.pair_id is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """How a benchmark's owners let a language model read the options in an answer, for `--extract-with=judge`.
+
+    `prompt` names a file of `medvqa.judging`. `read` takes a reply and the options, and returns the letters that the
+    reply chooses, () where it says that none is chosen, None where the reply cannot be read. `kinds` are those of the
+    questions that are read so.
+    """
+
+    prompt: str
+    read: Callable[[str, Mapping[str, str]], tuple[str, ...] | None]
+    kinds: frozenset[Kind] = frozenset({"single_choice"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics.
@@ -318,8 +333,12 @@ class Benchmark:
     `items` takes the data folder and yields Items; it raises DataError for what it cannot read. `files`
     returns the files that it would read, () when the data set is not there; None means that it needs none.
     `prompt` is only called with one of `techniques`, and with items that the technique `applies` to.
-    `official` is the published rule of the benchmark's owners, for `--extraction=official`. `recover`
-    fills in a withheld answer key from other columns, for `--answers-from-category`. `submission` writes
+    `official` is the published rule of the benchmark's owners, for `--extraction=official`; it reads answers to
+    questions of `official_kinds`, and `score` the others. If the rule has changed, `official_version` names the
+    version that `official` is, and `official_earlier` holds the earlier ones by name, the oldest first; names are
+    dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
+    answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
+    `submission` writes
     the sheet that the owners ask for into the run folder and returns its path. `upload` is False where the
     data were handed out on request, so that sending them to another machine takes `--allow-upload`.
     `judged` are the open kinds whose answers a judge scores against `Item.answers`, where there is a judge; without
@@ -337,6 +356,10 @@ class Benchmark:
     obtain: str = ""
     official: Callable[[Item, Answer], Score] | None = None
     official_note: str = ""
+    official_kinds: frozenset[Kind] = frozenset(KINDS)
+    official_version: str = ""
+    official_earlier: Mapping[str, Callable[[Item, Answer], Score]] = field(default_factory=dict)
+    extractor: Extractor | None = None
     techniques: tuple[Technique, ...] = ("mc",)
     applies: Callable[[Item, Technique], bool] = applies
     headline: tuple[str, ...] = ("accuracy",)

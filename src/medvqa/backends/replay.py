@@ -3,7 +3,9 @@
 - MediConfusion's result file, `{pair: {"answer": {"im1": {"full_answer": ...}, "im2": ...}}}`, as
   https://github.com/AIF4S/MediConfusion/blob/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7/utils/answering.py
   writes it (`sample_eval`, `clean_up_manual`), also with each answer one level deeper, under another "answer".
-  The ids are PAIR/1 and PAIR/2.
+  The ids are PAIR/1 and PAIR/2. With `gpt_reason` (`clean_up_gpt`) the answers are free-form ones, and `A` and `B` how
+  close a judge found them to the options: they answer the technique ff alone, and as a judge the file replays these
+  scores. Without it `A` and `B`, and a `logprob` beside them, are not read: they are of the letter that was said.
 - Rows with an index and a prediction, as VLMEvalKit writes them
   (https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
   a table (TSV, CSV, XLSX), a JSON array or JSON lines.
@@ -21,12 +23,13 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from medvqa import files, sheets
-from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, Prompt, UsageError
-from medvqa.judging import TASKS
+from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
+from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.prompts import digest
 from medvqa.sheets import Row
 
@@ -51,6 +54,9 @@ _FAILED = "Failed to obtain answer"  # what VLMEvalKit records as the prediction
 class _Slot(msgspec.Struct):
     full_answer: str | msgspec.UnsetType | None = msgspec.UNSET
     answer: _Slot | None = None
+    gpt_reason: str | msgspec.UnsetType | None = msgspec.UNSET
+    A: Any = None
+    B: Any = None
 
 
 class _Slots(msgspec.Struct):
@@ -113,6 +119,19 @@ class Replay:
         self._answers = read_answers(path)
         self._repeat = max(sample for *_, sample in self._answers)
         self._replies = read_replies(path)
+        self._closeness = read_closeness(path)
+
+    @classmethod
+    def judged(cls, argument: str) -> bool:
+        """Whether the answers are free-form ones, recorded with the scores of a judge; False for no such file."""
+        path = Path(argument)
+        try:
+            if not path.is_file() or path.stat().st_size > sheets.MAX_BYTES:
+                return False
+            return bool(read_closeness(path))
+        except (MedVQAError, OSError):
+            # `check` tells what is wrong with it.
+            return False
 
     @classmethod
     def check(cls, argument: str) -> None:
@@ -166,7 +185,19 @@ class Replay:
         """Look up each prompt by benchmark, technique and item, as far as the file tells them."""
         return [self._answer(prompt) for prompt in prompts]
 
+    def _score(self, prompt: Prompt) -> Answer | AnswerError:
+        """The recorded reply of a judge to an answer of this file, if that is what the prompt shows."""
+        answer = self._answers.get(("", "ff", prompt.item, 0))
+        reply = self._closeness.get(prompt.item)
+        if reply is None or answer is None:
+            return AnswerError(f"{self._path} has no scores of a judge for {prompt.item}")
+        if as_shown(answer.text) not in prompt.text:
+            return AnswerError(f"{self._path} has the scores of a judge for {prompt.item}, but for another answer")
+        return Answer(reply)
+
     def _answer(self, prompt: Prompt) -> Answer | AnswerError:
+        if prompt.template == f"{RECORDED}/closeness":
+            return self._score(prompt)
         if self._replies is not None and prompt.template.partition("@")[0] in _JUDGING:
             reply = self._replies.get((prompt.benchmark, prompt.item, digest(prompt)))
             if reply is not None:
@@ -274,8 +305,38 @@ def _read_mediconfusion(path: Path, document: Mapping[str, msgspec.Raw]) -> dict
             if text is msgspec.UNSET:
                 raise DataError(f"{path}: pair {pair!r} has no full_answer in im{number}; {FORMATS}")
             # The official code takes null as an answer that names no option, and counts it as invalid.
-            answers["", "", f"{pair}/{number}", 0] = Answer(text or "", finish=UNKNOWN)
+            answers["", _technique(slot), f"{pair}/{number}", 0] = Answer(text or "", finish=UNKNOWN)
+    if len({technique for _, technique, _, _ in answers}) > 1:
+        mixed = next(key[2] for key in answers if key[1] != next(iter(answers))[1])
+        raise DataError(f"{path}: some answers have a gpt_reason and some have none, the first that differs: {mixed}")
     return answers
+
+
+def _technique(slot: _Slot) -> str:
+    """FF where a judge's reason stands beside an answer, "" where nothing tells."""
+    return "" if (slot.answer or slot).gpt_reason is msgspec.UNSET else "ff"
+
+
+def read_closeness(path: Path) -> dict[str, str]:
+    """What the judge of a MediConfusion result file replied, by item; {} for files without a judge.
+
+    The owners keep its scores and its reason. The reply is put together again in the form that they ask for. Scores of
+    0 stand for a judge that could not be reached: such an item is left out.
+    """
+    content = path.read_bytes().removeprefix(_BOM)
+    if b'"gpt_reason"' not in content or not content.lstrip().startswith(b"{"):
+        return {}
+    try:
+        pairs = msgspec.json.decode(content, type=dict[str, _Pair])
+    except _JSON_ERRORS:
+        return {}
+    found: dict[str, str] = {}
+    for pair, result in pairs.items():
+        for number, outer in ((1, result.answer.im1), (2, result.answer.im2)):
+            slot = outer.answer or outer
+            if _technique(slot) == "ff" and (slot.A, slot.B) != (0, 0):
+                found[f"{pair}/{number}"] = f"A: {slot.A}\nB: {slot.B}\nYour explanation: {slot.gpt_reason or ''}"
+    return found
 
 
 def _read_results(path: Path) -> dict[Key, Answer | None]:

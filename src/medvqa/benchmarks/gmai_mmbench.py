@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from medvqa.items import (
     Benchmark,
     DataError,
     DataWarning,
+    Extractor,
     Item,
     Kind,
     Prompt,
@@ -85,6 +86,7 @@ OFFICIAL_NOTE = (
     "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
     "the paper's numbers come from extraction by ChatGPT instead"
 )
+"""Of all versions; which one it is stands beside it."""
 
 
 def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
@@ -253,10 +255,15 @@ def score(item: Item, answer: Answer) -> Score:
     return by_kind(item, answer)
 
 
-def score_official(item: Item, answer: Answer) -> Score:
-    """Letters read by the harness's exact matching."""
-    by_kind = scoring.score_multiple_choice if item.kind == "multiple_response" else scoring.score_single_choice
-    return by_kind(item, answer, read=scoring.gmai_rule)
+def _official(version: str) -> Callable[[Item, Answer], Score]:
+    """One letter, read by a version of the harness's exact matching."""
+    return partial(scoring.score_single_choice, read=partial(scoring.gmai_rule, version=version))
+
+
+def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """What a model replies that the harness asks which option an answer chooses; it reads replies like answers."""
+    chosen, _ = scoring.gmai_choice(reply, options)
+    return None if chosen == "" else () if chosen == "Z" else (chosen,)
 
 
 METRICS = (
@@ -280,8 +287,12 @@ VAL = Benchmark(
     ),
     prompt=prompt,
     score=score,
-    official=score_official,
+    official=_official(scoring.GMAI_VERSIONS[-1]),
     official_note=OFFICIAL_NOTE,
+    official_kinds=frozenset({"single_choice"}),
+    official_version=scoring.GMAI_VERSIONS[-1],
+    official_earlier={version: _official(version) for version in scoring.GMAI_VERSIONS[:-1]},
+    extractor=Extractor("options-vlmevalkit", _reply),
     metrics=METRICS,
     techniques=("mc", "gd", "ps"),
     headline=("accuracy", "precision_mcls", "recall_mcls"),

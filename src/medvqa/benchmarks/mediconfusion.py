@@ -31,8 +31,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
+from importlib import resources
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -48,6 +49,10 @@ MAX_BYTES = 64 * 2**20
 
 MAX_COLUMNS = 1000
 """Columns of the CSV; the released one has 17."""
+
+ARTICLES = "articles.csv"
+"""228 images of 219 articles: data/image_dict.json of the owners' code, at commit
+35cc5f97566438e00b86c8151649c220c34c0aad."""
 
 MAX_LIST = 1000
 """Characters of a list in a cell of the CSV."""
@@ -122,9 +127,11 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
     """Two items for each pair of a folder in this format, `10001/1` and `10001/2`, in the order of the file.
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
-    by shared images have one `cluster_id`. Raises DataError, which names file and pair, for a file that is missing,
-    empty, too large, damaged or of another data set, for a pair that occurs twice, a correct letter without option,
-    and an image outside of the folder; warns of a pair with one correct letter for both images.
+    by shared images, or by images of one article, which may show one patient, have one `cluster_id`. The articles are
+    known of the images of the release (`ARTICLES`); others, as in data of one's own, are joined by images alone.
+    Raises DataError, which names file and pair, for a file that is missing, empty, too large, damaged or of another
+    data set, for a pair that occurs twice, a correct letter without option, and an image outside of the folder; warns
+    of a pair with one correct letter for both images.
     """
     found = _files(folder)
     if not found:
@@ -147,9 +154,27 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
         raise DataError(f"{name}: no pairs")
     loaded = [item for pair in pairs.values() for item in pair]
     lexicon.warn_unknown(loaded, lexicon.mediconfusion())
-    clusters = selection.components([item.images[0].name for item in pair] for pair in pairs.values())
+    clusters = selection.components([joint for item in pair for joint in _joints(item)] for pair in pairs.values())
     for item in loaded:
         yield replace(item, cluster_id=clusters[item.images[0].name])
+
+
+def _joints(item: Item) -> list[str]:
+    """The image of an item, and the article that it is from."""
+    image = item.images[0].name
+    article = articles().get((PurePosixPath(image).stem, item.extra["im"]))
+    # The sign sorts behind letters: a component is named by its smallest member, which is to be an image.
+    return [image] if article is None else [image, f"~{article}"]
+
+
+@cache
+def articles() -> Mapping[tuple[str, str], str]:
+    """The article in PubMed Central of each image of the release, by its number and its path in ROCO.
+
+    Both must agree, so that data of one's own with the same numbers are not mistaken for the release.
+    """
+    table = resources.files("medvqa").joinpath("data", "mediconfusion", ARTICLES).read_text("utf-8")
+    return {(row["image"], row["roco"]): row["article"] for row in csv.DictReader(io.StringIO(table))}
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, known_from, say
 from medvqa.items import (
@@ -41,13 +41,16 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     )
     rescore.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
     rescore.add_argument("--judge", metavar="MODEL", help="what judges: a config of models/, or BACKEND:ARGUMENT")
-    rescore.add_argument("--ff-gap", type=float, metavar="POINTS", help="as for pytest")
+    rescore.add_argument(
+        "--ff-gap",
+        type=float,
+        metavar="POINTS",
+        help="as for pytest; without --judge, from the replies that the run holds",
+    )
     rescore.add_argument("--extract-with", metavar="WHAT", help="as for pytest")
     rescore.add_argument("--rules-first", action="store_true", help="as for pytest")
     rescore.add_argument("--judge-prompt", action="append", default=[], metavar="TASK:FILE", help="as for pytest")
-    rescore.add_argument(
-        "--extraction", choices=get_args(Extraction), help="how answers are read (default: as they were)"
-    )
+    rescore.add_argument("--extraction", metavar="RULE", help="how answers are read (default: as they were)")
     rescore.add_argument(
         "--answers", type=Path, metavar="DIR", help="where replies are stored (default: .answers beside the run folder)"
     )
@@ -99,13 +102,15 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
                 f"{options.run} holds results of benchmark '{result.item.benchmark}', which is not known here. Name "
                 "the file that provides it: --plugin=conftest.py"
             )
-    extraction = options.extraction or about.get("extraction", "sound")
+    extraction = _extraction(options, about, stored.results, known)
     judging = _judging(options)
     _check(options, about, stored.results, extraction, judging, known)
     started, session, tally = _now(), secrets.token_hex(4), _Tally()
     if judging is None:
-        settings = _settings(about)
+        settings = _settings(about, options.ff_gap)
         scored = [_by_rule(result, known, extraction, settings) for result in stored.results]
+        if options.ff_gap is not None:
+            scored = _by_lead(options, scored, known, settings)
         told: Mapping[str, Any] = {}
     else:
         with _judge(options, judging, session) as (judge, told):
@@ -118,13 +123,15 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
             f"{options.run} is as it was; replies are stored: to go on, type the same again"
         ), True
     now = _about(about, scored, known, extraction, judging, told)
+    if judging is None and options.ff_gap is not None:
+        now = _with_lead(now, options.ff_gap)
     now["sessions"] = [
         *about.get("sessions", []),
         {
             "session": session,
             "started": started,
             "finished": _now(),
-            "rescored": {"judge": options.judge, "extraction": extraction},
+            "rescored": {"judge": options.judge, "extraction": extraction, "ff_gap": options.ff_gap},
             "asked": 0,
             "reused": 0,
             "judge_asked": tally.asked,
@@ -138,6 +145,26 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     return _reported(options), any(result.score.outcome == "error" for result in scored)
 
 
+def _extraction(
+    options: argparse.Namespace,
+    about: Mapping[str, Any],
+    results: Sequence[Result],
+    known: Mapping[str, Benchmark],
+) -> Extraction:
+    """The rule that was asked for, or that of the run (UsageError)."""
+    from medvqa.engine import rules
+
+    items: dict[str, list[Item]] = {}
+    for result in results:
+        items.setdefault(result.item.benchmark, []).append(result.item)
+    benchmarks = [known[name] for name in items]
+    if options.extraction is None:
+        return rules.recorded(about, benchmarks)
+    extraction = rules.resolve(options.extraction, benchmarks)
+    rules.check(extraction, items, known)
+    return extraction
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -147,10 +174,10 @@ def _judging(options: argparse.Namespace) -> Judging | None:
     from medvqa import suite
     from medvqa.plugin import judges
 
+    # Without a judge another lead takes the replies that are recorded.
+    gap = options.ff_gap if options.judge is not None else None
     return judges.resolve(
-        judges.Typed(
-            options.judge, options.ff_gap, options.extract_with, options.rules_first, tuple(options.judge_prompt)
-        ),
+        judges.Typed(options.judge, gap, options.extract_with, options.rules_first, tuple(options.judge_prompt)),
         folders=[Path("models"), suite.folder("models")],
         backends=known_from(options.plugin).backends,
         beside=Path(),
@@ -166,13 +193,13 @@ def _check(
     known: Mapping[str, Benchmark],
 ) -> None:
     """UsageError for what cannot or may not be done, before anything is asked."""
-    from medvqa import engine, records
+    from medvqa import records
+    from medvqa.engine import rules
 
     names = sorted({result.item.benchmark for result in results})
-    for name in names:
-        engine.scorer(known[name], extraction)
     if judging is None:
-        if extraction != about.get("extraction", "sound") and records.judged_by_rule(about, {}):
+        was = rules.recorded(about, [known[name] for name in names])
+        if extraction != was and records.judged_by_rule(about, {}):
             raise UsageError(
                 f"--extraction={extraction}: by it other answers of {options.run} would be left to the judge; add "
                 f"--judge={about['judge']['config']['name']} --extract-with=judge"
@@ -243,12 +270,51 @@ def _judge(
         records.close_journals(options.run, complete=False)
 
 
-def _settings(about: Mapping[str, Any]) -> judging.Settings | None:
-    """How the run was judged: what a judge need not see is scored as it was."""
+def _settings(about: Mapping[str, Any], gap: float | None = None) -> judging.Settings | None:
+    """How the run was judged, or by another lead: what a judge need not see is scored as it was."""
     from medvqa import judging
 
     told = (about.get("judge") or {}).get("settings")
-    return None if told is None else judging.Settings(told["gap"], told["extract"], told["rules_first"])
+    if told is None:
+        return None
+    return judging.Settings(told["gap"] if gap is None else gap, told["extract"], told["rules_first"])
+
+
+def _by_lead(
+    options: argparse.Namespace,
+    results: Sequence[Result],
+    known: Mapping[str, Benchmark],
+    settings: judging.Settings | None,
+) -> list[Result]:
+    """The results by another lead of an option, from recorded replies (UsageError where there are none)."""
+    from medvqa import engine
+
+    if settings is None or not any(each.judgement and each.judgement.task == "closeness" for each in results):
+        raise UsageError(
+            f"--ff-gap={options.ff_gap:g}: no judge has compared answers of {options.run} with their options; add "
+            "--judge=MODEL"
+        )
+    return [engine.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
+
+
+def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
+    """run.json with another lead."""
+    told, judge = {"ff_gap": f"{gap:g}"}, about["judge"]
+
+    def led(signature: Mapping[str, str]) -> dict[str, str]:
+        return {**signature, **(told if "ff_gap" in signature else {})}
+
+    return {
+        **about,
+        "judge": {
+            **judge,
+            "settings": {**judge["settings"], "gap": gap},
+            "signature": led(judge["signature"]),
+        },
+        "benchmarks": {
+            name: {**said, "signature": led(said.get("signature", {}))} for name, said in about["benchmarks"].items()
+        },
+    }
 
 
 def _by_rule(
@@ -341,7 +407,8 @@ def _about(
     told: Mapping[str, Any],
 ) -> dict[str, Any]:
     """run.json of the run as it is scored now."""
-    from medvqa import records
+    from medvqa import metrics, records
+    from medvqa.engine import rules
 
     now = {**about, "extraction": extraction, "benchmarks": {}}
     others = records.signed(about) if judging is not None else frozenset()
@@ -350,9 +417,12 @@ def _about(
     for name, said in about.get("benchmarks", {}).items():
         benchmark = known.get(name)
         signature = {part: value for part, value in said.get("signature", {}).items() if part not in others}
-        if benchmark is not None:
-            note = f" ({benchmark.official_note})" if benchmark.official_note else ""
-            signature["extraction"] = f"official{note}" if extraction == "official" else "sound"
+        said = {part: value for part, value in said.items() if part != "read_by"}
+        kinds = said.get("kinds") or {result.item.kind for result in results if result.item.benchmark == name}
+        if benchmark is not None and kinds:
+            read_by = rules.read_by(benchmark, extraction, kinds)
+            signature["extraction"] = metrics.reading(read_by)
+            said |= {"read_by": read_by} if rules.is_official(extraction) else {}
         judged, by = said.get("judged", {}), said.get("judged_by", [])
         if benchmark is not None and judging is not None:
             judged, by = _judged(benchmark, results, judging), _judged_by(benchmark, results, judging)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from medvqa import metrics
+from medvqa import metrics, selection
 from medvqa.comparing.sides import Side
 from medvqa.items import SCORED_OUTCOMES, Item, Result
 
@@ -18,8 +18,9 @@ Samples = Sequence[Result]
 class Matched:
     """The items of one benchmark and technique that two runs have, sorted by the id of the first.
 
-    `first` and `second` are their results, item by item; those of the second have the items of the first, so that tags,
-    pairs and groups are the same. `alone_*` are the ids of items that one run has alone.
+    `first` and `second` are their results, item by item; those of the second have the items of the first, so that tags
+    and pairs are the same. Groups are joined: an old run may have recorded others (`_in_common_groups`). `alone_*` are
+    the ids of items that one run has alone.
     """
 
     first: tuple[Samples, ...]
@@ -60,12 +61,32 @@ def match(first: Mapping[str, Samples], second: Mapping[str, Samples]) -> Matche
             if others := left.get(content(first[id][0].item)):
                 partner[id] = others.pop()
     ids = sorted(partner)
+    items = _in_common_groups([(first[id][0].item, second[partner[id]][0].item) for id in ids])
     return Matched(
-        tuple(first[id] for id in ids),
-        tuple([replace(result, item=first[id][0].item) for result in second[partner[id]]] for id in ids),
+        tuple(_about(item, first[id]) for id, item in zip(ids, items, strict=True)),
+        tuple(_about(item, second[partner[id]]) for id, item in zip(ids, items, strict=True)),
         tuple(sorted(first.keys() - partner.keys())),
         tuple(sorted(second.keys() - set(partner.values()))),
     )
+
+
+def _about(item: Item, samples: Samples) -> list[Result]:
+    return [replace(result, item=item) for result in samples]
+
+
+def _in_common_groups(pairs: Sequence[tuple[Item, Item]]) -> list[Item]:
+    """The first item of each pair, in the groups that are left if what either of the two groupings joins is joined.
+
+    A group that both runs have keeps its name in the first.
+    """
+
+    def names(number: int) -> list[str]:
+        first, second = (item.cluster_id for item in pairs[number])
+        return [f"{i} {name}" for i, name in enumerate((first, second)) if name is not None]
+
+    joined = selection.components(filter(None, map(names, range(len(pairs)))))
+    groups = [joined[found[0]].partition(" ")[2] if (found := names(n)) else None for n in range(len(pairs))]
+    return [replace(item, cluster_id=group) for (item, _), group in zip(pairs, groups, strict=True)]
 
 
 def _same(first: Samples, second: Samples) -> bool:

@@ -170,9 +170,9 @@ def compare(
     """Compare each benchmark and technique that both runs have.
 
     `benchmarks` are known ones by name; `metrics` are computed for each beside its own, `level` is that of each
-    one-sided bound. Items are matched by question, options, key and images; tags, pairs and groups are those of the new
-    run. `bootstrap` adds the seeded cluster bootstrap of headline measures. UsageError for a benchmark that is not
-    known.
+    one-sided bound. Items are matched by question, options, key and images; tags and pairs are those of the new run,
+    and what either run has in one group is in one group. `bootstrap` adds the seeded cluster bootstrap of headline
+    measures. UsageError for a benchmark that is not known.
     """
     asked, known = new.asked, baseline.asked
     common = {name: [each for each in asked[name] if each in known[name]] for name in asked if name in known}

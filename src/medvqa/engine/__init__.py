@@ -1,11 +1,13 @@
 """Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result.
 
-`asking` is one batch or one item; `stream` keeps a model busy with the items that lie ahead; `judges` lets another
-model judge what it says.
+`rules` says how answers are read; `asking` is one batch or one item; `stream` keeps a model busy with the items that
+lie ahead; `judges` lets another model judge what it says.
 """
 
-from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, rescored, result, scorer
+from medvqa.engine import rules
+from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, led_by, rescored, result
 from medvqa.engine.judges import Judge, Judged, Pending
+from medvqa.engine.rules import scorer
 from medvqa.engine.stream import (
     Limits,
     Memory,
@@ -39,7 +41,9 @@ __all__ = [
     "ask",
     "attempt",
     "by_rule",
+    "led_by",
     "rescored",
     "result",
+    "rules",
     "scorer",
 ]

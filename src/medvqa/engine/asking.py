@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import judging, prompts, scoring
+from medvqa.engine.rules import scorer
 from medvqa.items import (
     CHOICE_KINDS,
     OPTION_TECHNIQUES,
@@ -21,7 +22,6 @@ from medvqa.items import (
     Result,
     Score,
     Technique,
-    UsageError,
 )
 
 NEEDS: Mapping[Technique, str] = {
@@ -98,15 +98,6 @@ def ask(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError]:
     return [AnswerError(said.why)] * len(batch) if isinstance(said, Failure) else said
 
 
-def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answer], Score]:
-    """The benchmark's own scoring, or its owners' published rule; UsageError where they published none."""
-    if extraction == "sound":
-        return benchmark.score
-    if benchmark.official is None:
-        raise UsageError(f"benchmark '{benchmark.name}' has no published rule: leave --extraction=official out")
-    return benchmark.official
-
-
 def by_rule(
     item: Item, technique: Technique, answer: Answer, *, benchmark: Benchmark, extraction: Extraction = "sound"
 ) -> Score:
@@ -147,6 +138,24 @@ def result(
         failed = Score(None, "error", why=str(error))
         return Result(run, item, digest, None, failed, prompt.technique, sample=prompt.sample)
     return Result(run, item, digest, answer, scored, prompt.technique, sample=prompt.sample)
+
+
+def led_by(result: Result, *, benchmark: Benchmark, settings: judging.Settings) -> Result:
+    """The result of a free answer that a judge compared with the options, by the lead of `settings`.
+
+    The replies that were recorded are read again; an error, and a result of any other kind, stays as it is.
+    """
+    judgement = result.judgement
+    if result.answer is None or judgement is None or judgement.task != "closeness":
+        return result
+    score = by_rule(result.item, result.technique, result.answer, benchmark=benchmark)
+    case = judging.case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+    if case is None or not case.prompts:
+        return result
+    # Of two replies the second was asked for because the first could not be read.
+    readings = [judging.read(case, 0, reply) for reply in reversed(judgement.replies)]
+    readable = [reading for reading in readings if isinstance(reading, judging.Reading)]
+    return replace(result, score=judging.score(case, result.item, readable[:1], settings)) if readable else result
 
 
 def rescored(

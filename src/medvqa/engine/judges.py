@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from medvqa import judging, scoring
@@ -91,7 +91,7 @@ class Judge:
         replies: list[Answer] = []
         digests: list[str] = []
         asked: list[Answer] = []
-        why = ""
+        why = unread = ""
         for ticket in pending.tickets:
             following: Ticket | None = ticket
             tries = 0
@@ -109,12 +109,14 @@ class Judge:
                 following = step.following
                 if isinstance(step.read, judging.Complaint):
                     if following is None:
-                        why = why or self._unreadable(step.read, reply.answer, tries)
+                        unread = unread or self._unreadable(step.read, reply.answer, tries)
                 else:
                     readings.append(step.read)
         judgement = self._judgement(pending.case, replies, digests)
-        if why:
-            score = Score(None, "error", why=why)
+        if unread and not why and pending.case.extractor is not None:
+            score = replace(pending.case.otherwise, why=f"{unread}; by rule: {pending.case.otherwise.why}")
+        elif why or unread:
+            score = Score(None, "error", why=why or unread)
         else:
             score = judging.score(pending.case, pending.item, readings, self.settings)
         return Judged(score, judgement, tuple(asked), len(replies) - len(asked))

@@ -380,7 +380,7 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     of 1 - measure where less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
-    extraction = side.run.get("extraction", "sound")
+    extraction = engine.rules.recorded(side.run, [target.benchmark])
     measured = metrics.measures(
         results,
         [target.metric],

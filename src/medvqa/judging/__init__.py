@@ -4,10 +4,23 @@ A judge is a `Model` that is asked by text. This room says what it is asked and 
 (item, answer, score by rule) -> `Case` with prompts -> replies -> `Reading` or `Complaint` -> `Score`.
 """
 
-from medvqa.judging.cases import Case, again, case_of
+from medvqa.judging.cases import Case, again, as_shown, case_of
 from medvqa.judging.replies import Complaint, Reading, read
 from medvqa.judging.scores import score
-from medvqa.judging.settings import Settings
+from medvqa.judging.settings import RECORDED, Settings
 from medvqa.judging.templates import TASKS, Task
 
-__all__ = ["TASKS", "Case", "Complaint", "Reading", "Settings", "Task", "again", "case_of", "read", "score"]
+__all__ = [
+    "RECORDED",
+    "TASKS",
+    "Case",
+    "Complaint",
+    "Reading",
+    "Settings",
+    "Task",
+    "again",
+    "as_shown",
+    "case_of",
+    "read",
+    "score",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Item, Prompt, Score, Technique
+from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Extractor, Item, Prompt, Score, Technique
 from medvqa.judging import fences, rules
 from medvqa.judging.replies import Complaint
 from medvqa.judging.settings import Settings
@@ -27,7 +27,8 @@ class Case:
     `Prompt.item` are the item's, `Prompt.options` those that the judge compares. () where a rule decides before the
     judge: nothing is asked, `score` with no readings gives what it decided, and the result has no judgement.
     `otherwise` is the score where the judge finds nothing in the answer, or what the rule decided. `again` is what is
-    added to a prompt after a complaint. `choose` scores a choice of letters as the benchmark does.
+    added to a prompt after a complaint. `choose` scores a choice of letters as the benchmark does. `extractor` is set
+    if a reply is read as the benchmark's owners read it; a reply that cannot be read then leaves the answer as it was.
     """
 
     task: Task
@@ -36,6 +37,7 @@ class Case:
     otherwise: Score
     again: str = ""
     choose: Callable[[Item, Answer], Score] | None = field(default=None, repr=False, compare=False)
+    extractor: Extractor | None = field(default=None, repr=False, compare=False)
 
 
 def case_of(
@@ -58,7 +60,10 @@ def case_of(
         task = "options"
     else:
         return None
-    template = settings.template(task)
+    extractor = benchmark.extractor if task == "options" and "options" not in settings.prompts else None
+    if extractor is not None and item.kind not in extractor.kinds:
+        extractor = None
+    template = settings.template(task, extractor)
     if (decided := _decided(item, answer, settings)) is not None:
         return None if task == "options" else Case(task, template.label, (), decided)
     values = _fenced(task, item, answer)
@@ -72,7 +77,8 @@ def case_of(
         template=template.label,
     )
     otherwise = score if task == "options" else _nothing(answer)
-    return Case(task, template.label, (prompt,), otherwise, filled(template.again, values), benchmark.score)
+    again = filled(template.again, values)
+    return Case(task, template.label, (prompt,), otherwise, again, benchmark.score, extractor)
 
 
 def _decided(item: Item, answer: Answer, settings: Settings) -> Score | None:
@@ -91,6 +97,15 @@ def _nothing(answer: Answer) -> Score:
     return Score(0.0, reading.status if reading.status != "read" else "unparsed", (), reading.why)
 
 
+def as_shown(response: str) -> str:
+    """The response as a prompt shows it to a judge, within its fence."""
+    return fences.shortened(_neutral_response(response))[0]
+
+
+def _neutral_response(response: str) -> str:
+    return fences.neutral(without_reasoning(response).strip())
+
+
 def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
     """The second and last try after a reply that could not be read.
 
@@ -103,7 +118,7 @@ def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
 def _fenced(task: Task, item: Item, answer: Answer) -> dict[str, str]:
     """The fields of a task's prompt with what others wrote within it."""
     question = fences.neutral(item.question)
-    response = fences.neutral(without_reasoning(answer.text).strip())
+    response = _neutral_response(answer.text)
     references = [fences.neutral(text) for text in item.answers] if task == "score" else []
     options = {letter: fences.neutral(text) for letter, text in item.options.items()} if task != "score" else {}
     fence = fences.fence_of([question, response, *references, *options.values()])

@@ -53,7 +53,8 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> Readin
     Marked reasoning (<think>) is not read. For a score exactly one <result>...</result> must be there, with 0, 0.5 or
     1: two are a complaint even where they agree, since one of them may be repeated from the judged answer. For
     closeness each option must have exactly one line with a number from 1 to 10, before any explanation. For options
-    the reply must be letters alone, or Z; one letter where one option is right.
+    the reply must be letters alone, or Z; one letter where one option is right. If the benchmark's owners publish how
+    they read such a reply, it is read so.
 
     Of a reply that is not `finished`, because it was cut off at a token limit, the last letter or number may go on.
     """
@@ -65,6 +66,9 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> Readin
         return _closeness(reply, tuple(options), finished=finished)
     if not finished:
         return Complaint("It was cut off before its end.")
+    if case.extractor is not None:
+        letters = case.extractor.read(reply, options)
+        return Complaint("It names no option, or several.") if letters is None else Reading(letters=letters)
     return _options(reply, tuple(options), single=case.prompts[index].kind == "single_choice")
 
 

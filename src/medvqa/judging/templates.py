@@ -85,6 +85,6 @@ def parse(task: Task, text: str) -> Template:
 
 
 @lru_cache(maxsize=8)
-def shipped(task: Task) -> str:
-    """The text of the project's own prompt for a task."""
-    return (resources.files(__package__) / "prompts" / f"{task}.txt").read_text(encoding="utf-8")
+def shipped(name: str) -> str:
+    """The text of a prompt that ships: the name of a task for the project's own, or `Extractor.prompt`."""
+    return (resources.files(__package__) / "prompts" / f"{name}.txt").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
@@ -10,7 +10,7 @@ from math import fsum, isnan
 from typing import TYPE_CHECKING
 
 from medvqa import selection, statistics
-from medvqa.items import Answer, Item, Measure, Metric, Result, Score, UsageError
+from medvqa.items import Answer, Item, Kind, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT
 from medvqa.metrics.frames import Frame, frames
@@ -54,6 +54,7 @@ def measures(
     benchmark: str,
     signature: Mapping[str, str],
     score: Callable[[Item, Answer], Score] | None = None,
+    read_by: Mapping[Kind, str] | None = None,
 ) -> list[Measure]:
     """Compute each metric over all results of one benchmark, then over each slice.
 
@@ -61,7 +62,8 @@ def measures(
     dimensions by name, values by name. A unit counts in a slice as often as it has results there: a pair twice
     where both its images are of the category. The last result of an item counts; the order of `results` does not
     matter, to the last bit. `signature` says how the answers were had. `score` is the benchmark's scoring; without
-    it there are no references for multiple response and open questions.
+    it there are no references for multiple response and open questions. `read_by` names the rule that read the answers
+    to each kind of question: the signature of a measure then names the rules of its own kinds as `extraction`.
 
     A measure without units is left out, but over everything it stays, as null, where the metric had something to
     apply to. Raises UsageError for a metric whose terms are not as `Metric` says.
@@ -83,7 +85,8 @@ def measures(
         if id(each.terms) not in made:
             made[id(each.terms)] = _ratios(each, lines[each.metric.unit], corrections, counts)
         expand = _slices if each.over is None else _macro
-        found += expand(each, made[id(each.terms)], benchmark, signed(each.metric, signature))
+        read = {"extraction": reading(read_by, each.metric.kinds)} if read_by else {}
+        found += expand(each, made[id(each.terms)], benchmark, signed(each.metric, {**signature, **read}))
     return found
 
 
@@ -159,6 +162,14 @@ def tables(results: Sequence[Result], metrics: Sequence[Metric], dimensions: Seq
         bounded = bool((terms >= 0).all() and (terms[0] <= terms[1]).all())
         found.append(Tabled(metric, rows, frame, terms, over, metric.binary and frame.whole, bounded))
     return found
+
+
+def reading(read_by: Mapping[Kind, str], kinds: Collection[Kind] | None = None) -> str:
+    """Return the rule that reads answers to questions of these kinds (None: all); several of them with their kinds."""
+    rules = {kind: rule for kind, rule in sorted(read_by.items()) if kinds is None or kind in kinds} or read_by
+    if len(set(rules.values())) == 1:
+        return next(iter(rules.values()))
+    return "; ".join(f"{kind}: {rule}" for kind, rule in rules.items())
 
 
 def signed(metric: Metric, signature: Mapping[str, str]) -> str:

@@ -93,14 +93,15 @@ class Controller:
                 raise UsageError(
                     f"run '{self.run}' cannot go on: {'; '.join(differences)}. Name another with --run=NAME"
                 )
-            if before.get("extraction") != state.plan.extraction and records.judged_by_rule(before, state.plan.about()):
+            anew = state.plan.reads_anew(before)
+            if anew and records.judged_by_rule(before, state.plan.about()):
                 raise UsageError(
                     f"run '{self.run}' cannot go on with --extraction={state.plan.extraction}: by it other answers "
                     f"would be left to the judge. Type medvqa rescore {self._folder} --judge=... --extract-with=judge "
                     f"--extraction={state.plan.extraction}, or name another run with --run=NAME"
                 )
             others = sorted(before.get("benchmarks", {}).keys() - state.plan.benchmarks.keys())
-            if others and before.get("extraction") != state.plan.extraction:
+            if others and anew:
                 raise UsageError(
                     f"run '{self.run}' cannot go on: its answers would be read by two rules. Add "
                     f"{' '.join(f'--benchmark={name}' for name in others)}, so that all are read by "

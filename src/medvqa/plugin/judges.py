@@ -186,7 +186,10 @@ def resolve(
         raise UsageError(
             f"--judge={typed.judge}: a judge has to generate text; this one has: {', '.join(sorted(able)) or 'nothing'}"
         )
-    return Judging(typed.judge, config, settings(typed, beside), backends)
+    judged = getattr(factory, "judged", None)
+    with _as_judge():
+        recorded = judged is not None and judged(*configs.arguments(config, backends))
+    return Judging(typed.judge, config, replace(settings(typed, beside), recorded=recorded), backends)
 
 
 def settings(typed: Typed, beside: Path) -> judging.Settings:
@@ -194,7 +197,7 @@ def settings(typed: Typed, beside: Path) -> judging.Settings:
     if typed.extract_with not in (None, "judge"):
         raise UsageError(f"--extract-with={typed.extract_with}: only judge can be named")
     return judging.Settings(
-        **({} if typed.gap is None else {"gap": typed.gap}),
+        gap=judging.Settings().gap if typed.gap is None else typed.gap,
         extract=typed.extract_with is not None,
         rules_first=typed.rules_first,
         prompts=_prompts(typed.prompts, beside),

@@ -60,7 +60,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "extraction": {
         "metavar": "RULE",
-        "help": "how answers are read: sound (default), or official, the rule of each benchmark's owners",
+        "help": "how answers are read: sound (default), or official, the rule of each benchmark's owners where they "
+        "published one; official:2025-08 is the version of that month",
     },
     "ablate": {
         "metavar": "HOW",

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from math import inf
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from medvqa import ablation, benchmarks, configs, engine, judging, records, suite
+from medvqa import ablation, benchmarks, configs, engine, judging, metrics, records, suite
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -19,7 +19,6 @@ from medvqa.items import (
     Answer,
     AnswerError,
     Benchmark,
-    Extraction,
     Image,
     Item,
     Kind,
@@ -49,7 +48,6 @@ class Plan:
         self.options = options
         self._may_stop_early = bool(config.getoption("maxfail"))
         self.known: Known = gather(config.pluginmanager)
-        self.extraction = _one_of("extraction", options.extraction, get_args(Extraction))
         if options.limit is not None and options.limit < 1:
             raise UsageError(f"--limit={options.limit}: a limit is at least 1")
         self.shard = Shard.parse(options.shard) if options.shard is not None else None
@@ -70,9 +68,14 @@ class Plan:
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
         self.config = leases.resolve(config, options.model, self.known.backends)
+        recorded = self._recorded_judge()
         self.judge = judges.resolve(
             judges.Typed(
-                options.judge, options.ff_gap, options.extract_with, options.rules_first, options.judge_prompts
+                options.judge or recorded,
+                options.ff_gap,
+                options.extract_with,
+                options.rules_first,
+                options.judge_prompts,
             ),
             folders=[config.rootpath / "models", suite.folder("models")],
             backends=self.known.backends,
@@ -90,8 +93,7 @@ class Plan:
             benchmark.name: benchmark
             for benchmark in benchmarks.choose(options.benchmarks, self.known.benchmarks, options.data)
         }
-        for benchmark in self.benchmarks.values():
-            engine.scorer(benchmark, self.extraction)
+        self.extraction = engine.rules.resolve(options.extraction, self.benchmarks.values())
         self.techniques = self._techniques()
         self._check_benchmarks()
         self._token_limits = configs.token_limits(self.config, self.known.backends)
@@ -111,6 +113,21 @@ class Plan:
                 self._check_backend()
             except UsageError as error:
                 raise UsageError(f"{error}; or choose another model, such as --model=random") from None
+
+    def _recorded_judge(self) -> str | None:
+        """The model itself, if it replays free-form answers that were recorded with the scores of a judge.
+
+        UsageError if it is asked by another technique.
+        """
+        judged = getattr(self.known.backends[self.config.backend], "judged", None)
+        if judged is None or not judged(*configs.arguments(self.config, self.known.backends)):
+            return None
+        if set(self.options.techniques or self.config.techniques or ("mc",)) != {"ff"}:
+            raise UsageError(
+                f"'{self.config.argument}' holds free-form answers (ff) with the closeness scores of a judge, and no "
+                "others: type --technique=ff"
+            )
+        return f"{self.config.backend}:{self.config.argument}"
 
     def _techniques(self) -> tuple[Technique, ...]:
         """Those that were typed, else the config's, else MC; UsageError for one that cannot be asked by.
@@ -234,6 +251,7 @@ class Plan:
             self.items(name)
             if self.ablation == "shuffle":
                 self._shuffle(name)
+        engine.rules.check(self.extraction, {name: self.items(name) for name in self.benchmarks}, self.benchmarks)
 
     def _check_model(self) -> None:
         """What can be told of the model without making it."""
@@ -410,6 +428,12 @@ class Plan:
             self._shuffled[name] = ablation.shuffled(self.items(name))
         return self._shuffled[name]
 
+    def reads_anew(self, before: Mapping[str, Any]) -> bool:
+        """Whether the answers of a run that goes on were read by another rule; `before` is its run.json."""
+        names = before.get("benchmarks", self.benchmarks)
+        known = [benchmark for name, benchmark in self.known.benchmarks.items() if name in names]
+        return engine.rules.recorded(before, known) != self.extraction
+
     def by_rule(self, query: Query, answer: Answer) -> Score:
         """The score of an answer in words without a judge."""
         benchmark = self.benchmarks[query.item.benchmark]
@@ -491,10 +515,11 @@ class Plan:
         answers = "category" if benchmark.name in self.recovers else "given"
         digest = records.data_digest(items)
         judged = self._judged(benchmark.name)
-        official = f"official ({benchmark.official_note})" if benchmark.official_note else "official"
+        kinds = {item.kind for item in items}
+        read_by = engine.rules.read_by(benchmark, self.extraction, kinds)
         signature = {
             "data": digest[:12],
-            "extraction": official if self.extraction == "official" else "sound",
+            "extraction": metrics.reading(read_by),
             "answers": answers,
             **({"ablation": self.ablation} if self.ablation else {}),
             **({"repeat": str(self.options.repeat)} if self.options.repeat is not None else {}),
@@ -502,11 +527,13 @@ class Plan:
         }
         return {
             "items": len(items),
+            "kinds": sorted(kinds),
             "data_sha256": digest,
             "answers": answers,
             "judged": judged,
             "judged_by": [each for each in self.techniques if self._judged(benchmark.name, each)],
             "signature": signature,
+            **({"read_by": read_by} if engine.rules.is_official(self.extraction) else {}),
             "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
             # New tokens of an answer in words, by technique and kind of question; 0: no limit.
             "max_tokens": limits,

@@ -11,7 +11,7 @@ from typing import Any
 
 from medvqa import engine, records, report
 from medvqa.gating import Gate, Verdict
-from medvqa.items import Benchmark, Extraction, Item, Outcome, Query
+from medvqa.items import Benchmark, Item, Outcome, Query
 from medvqa.plugin import gates
 from medvqa.plugin.collection import LeftOut
 from medvqa.plugin.plan import Plan
@@ -38,7 +38,7 @@ class Recording:
         # What stands there already is not written again: a run that goes on ten times grows no longer for it.
         self._known: dict[str, bytes] = {}
         if before:
-            self._take_over(before.get("extraction", "sound"))
+            self._take_over(anew=plan.reads_anew(before))
         self._stop = folder / STOP
         self._outcomes: dict[str, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
@@ -80,19 +80,19 @@ class Recording:
         self._told = False
         self._write()
 
-    def _take_over(self, extraction: Extraction) -> None:
+    def _take_over(self, *, anew: bool) -> None:
         """Note the results that are there, scored anew where answers were read by another rule."""
         known = self._plan.known.benchmarks
         for line, result in records.lines(self._recorder.folder):
-            if extraction != self._plan.extraction and result.item.benchmark in known:
+            if anew and result.item.benchmark in known:
                 judge = self._plan.judge
-                anew = engine.rescored(
+                rescored = engine.rescored(
                     result,
                     benchmark=known[result.item.benchmark],
                     extraction=self._plan.extraction,
                     settings=judge.settings if judge is not None else None,
                 )
-                line = records.encode(anew)
+                line = records.encode(rescored)
                 self._recorder.append(line)
             if result.score.outcome != "error":
                 self._known[self._plan.name_of(Query(result.item, result.technique, result.sample))] = _digest(line)

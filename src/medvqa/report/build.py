@@ -174,7 +174,8 @@ def _part(
         benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
-        score=engine.scorer(benchmark, run.get("extraction", "sound")),
+        score=engine.scorer(benchmark, engine.rules.recorded(run, [benchmark])),
+        read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
@@ -227,8 +228,12 @@ def notes_of(report: Report) -> list[str]:
             notes.append(f"{name}: {have} only one question in this run, left out of pair measures: {some}.")
         if about.get("answers") == "category":
             notes.append(f"{name}: the answer key was recovered from the column 'category', not given by its owners.")
-        if report.run.get("extraction") == "official" and part.benchmark.official_note:
-            notes.append(f"{name}: {part.benchmark.official_note}")
+        extraction = engine.rules.recorded(report.run, [part.benchmark])
+        if engine.rules.is_official(extraction) and part.benchmark.official_note:
+            version = engine.rules.version_of(part.benchmark, extraction)
+            notes.append(f"{name}: {part.benchmark.official_note}" + (f" (version {version})" if version else ""))
+    if ours := _read_by_ours(report):
+        notes.append(f"scored by this project's rule, as their owners published none: {ours}.")
     served = sorted({r.answer.served_by for part in report.parts for r in part.results if r.answer} - {""})
     if len(served) > 1:
         notes.append(f"the server named several models that answered: {_some(served)}.")
@@ -268,6 +273,13 @@ def _truncation(part: Part, limits: Mapping[Kind, int] | None) -> str:
         f"{count} at {' or '.join(map(str, numbers))} tokens (finish=length). Raise the limit: "
         f"--max-tokens={max(LEAST, FACTOR * numbers[-1])}, or in the model's config."
     )
+
+
+def _read_by_ours(report: Report) -> str:
+    """What no published rule read in a run that asked for one: benchmarks with kinds of questions."""
+    told = {name: said.get("read_by") or {} for name, said in report.run.get("benchmarks", {}).items()}
+    kinds = {name: sorted(kind for kind, rule in by.items() if rule == engine.rules.SOUND) for name, by in told.items()}
+    return ", ".join(f"{name} ({', '.join(some)})" for name, some in kinds.items() if some)
 
 
 def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:

@@ -13,15 +13,17 @@ from medvqa.scoring.choices import (
 )
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
-from medvqa.scoring.official import gmai_rule, mediconfusion_rule
+from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
+    "GMAI_VERSIONS",
     "Reader",
     "Reading",
     "clipped",
     "cut_off",
+    "gmai_choice",
     "gmai_rule",
     "likeliest",
     "mediconfusion_rule",

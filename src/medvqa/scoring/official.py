@@ -6,6 +6,7 @@ refusal from an answer it cannot read: what is not read is `unparsed`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from medvqa.scoring.extraction import Reading
@@ -19,6 +20,10 @@ _GMAI_REFUSALS = (
     "Cannot determine the answer",
 )
 _GMAI_SPACES = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
+_GMAI_STATEMENT = re.compile(r"answer\s+is\s+\**([A-D])", re.I)
+
+GMAI_VERSIONS = ("2024-02", "2025-08", "2026-06")
+"""Versions of `gmai_rule`, by the month in which VLMEvalKit changed its rule, the oldest first."""
 
 
 def mediconfusion_rule(response: str, options: Mapping[str, str], *, multiple: bool = False) -> Reading:
@@ -39,13 +44,21 @@ def mediconfusion_rule(response: str, options: Mapping[str, str], *, multiple: b
     return Reading((), "unparsed", f"official token list: {' and '.join(found) or 'no letter'}")
 
 
-def gmai_rule(response: str, options: Mapping[str, str], *, multiple: bool = False) -> Reading:
+def gmai_rule(
+    response: str, options: Mapping[str, str], *, multiple: bool = False, version: str = GMAI_VERSIONS[-1]
+) -> Reading:
     """Read `response` by the exact matching of VLMEvalKit, the harness that GMAI-MMBench's authors used.
 
     First letters (`can_infer_option`): after fourteen punctuation marks became spaces, exactly one option
     letter is among the words. Then texts (`can_infer_text`): exactly one option's text is contained in the
-    response, in lower case and without regard to word borders. "A patient ..." is A, and "abnormal" contains
-    "normal". `multiple` changes nothing: the harness reads one letter.
+    response, in lower case and without regard to word borders. "abnormal" contains "normal". `multiple` changes
+    nothing: the harness reads one letter. What the versions differ in:
+
+    - 2024-02: as above, wherever the letter stands. "A patient ..." is A.
+    - 2025-08: the letter must first occur among the last four words, and texts are looked for only in a response of
+      at most twice the length of all options together.
+    - 2026-06: where the words give no letter, one of A to D after "answer is" counts, in either case. "The answer is
+      a tumour ..." is A.
 
     What differs from a run of the harness: where nothing matches, it asks an LLM for the letter (which may
     answer Z, none) and after three failures draws a random option; here nothing is drawn, the answer is
@@ -54,22 +67,37 @@ def gmai_rule(response: str, options: Mapping[str, str], *, multiple: bool = Fal
     makes the harness distrust the letter A in answers of more than three words, is not read. The paper's own
     numbers used ChatGPT-3.5-turbo-0613 as the extractor (supplement, D), so this rule approximates them.
 
-    Source: https://github.com/open-compass/VLMEvalKit/blob/18fc37a5337e31eec9c104887728ad14e82a6a85/vlmeval/utils/matching_util.py
-    (later versions also look at the position of the letter and at the length of the response).
+    Source: vlmeval/utils/matching_util.py of https://github.com/open-compass/VLMEvalKit/tree/COMMIT, where COMMIT is
+    98e3733f7d5f37efa1587ab03ec349a863bdd149 for 2024-02 (that of the months in which the benchmark was published),
+    c3371551bb84a36b8012d277231059c901ffa2f7 for 2025-08, and a67ace50033b1feed0e42c60749a9f5d0354c7d8 for 2026-06.
     """
+    chosen, why = gmai_choice(response, options, version)
+    return Reading((chosen,) if chosen in options else (), "read" if chosen in options else "unparsed", why)
+
+
+def gmai_choice(response: str, options: Mapping[str, str], version: str = GMAI_VERSIONS[-1]) -> tuple[str, str]:
+    """What `gmai_rule` finds, and why: a letter of `options`, "Z" for none of them, or "" for nothing that it can read.
+
+    So the harness reads both what a model answers and what the model replies that it asks about an answer.
+    """
+    if version not in GMAI_VERSIONS:
+        raise ValueError(f"no version {version!r}; there are: {', '.join(GMAI_VERSIONS)}")
     if "Failed to obtain answer via API" not in response:
         if any(refusal in response for refusal in _GMAI_REFUSALS):
-            return Reading((), "unparsed", "exact matching: a known refusal")
-        words = set(response.translate(_GMAI_SPACES).split())
+            return "Z", "exact matching: a known refusal"
+        words = response.translate(_GMAI_SPACES).split()
         found = [letter for letter in options if letter in words]
-        if len(found) == 1:
-            return Reading((found[0],), "read", f"exact matching: letter {found[0]}")
+        if len(found) == 1 and (version < "2025-08" or words.index(found[0]) > len(words) - 5):
+            return found[0], f"exact matching: letter {found[0]}"
         if not found and "Z" in words:
-            return Reading((), "unparsed", "exact matching: the letter Z")
+            return "Z", "exact matching: the letter Z"
+        stated = _GMAI_STATEMENT.search(response) if version >= "2026-06" else None
+        if stated and stated[1].upper() in options:
+            return stated[1].upper(), f"exact matching: the answer is {stated[1].upper()}"
     lowered = response.lower()
+    if version >= "2025-08" and len(lowered) > 2 * sum(map(len, options.values())):
+        return "", "exact matching: no letter, and too long for a text"
     found = [letter for letter, text in options.items() if text.lower() in lowered]
     if len(found) == 1:
-        return Reading((found[0],), "read", f"exact matching: text of {found[0]}")
-    return Reading(
-        (), "unparsed", f"exact matching: {'texts of ' + ', '.join(found) if found else 'no letter or text'}"
-    )
+        return found[0], f"exact matching: text of {found[0]}"
+    return "", f"exact matching: {'texts of ' + ', '.join(found) if found else 'no letter or text'}"
