@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import images
-from medvqa.items import DataError, Image
+from medvqa import images, prompts, records
+from medvqa.items import DataError, Image, Item, Prompt
+
+POINT_5 = pytest.mark.xfail(strict=True, reason="issue 11, point 5")
 
 
 def encoded(image: PIL.Image.Image, form: str = "PNG", **options: object) -> bytes:
@@ -173,12 +175,84 @@ def test_every_mode_becomes_rgb(tmp_path: Path, colours: PIL.Image.Image, mode: 
     assert (decoded.mode, decoded.size) == ("RGB", (32, 16))
 
 
-def test_sixteen_bit_grey_keeps_its_upper_bits(tmp_path: Path) -> None:
-    deep = PIL.Image.new("I;16", (3, 1))
-    for position, value in enumerate((0, 0x4000, 0xFFFF)):
-        deep.putpixel((position, 0), value)
-    decoded = images.decode(stored(tmp_path, encoded(deep)))
-    assert [decoded.getpixel((x, 0)) for x in range(3)] == [(0, 0, 0), (64, 64, 64), (255, 255, 255)]
+def deep(mode: str, values: tuple[float, ...] = (0, 1024, 4095)) -> PIL.Image.Image:
+    """A row of raw values, as scanners store them."""
+    image = PIL.Image.new(mode, (len(values), 1))
+    for position, value in enumerate(values):
+        image.putpixel((position, 0), value)
+    return image
+
+
+def png_of_16_bits(colour_type: int, channels: int) -> bytes:
+    header = struct.pack(">IIBBBBB", 2, 1, 16, colour_type, 0, 0, 0)
+    data = b"\0" + struct.pack(">H", 4000) * channels * 2
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+DEEP = [("I;16", "PNG"), ("I;16", "TIFF"), ("I;16B", "TIFF"), ("I", "TIFF"), ("F", "TIFF")]
+
+
+@POINT_5
+@pytest.mark.parametrize(("mode", "form"), DEEP)
+def test_more_than_eight_bits_are_refused_where_no_window_is_declared(tmp_path: Path, mode: str, form: str) -> None:
+    with pytest.raises(
+        DataError,
+        match=r"image set/picture: (16|32) bits a channel \(.*\), of which 8 can be shown. Declare the raw values that are "
+        r"shown as black and as white, such as Image\(\.\.\., window=\(0, 4095\)\)",
+    ):
+        stored(tmp_path, encoded(deep(mode), form)).pil()
+
+
+@POINT_5
+@pytest.mark.parametrize(("mode", "form"), DEEP)
+def test_a_window_maps_raw_values_linearly(tmp_path: Path, mode: str, form: str) -> None:
+    shown = stored(tmp_path, encoded(deep(mode), form), window=(0, 4095)).pil()
+    assert (shown.mode, shown.size) == ("RGB", (3, 1))
+    assert [shown.getpixel((x, 0)) for x in range(3)] == [(0,) * 3, (64,) * 3, (255,) * 3]
+    narrow = stored(tmp_path, encoded(deep(mode), form), window=(1000, 1048)).pil()
+    assert [narrow.getpixel((x, 0))[0] for x in range(3)] == [0, 128, 255], "what lies outside is black or white"
+    turned = stored(tmp_path, encoded(deep(mode), form), window=(4095, 0)).pil()
+    assert [turned.getpixel((x, 0))[0] for x in range(3)] == [255, 191, 0]
+
+
+@POINT_5
+def test_a_window_of_negative_values(tmp_path: Path) -> None:
+    shown = stored(tmp_path, encoded(deep("F", (-1000.0, 40.0, 400.0)), "TIFF"), window=(-160, 240)).pil()
+    assert [shown.getpixel((x, 0))[0] for x in range(3)] == [0, 128, 255]
+    with pytest.raises(DataError, match="image set/picture: some of its raw values are no numbers"):
+        stored(tmp_path, encoded(deep("F", (float("nan"), 1.0)), "TIFF"), window=(0, 1)).pil()
+
+
+@POINT_5
+@pytest.mark.parametrize(("colour_type", "channels"), [(2, 3), (4, 2), (6, 4)])
+def test_sixteen_bits_of_colour_are_refused(tmp_path: Path, colour_type: int, channels: int) -> None:
+    data = png_of_16_bits(colour_type, channels)
+    with pytest.raises(DataError, match=r"image set/picture: 16 bits a channel .*Convert the file to 8 bits"):
+        stored(tmp_path, data).pil()
+    with pytest.raises(DataError, match=r"image set/picture: 16 bits a channel .*Convert the file to 8 bits"):
+        stored(tmp_path, data, window=(0, 4095)).pil()
+
+
+@POINT_5
+def test_eight_bits_need_no_window(tmp_path: Path, colours: PIL.Image.Image) -> None:
+    with pytest.raises(DataError, match="image set/picture: 8 bits a channel, to which no window applies"):
+        stored(tmp_path, encoded(colours), window=(0, 4095)).pil()
+
+
+@POINT_5
+@pytest.mark.parametrize("window", [(1, 1), (0, float("inf")), (float("nan"), 1)])
+def test_a_window_is_two_different_numbers(window: tuple[float, float]) -> None:
+    with pytest.raises(DataError, match=r"image a.png: window .* is not two different numbers"):
+        Image("a.png", window=window)
+
+
+@POINT_5
+def test_another_window_is_another_picture(tmp_path: Path) -> None:
+    image = stored(tmp_path, encoded(deep("I;16")))
+    asked = [Prompt("?", (replace(image, window=window),)) for window in (None, (0, 4095), (0, 1000))]
+    assert len({prompts.digest(prompts.pinned(prompt)) for prompt in asked}) == 3
+    items = [[Item("1", "x", "short_answer", "?", images=prompt.images)] for prompt in asked]
+    assert len({records.data_digest(each) for each in items}) == 3
 
 
 def test_exif_orientation_is_applied(tmp_path: Path, colours: PIL.Image.Image) -> None:
