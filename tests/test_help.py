@@ -12,7 +12,6 @@ import pytest
 from medvqa import cli
 from medvqa.plugin import options
 
-POINT_6 = pytest.mark.xfail(strict=True, reason="issue 11, point 6")
 COMMANDS = ("report", "rescore", "compare", "gate", "baseline", "merge", "agreement", "lexicon", "models", "cache")
 
 
@@ -24,7 +23,6 @@ def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-@POINT_6
 def test_pytest_explains_each_option(tmp_path: Path) -> None:
     shown = printed(tmp_path, "pytest", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -34,7 +32,6 @@ def test_pytest_explains_each_option(tmp_path: Path) -> None:
     assert "%%" not in shown.stdout
 
 
-@POINT_6
 def test_the_help_of_each_option_is_formatted() -> None:
     parser = pytest.Parser(_ispytest=True)
     options.register(parser)
@@ -47,6 +44,7 @@ def test_the_help_of_each_option_is_formatted() -> None:
         assert option.dest.upper() in plain.format_help()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--co", "-q"), ("--version",), ("--fixtures",), ("--markers",)])
 def test_pytest_without_our_tests_says_nothing_of_us(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     shown = printed(tmp_path, "pytest", *arguments)
@@ -55,7 +53,6 @@ def test_pytest_without_our_tests_says_nothing_of_us(tmp_path: Path, arguments: 
     assert list(tmp_path.glob("reports*")) == []
 
 
-@POINT_6
 def test_fixtures_and_marks_are_told_in_sentences(tmp_path: Path) -> None:
     shown = printed(tmp_path, "pytest", "--fixtures", "-p", "no:cacheprovider").stdout
     ours = shown[shown.index("fixtures defined from medvqa.plugin") :]
