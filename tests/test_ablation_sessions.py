@@ -10,8 +10,6 @@ import pytest
 from medvqa import prompts
 from medvqa.items import Image, Prompt
 
-POINT_5 = pytest.mark.xfail(strict=True, reason="issue 11, point 5")
-
 SUITE = '''
 import json
 from dataclasses import asdict
@@ -110,7 +108,6 @@ def sha256(suite: pytest.Pytester, n: int) -> str:
     return hashlib.sha256((suite.path / f"data/pictures/{n}.png").read_bytes()).hexdigest()
 
 
-@POINT_5
 def test_without_ablation_the_picture_is_there(suite: pytest.Pytester) -> None:
     for n, line in enumerate(seen(suite).values()):
         (image,) = line["images"]
@@ -119,7 +116,6 @@ def test_without_ablation_the_picture_is_there(suite: pytest.Pytester) -> None:
         assert len(line["fitted"]) == 4
 
 
-@POINT_5
 def test_a_blank_picture_keeps_its_size_and_leads_nowhere(suite: pytest.Pytester) -> None:
     lines = seen(suite, "--ablate=blank")
     assert len(lines) == 4
@@ -135,7 +131,6 @@ def test_a_blank_picture_keeps_its_size_and_leads_nowhere(suite: pytest.Pytester
         assert line["item"]["images"][0]["name"] == f"pictures/{n}.png", "records keep the item's own"
 
 
-@POINT_5
 def test_an_answer_to_a_blank_picture_has_the_key_that_it_had(suite: pytest.Pytester) -> None:
     """Answers that were stored before pictures were taken out of the reference are found again."""
     seen(suite, "--ablate=blank")
@@ -147,13 +142,11 @@ def test_an_answer_to_a_blank_picture_has_the_key_that_it_had(suite: pytest.Pyte
     assert len(seen(suite, run="whole")) == 4, "and are none to the pictures themselves"
 
 
-@POINT_5
 def test_a_withheld_picture_is_gone(suite: pytest.Pytester) -> None:
     for line in seen(suite, "--ablate=text-only").values():
         assert line["images"] == line["fitted"] == []
 
 
-@POINT_5
 def test_of_shuffled_pictures_only_the_other_one_is_visible(suite: pytest.Pytester) -> None:
     shown = {}
     for n, line in enumerate(seen(suite, "--ablate=shuffle").values()):
@@ -166,7 +159,6 @@ def test_of_shuffled_pictures_only_the_other_one_is_visible(suite: pytest.Pytest
     assert sorted(shown.values()) == [0, 1, 2, 3]
 
 
-@POINT_5
 def test_a_picture_that_cannot_be_read_is_an_error_of_its_question_alone(suite: pytest.Pytester) -> None:
     (suite.path / "data/pictures/2.png").unlink()
     options = ("--model=spy", "--benchmark=drawn", "--data=data", "--run=spied", "-p", "no:randomly")
@@ -179,7 +171,6 @@ def test_a_picture_that_cannot_be_read_is_an_error_of_its_question_alone(suite: 
     )
 
 
-@POINT_5
 def test_the_digest_of_a_blank_prompt_is_the_one_of_before() -> None:
     image = Image("1.png", digest="ab" * 32)
     prompt = Prompt("Which?", (image.blanked(),))

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from medvqa import images
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, Technique, UsageError
 
 if TYPE_CHECKING:
@@ -522,7 +521,7 @@ def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:
     """
     import PIL.Image
 
-    picture = images.decode(image)
+    picture = image.pil()
     if max_pixels is not None and picture.width * picture.height > max_pixels:
         scale = math.sqrt(max_pixels / (picture.width * picture.height))
         size = (max(int(picture.width * scale), 1), max(int(picture.height * scale), 1))

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from medvqa.images import WHITESPACE
+from medvqa.image import WHITESPACE
 from medvqa.items import DataError, DataWarning, Image
 
 FORMAT = 1

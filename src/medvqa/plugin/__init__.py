@@ -47,7 +47,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and check what was typed before anything is collected."""
-    config.addinivalue_line("markers", "vqa(name): run the test once for each item of the benchmark or group of that name.")
+    config.addinivalue_line(
+        "markers", "vqa(name): run the test once for each item of the benchmark or group of that name."
+    )
     config.addinivalue_line(
         "markers",
         "lexicon(**tags): the tags of an item, set by the plugin; select by them with -m \"lexicon(modality='ct')\".",

@@ -326,7 +326,9 @@ class Plan:
         model = configs.build(self.config, self.known.backends)
         fit: Callable[[Sequence[Item]], None] | None = getattr(model, "fit", None)
         if fit is not None:
-            fit([item for name in self.benchmarks for item in self.items(name)])
+            items = [item for name in self.benchmarks for item in self.items(name)]
+            # A model that must not see the images gets none here either.
+            fit([replace(item, images=()) for item in items] if self.ablation else items)
         return model
 
     def limits(self, model: Model) -> engine.Limits:

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from medvqa import images
 from medvqa.backends.hf import checkpoint
 from medvqa.backends.hf.options import HFOptions
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique
@@ -375,7 +374,7 @@ def _same(these: Sequence[Prompt], those: Sequence[Prompt]) -> bool:
 def _decoded(image: Image) -> Any:
     """The picture, or the error that says why there is none: another prompt's must not be lost with it."""
     try:
-        return images.decode(image)
+        return image.pil()
     except DataError as error:
         return error
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from medvqa import images, records
+from medvqa import records
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError
 from medvqa.report.build import Part, Report
 
@@ -137,7 +137,7 @@ def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[
         (folder / FOLDER).mkdir(exist_ok=True)
     for image in sorted(distinct, key=lambda image: (image.path, image.start)):
         try:
-            pixels = images.decode(image)
+            pixels = image.pil()
         except DataError as error:
             unread.append(str(error))
             continue
