@@ -1,4 +1,4 @@
-"""Errors that are meant for a user, and one image: where its bytes are, its limits, and the pixels that a model may see.
+"""Errors that are meant for a user, and one image: where its bytes are, its limits, and what a model may see of it.
 
 Bytes stay where they are until a prompt is built or a backend calls `Image.pil()`. Data sets are hostile input: a path
 must stay inside the data folder, an image has a limit in bytes and in pixels, and only formats that medical benchmarks
@@ -76,7 +76,7 @@ class Image:
     cell of a table followed by " row N". `path` is the absolute path of the file that holds the bytes, ""
     when the reference comes from a run folder. `start` and `length` (bytes; None = to the end) bound the
     image within that file. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
-    `window` maps more than 8 bits of grey to what is shown: the raw values that are black and white, and linear between.
+    `window` says how more than 8 bits of grey are shown: the raw values that are black and white, linear in between.
     `blank` is set by `blanked`: a grey picture of `size` (width, height), which holds nothing that leads to the
     pixels of the image that it stands for.
     """
@@ -281,8 +281,8 @@ def _bits(opened: PIL.ImageFile.ImageFile, data: bytes) -> int:
             raise ValueError("its header is not the first chunk")
         return max(data[24], 8)
     if opened.format == "TIFF":
-        samples = opened.tag_v2.get(_BITS_PER_SAMPLE, told)  # type: ignore[attr-defined]
-        return max(8, *samples) if isinstance(samples, tuple) else max(8, samples)
+        samples: int | tuple[int, ...] = opened.tag_v2.get(_BITS_PER_SAMPLE, told)  # type: ignore[attr-defined]
+        return max(told, *samples) if isinstance(samples, tuple) else max(told, samples)
     return told
 
 
