@@ -15,7 +15,6 @@ import pytest
 import strangers
 from servers import Reply, Server, completion
 
-POINT_6 = pytest.mark.xfail(strict=True, reason="issue 11, point 6")
 HUB = pytest.mark.skipif(
     find_spec("transformers") is None or find_spec("torch") is None, reason="needs the extra hf: torch and transformers"
 )
@@ -72,9 +71,8 @@ class Hub(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@POINT_6
 @HUB
-@pytest.mark.parametrize("workers", [(), ("-n2",)])
+@pytest.mark.parametrize("workers", [pytest.param((), marks=pytest.mark.slow), ("-n2",)])
 def test_weights_that_are_not_in_the_cache_while_offline(suite: Path, workers: tuple[str, ...]) -> None:
     line = refused(asked(suite, "--model=qwen-vl", *workers, HF_HUB_OFFLINE="1"), suite)
     assert line == (
@@ -84,16 +82,16 @@ def test_weights_that_are_not_in_the_cache_while_offline(suite: Path, workers: t
     )
 
 
-@POINT_6
 @HUB
+@pytest.mark.slow
 def test_a_hub_that_cannot_be_reached(suite: Path) -> None:
     endpoint = f"http://127.0.0.1:{closed_port()}"
     line = refused(asked(suite, "--model=qwen-vl", "-n2", HF_ENDPOINT=endpoint), suite)
     assert f"its weights are not in the cache, and {endpoint} cannot be reached (Connection refused). Type `hf " in line
 
 
-@POINT_6
 @HUB
+@pytest.mark.slow
 def test_a_repository_that_the_hub_does_not_have(suite: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         server.paths = []  # type: ignore[attr-defined]
@@ -103,10 +101,13 @@ def test_a_repository_that_the_hub_does_not_have(suite: Path) -> None:
         server.shutdown()
     assert line.startswith(f"ERROR: --model=hf:org/nothing: {endpoint} does not give it: ")
     assert "Repository Not Found" in line
-    assert server.paths == ["/api/models/org/nothing"], "it is asked once"  # type: ignore[attr-defined]
+    # The hub's library may look up what it runs in, too.
+    paths = [path for path in server.paths if path.startswith("/api/models/")]  # type: ignore[attr-defined]
+    assert paths == ["/api/models/org/nothing"], "it is asked once"
 
 
 @HUB
+@pytest.mark.slow
 def test_a_folder_without_weights(suite: Path) -> None:
     (suite / "empty").mkdir()
     assert "empty/config.json: no model config" in refused(asked(suite, "--model=hf:empty", "-n2"), suite)
@@ -114,8 +115,8 @@ def test_a_folder_without_weights(suite: Path) -> None:
     assert "empty: no weights; model.safetensors" in refused(asked(suite, "--model=hf:empty", "-n2"), suite)
 
 
-@POINT_6
 @HUB
+@pytest.mark.slow
 def test_a_cache_that_holds_a_part_of_the_weights(suite: Path) -> None:
     snapshot = suite.parent / "hub/hub/models--org--half/snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
@@ -127,12 +128,12 @@ def test_a_cache_that_holds_a_part_of_the_weights(suite: Path) -> None:
 
 
 @HUB
+@pytest.mark.slow
 def test_what_is_collected_alone_needs_no_weights(suite: Path) -> None:
     assert asked(suite, "--model=qwen-vl", "--collect-only", "-q", HF_HUB_OFFLINE="1").returncode == 0
 
 
-@POINT_6
-@pytest.mark.parametrize("role", ["model", "judge"])
+@pytest.mark.parametrize("role", ["model", pytest.param("judge", marks=pytest.mark.slow)])
 def test_a_server_that_refuses_connections(suite: Path, role: str) -> None:
     pytest.importorskip("openai")
     url = f"http://127.0.0.1:{closed_port()}"
@@ -144,6 +145,7 @@ def test_a_server_that_refuses_connections(suite: Path, role: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_server_that_is_slow_is_not_refused(suite: Path) -> None:
     """It accepts the connection late, and says nothing for longer than anybody would probe."""
     pytest.importorskip("openai")
@@ -174,6 +176,7 @@ def test_a_full_backlog_is_not_refused(suite: Path) -> None:
             each.close()
 
 
+@pytest.mark.slow
 def test_a_run_whose_answers_are_stored_needs_no_server(suite: Path) -> None:
     pytest.importorskip("openai")
     with Server(lambda *_: Reply(completion())) as server:
@@ -187,7 +190,7 @@ def test_a_run_whose_answers_are_stored_needs_no_server(suite: Path) -> None:
     assert asked(suite, "--model=openai:tiny", "--run=other", **variables).returncode == 0
 
 
-@POINT_6
+@pytest.mark.slow
 def test_images_that_are_not_there(suite: Path) -> None:
     """All of a benchmark's images are missing: a model that looks at them would end in errors alone."""
     pytest.importorskip("openai")

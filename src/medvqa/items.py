@@ -334,7 +334,8 @@ One with an attribute `Options`, a frozen dataclass whose fields all have defaul
 second argument: the table [options] of a config. Its optional class or static methods take the same arguments:
 `check` raises UsageError before anything is collected. `preflight` does so once, in the process that the user started,
 for a model that cannot run now: its server refuses connections, its weights cannot be had. It may take a second or two.
-`service` returns a `Service` or None, and `consent` what the user must allow by --trust-remote-code, or None. `size` returns the bytes of the weights, None where they are not here.
+`service` returns a `Service` or None, and `consent` what the user must allow by --trust-remote-code, or None. `size`
+returns the bytes of the weights, None where they are not here.
 `places` returns the devices that can each hold one copy of the model, each as a value of CUDA_VISIBLE_DEVICES ("0", or
 "0,1" for a copy on two GPUs) within what that variable allows already; () when they are too few, None when the model
 takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is

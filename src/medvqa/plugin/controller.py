@@ -106,6 +106,7 @@ class Controller:
                     f"{' '.join(f'--benchmark={name}' for name in others)}, so that all are read by "
                     f"--extraction={state.plan.extraction}"
                 )
+        state.preflight()
         self._prepare_gate()
         if not self._config.option.collectonly and state.plan.places is not None:
             from medvqa.plugin import leases

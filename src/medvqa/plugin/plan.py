@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any, get_args
 import pytest
 
 from medvqa import ablation, benchmarks, configs, engine, judging, records, suite
+from medvqa.configs import ModelConfig
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -204,6 +206,33 @@ class Plan:
             raise leases.too_many(self._workers, self.places, self.options.model)
         self._check_cost()
         self._check_upload()
+
+    def preflight(self, *, answered: Callable[[ModelConfig], bool]) -> None:
+        """Raise UsageError for what cannot run now, in the one process that is asked before workers start.
+
+        A model elsewhere that was `answered` before may not be needed: its answers may all be stored.
+        """
+        if self._collects_only:
+            return
+        backend = self.known.backends[self.config.backend]
+        if getattr(backend, "looks", False) and self.ablation != "text-only":
+            self._check_images()
+        look = getattr(backend, "preflight", None)
+        if look is not None and not (self.service is not None and answered(self.config)):
+            look(*configs.arguments(self.config, self.known.backends))
+        if self.judge is not None and not (self.judge.service is not None and answered(self.judge.config)):
+            self.judge.preflight()
+
+    def _check_images(self) -> None:
+        """UsageError for a benchmark of which no image is there; a few that are missing are errors of their items."""
+        for name in self.benchmarks:
+            shown = {image.path for item in self.items(name) for image in item.images}
+            if shown and not any(map(os.path.exists, shown)):
+                raise UsageError(
+                    f"{name}: none of its {len(shown)} image files is there, the first: {min(shown)}. Put them there "
+                    "(docs/data.md says from where), name another folder with --data=DIR, or ask without images: "
+                    "--ablate=text-only"
+                )
 
     def _check_backend(self) -> None:
         check = getattr(self.known.backends[self.config.backend], "check", None)

@@ -93,6 +93,7 @@ class HF:
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     Options = HFOptions
     argument_is_path = True
+    looks = True
 
     def __init__(self, argument: str, options: HFOptions = DEFAULTS) -> None:
         """Load the checkpoint; UsageError for what `check` refuses, and for what transformers cannot load."""
@@ -121,6 +122,11 @@ class HF:
     def check(argument: str, options: HFOptions = DEFAULTS) -> None:
         """Raise UsageError for what can be told without loading: packages, folder, pickles, remote code."""
         checkpoint.check(argument, options)
+
+    @staticmethod
+    def preflight(argument: str, options: HFOptions = DEFAULTS) -> None:
+        """Raise UsageError for a repository whose weights are neither in the cache nor to be had from the hub."""
+        checkpoint.preflight(argument, options)
 
     @staticmethod
     def consent(argument: str, options: HFOptions = DEFAULTS) -> str | None:

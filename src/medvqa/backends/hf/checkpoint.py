@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from medvqa.backends import reaching
 from medvqa.backends.hf.options import HFOptions
 from medvqa.items import DataError, UsageError
 
@@ -183,14 +184,63 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
         return found
     import huggingface_hub
 
-    patterns = [*SETTINGS, "*.safetensors", *(["*.py"] if options.trust_remote_code else [])]
     try:
-        folder = huggingface_hub.snapshot_download(argument, revision=options.revision or None, allow_patterns=patterns)
+        folder = huggingface_hub.snapshot_download(argument, **_wanted(options))
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
         raise UsageError(f"--model=hf:{argument}: {' '.join(str(error).split())[:500]}") from None
     found = Checkpoint(Path(folder), Path(folder).name)
     check_folder(found, options, f"--model=hf:{argument}")
     return found
+
+
+def preflight(argument: str, options: HFOptions) -> None:
+    """Raise UsageError where `obtain` would fail for every process: the hub is asked once, for no file.
+
+    A hub that answers with an error of its own, or too late, is not refused: the download tries again.
+    """
+    if local(argument) is not None:
+        return
+    import huggingface_hub
+    from huggingface_hub import constants, errors
+
+    asked = f"--model=hf:{argument}"
+    if _cached(argument, options):
+        return
+    option = f" --revision {options.revision}" if options.revision else ""
+    remedy = f"Type `hf download {argument}{option}` where the hub can be reached, or name a folder: --model=hf:FOLDER"
+    lacking = f"{asked}: its weights are not in the cache, and"
+    if constants.HF_HUB_OFFLINE:
+        raise UsageError(f"{lacking} HF_HUB_OFFLINE forbids to download them. {remedy}")
+    hub = constants.ENDPOINT
+    if not reaching.proxied(hub) and (error := reaching.refusal(hub)) is not None:
+        raise UsageError(f"{lacking} {hub} cannot be reached ({reaching.reason(error)}). {remedy}")
+    try:
+        huggingface_hub.HfApi().model_info(argument, revision=options.revision or None, timeout=reaching.SECONDS)
+    except errors.HfHubHTTPError as error:
+        if error.response.status_code in (401, 403, 404):
+            raise UsageError(f"{asked}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
+    except (OSError, errors.HTTPError):
+        pass  # slow, or reached by a proxy: see the docstring
+
+
+def _wanted(options: HFOptions) -> dict[str, Any]:
+    """The files of a repository that are used, as arguments of `snapshot_download`."""
+    patterns = [*SETTINGS, "*.safetensors", *(["*.py"] if options.trust_remote_code else [])]
+    return {"revision": options.revision or None, "allow_patterns": patterns}
+
+
+def _cached(argument: str, options: HFOptions) -> bool:
+    """Whether the cache holds the config and all weights of a repository."""
+    import huggingface_hub
+
+    try:
+        folder = huggingface_hub.snapshot_download(argument, local_files_only=True, **_wanted(options))
+        found = Checkpoint(Path(folder))
+        found.config()
+        found.weights()
+    except (OSError, ValueError, UsageError):
+        return False
+    return True
 
 
 def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:
