@@ -86,7 +86,7 @@ class Controller:
         records.check_name(self.run, "--run")
         state = process.state_of(self._config)
         state.check()
-        state.plan.check()
+        state.plan.check(answered=state.answered)
         if (self._folder / records.RUN).is_file():
             before = records.read_run(self._folder)
             if differences := records.differences(before, state.plan.about()):
@@ -106,7 +106,6 @@ class Controller:
                     f"{' '.join(f'--benchmark={name}' for name in others)}, so that all are read by "
                     f"--extraction={state.plan.extraction}"
                 )
-        state.preflight()
         self._prepare_gate()
         if not self._config.option.collectonly and state.plan.places is not None:
             from medvqa.plugin import leases

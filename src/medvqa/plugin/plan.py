@@ -184,10 +184,13 @@ class Plan:
         asked = self.options.answers_from_category
         return frozenset(name for name, b in self.benchmarks.items() if asked and b.recover is not None)
 
-    def check(self) -> None:
-        """Load what can fail before anything is collected: the data, and a backend's argument where it can tell."""
+    def check(self, *, answered: Callable[[ModelConfig], bool]) -> None:
+        """Load what can fail before anything is collected: the data, and what a backend can tell of its model.
+
+        `answered` says whether answers of a model may be stored.
+        """
         if not self._collects_only:
-            self._check_model()
+            self._check_model(answered)
         if self.options.answers_from_category and not self.recovers:
             raise UsageError("--answers-from-category: only gmai-mmbench-test has a key to recover; add --benchmark")
         for name in self.benchmarks:
@@ -195,25 +198,25 @@ class Plan:
             if self.ablation == "shuffle":
                 self._shuffle(name)
 
-    def _check_model(self) -> None:
+    def _check_model(self, answered: Callable[[ModelConfig], bool]) -> None:
         """What can be told of the model without making it."""
         self._check_consent()
         self._check_backend()
         self._check_recorded()
         if self.judge is not None:
             self.judge.check(trust_remote_code=self.options.trust_remote_code)
+        # Before `places`, for which some backends import much.
+        self._preflight(answered)
         if self.places is not None and self._workers > len(self.places):
             raise leases.too_many(self._workers, self.places, self.options.model)
         self._check_cost()
         self._check_upload()
 
-    def preflight(self, *, answered: Callable[[ModelConfig], bool]) -> None:
-        """Raise UsageError for what cannot run now, in the one process that is asked before workers start.
+    def _preflight(self, answered: Callable[[ModelConfig], bool]) -> None:
+        """Raise UsageError for what cannot run now.
 
         A model elsewhere that was `answered` before may not be needed: its answers may all be stored.
         """
-        if self._collects_only:
-            return
         backend = self.known.backends[self.config.backend]
         if getattr(backend, "looks", False) and self.ablation != "text-only":
             self._check_images()

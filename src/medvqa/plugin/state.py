@@ -167,19 +167,12 @@ class State:
         """What can be found wrong with the answer store before anything is collected (Unwritable)."""
         records.check_folder(self._store_folder)
 
-    def preflight(self) -> None:
-        """Raise UsageError for a model that cannot run now (`Plan.preflight`)."""
-        self.plan.preflight(answered=self._answered)
-
-    def _answered(self, config: ModelConfig) -> bool:
+    def answered(self, config: ModelConfig) -> bool:
         """Whether answers of a model may be stored: this run goes on, or an earlier one asked the same model."""
         if (self._folder / records.RUN).is_file():
             return True
-        names = {config.name, f"{config.backend}:{config.argument}"}
-        return any(
-            writer.backend == config.backend and writer.model in names
-            for writer in records.answer_writers(self._store_folder)
-        )
+        asked = config.backend, f"{config.backend}:{config.argument}"
+        return any((writer.backend, writer.model) == asked for writer in records.answer_writers(self._store_folder))
 
     def close_model(self) -> None:
         """End what `make_model` started."""
