@@ -1,7 +1,11 @@
-"""What a backend of one's own can get at when the picture is taken away: it tries all that a reference offers."""
+"""What a backend of one's own sees, and what it can get at when the picture is taken away."""
 
+import base64
 import hashlib
+import io
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import PIL.Image
@@ -9,6 +13,7 @@ import pytest
 
 from medvqa import prompts
 from medvqa.items import Image, Prompt
+from medvqa.report.html import pictures
 
 SUITE = '''
 import json
@@ -177,3 +182,32 @@ def test_the_digest_of_a_blank_prompt_is_the_one_of_before() -> None:
     assert prompts.digest(prompt) == (
         hashlib.sha256(f"2:mc\x000:\x006:Which?\x0070:blank {'ab' * 32}".encode()).hexdigest()
     )
+
+
+def test_a_page_draws_what_the_model_saw(tmp_path: Path) -> None:
+    PIL.Image.new("I;16", (9, 6), 3072).save(tmp_path / "raw.png")
+    raw = Image("raw.png", str(tmp_path / "raw.png"))
+    windowed = replace(raw, window=(0, 4096))
+    drawn, unread = pictures._drawn([raw, windowed], tmp_path, "thumbs")
+    assert drawn.keys() == {windowed}, "and nothing in black"
+    assert len(unread) == 1
+    assert unread[0].startswith("image raw.png: 16 bits a channel")
+    content = base64.b64decode(drawn[windowed].partition("base64,")[2])
+    assert PIL.Image.open(io.BytesIO(content)).getpixel((4, 3)) == (191, 191, 191)
+
+
+def test_sixteen_bits_are_an_error_until_the_benchmark_declares_a_window(suite: pytest.Pytester) -> None:
+    for n in range(4):
+        raw = PIL.Image.new("I;16", (8 + n, 6), 1024 * n)
+        raw.save(suite.path / f"data/pictures/{n}.png")
+    options = ("--model=spy", "--benchmark=drawn", "--data=data", "-p", "no:randomly", "-p", "no:benchmark")
+    suite.runpytest_inprocess(*options, "--run=refused")
+    for n, line in enumerate(recorded(suite, "refused")):
+        assert line["score"]["outcome"] == "error"
+        assert f"image pictures/{n}.png: 16 bits a channel" in line["score"]["why"]
+        assert "window=(0, 4095)" in line["score"]["why"]
+    declared = SUITE.replace('{n}.png")),))', '{n}.png"), window=(0, 4096)),))')
+    assert declared != SUITE
+    suite.makeconftest(declared)
+    for n, line in enumerate(seen(suite, run="declared").values()):
+        assert line["images"][0]["colour"] == [round(63.75 * n)] * 3
