@@ -56,12 +56,13 @@ def closed_port() -> int:
 
 
 class Hub(BaseHTTPRequestHandler):
-    """A hub that knows no repository, and counts how often it is asked."""
+    """A hub that gives no repository, one of the organization `gated` as its licence was not accepted."""
 
     def do_GET(self) -> None:
         self.server.paths.append(self.path)  # type: ignore[attr-defined]
-        self.send_response(404)
-        self.send_header("X-Error-Code", "RepoNotFound")
+        gated = self.path.startswith("/gated/")
+        self.send_response(403 if gated else 404)
+        self.send_header("X-Error-Code", "GatedRepo" if gated else "RepoNotFound")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -92,18 +93,19 @@ def test_a_hub_that_cannot_be_reached(suite: Path) -> None:
 
 @HUB
 @pytest.mark.slow
-def test_a_repository_that_the_hub_does_not_have(suite: Path) -> None:
+@pytest.mark.parametrize(("name", "why"), [("org/nothing", "Repository Not Found"), ("gated/model", "gated repo")])
+def test_a_repository_that_the_hub_does_not_give(suite: Path, name: str, why: str) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         server.paths = []  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
-        line = refused(asked(suite, "--model=hf:org/nothing", "-n2", HF_ENDPOINT=endpoint), suite)
+        line = refused(asked(suite, f"--model=hf:{name}", "-n2", HF_ENDPOINT=endpoint), suite)
         server.shutdown()
-    assert line.startswith(f"ERROR: --model=hf:org/nothing: {endpoint} does not give it: ")
-    assert "Repository Not Found" in line
+    assert line.startswith(f"ERROR: --model=hf:{name}: {endpoint} does not give it: ")
+    assert why in line
     # The hub's library may look up what it runs in, too.
-    paths = [path for path in server.paths if path.startswith("/api/models/")]  # type: ignore[attr-defined]
-    assert paths == ["/api/models/org/nothing"], "it is asked once"
+    paths = [path for path in server.paths if name in path]  # type: ignore[attr-defined]
+    assert paths == [f"/{name}/resolve/main/config.json"], "it is asked once"
 
 
 @HUB

@@ -25,6 +25,8 @@ SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/
 """What a checkpoint says beside its weights, each pattern relative to its folder."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
+TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
+"""Environment variable that the hub's library reads when it is imported."""
 MAX_HEADER = 100_000_000
 """Largest header of a safetensors file, in bytes (https://github.com/huggingface/safetensors: MAX_HEADER_SIZE)."""
 CACHED_FROM = 64 * 2**20
@@ -182,6 +184,7 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
     """The checkpoint, downloaded where it is on the hub and not in the cache; UsageError where it cannot be had."""
     if found := local(argument):
         return found
+    os.environ.setdefault(TELEMETRY, "1")
     import huggingface_hub
 
     try:
@@ -194,12 +197,14 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
 
 
 def preflight(argument: str, options: HFOptions) -> None:
-    """Raise UsageError where `obtain` would fail for every process: the hub is asked once, for no file.
+    """Raise UsageError where `obtain` would fail in every process: the hub is asked once, and nothing is downloaded.
 
-    A hub that answers with an error of its own, or too late, is not refused: the download tries again.
+    It is asked for a file: it knows repositories whose licence was not accepted, but gives no file of them. A hub that
+    answers with an error of its own, or too late, is not refused: the download tries again.
     """
     if local(argument) is not None:
         return
+    os.environ.setdefault(TELEMETRY, "1")
     import huggingface_hub
     from huggingface_hub import constants, errors
 
@@ -215,7 +220,8 @@ def preflight(argument: str, options: HFOptions) -> None:
     if not reaching.proxied(hub) and (error := reaching.refusal(hub)) is not None:
         raise UsageError(f"{lacking} {hub} cannot be reached ({reaching.reason(error)}). {remedy}")
     try:
-        huggingface_hub.HfApi().model_info(argument, revision=options.revision or None, timeout=reaching.SECONDS)
+        url = huggingface_hub.hf_hub_url(argument, "config.json", revision=options.revision or None)
+        huggingface_hub.get_hf_file_metadata(url, timeout=reaching.SECONDS)
     except errors.HfHubHTTPError as error:
         if error.response.status_code in (401, 403, 404):
             raise UsageError(f"{asked}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
