@@ -205,12 +205,12 @@ class Plan:
         self._check_recorded()
         if self.judge is not None:
             self.judge.check(trust_remote_code=self.options.trust_remote_code)
-        # Before `places`, for which some backends import much.
+        self._check_cost()
+        self._check_upload()
+        # After consent to upload, and before `places`, for which some backends import much.
         self._preflight(answered)
         if self.places is not None and self._workers > len(self.places):
             raise leases.too_many(self._workers, self.places, self.options.model)
-        self._check_cost()
-        self._check_upload()
 
     def _preflight(self, answered: Callable[[ModelConfig], bool]) -> None:
         """Raise UsageError for what cannot run now.
