@@ -198,7 +198,7 @@ def test_an_image_that_cannot_be_read_is_the_error_of_its_item() -> None:
     with asked(always(Reply(completion()))) as (model, server):
         lost, found = model.generate([Prompt("1", (Image("x.png", "/nowhere/x.png"),)), Prompt("2")])
     assert isinstance(lost, AnswerError)
-    assert str(lost).startswith("image x.png: not here; it was withheld")
+    assert str(lost) == "image x.png: no such file"
     assert isinstance(found, Answer)
     assert len(server.requests) == 1
 
