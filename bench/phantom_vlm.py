@@ -15,7 +15,7 @@ from typing import Any
 
 import PIL.Image
 
-from medvqa import images, suite
+from medvqa import suite
 from medvqa.benchmarks import load, phantom
 from medvqa.items import CHOICE_KINDS, Answer, Item
 from medvqa.statistics import wilson
@@ -50,7 +50,7 @@ class Model:
         return self.processor(text=texts, images=pictures or None, padding=True, return_tensors="pt")
 
     def _picture(self, item: Item) -> PIL.Image.Image:
-        picture = images.decode(item.images[0])
+        picture = item.images[0].pil()
         return PIL.Image.new("RGB", picture.size, GREY) if self.shown == "grey" else picture
 
     def letters(self, items: Sequence[Item]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import importlib
 import os
 import pkgutil
 
+import pytest
 from hypothesis import settings
 
 import medvqa
@@ -28,3 +29,10 @@ for name in (
 if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
     settings.register_profile("local", deadline=None)
     settings.load_profile("local")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run sessions, which take most of the time."""
+    for item in items:
+        if "pytester" in getattr(item, "fixturenames", ()):
+            item.add_marker("sessions")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import ablation, benchmarks, images, prompts
+from medvqa import ablation, benchmarks, prompts
 from medvqa.benchmarks import phantom
 from medvqa.items import Image, Item, Prompt, Shot, UsageError
 
@@ -28,7 +28,7 @@ def test_withheld_images_are_gone_from_the_examples_too() -> None:
 
 def test_a_blank_prompt_keeps_places_and_has_a_digest_of_its_own() -> None:
     blank = ablation.blank(PROMPT)
-    assert [image.name for image in blank.images] == ["1.png", "2.png"]
+    assert [image.key for image in blank.images] == ["blank 1.png", "blank 2.png"]
     assert all(image.blank for image in (*blank.images, *blank.shots[0].images))
     digests = {prompts.digest(prompt) for prompt in (PROMPT, blank, ablation.withhold(PROMPT))}
     assert len(digests) == 3
@@ -97,4 +97,5 @@ def test_the_phantom_s_images_change_places() -> None:
         given_to = ablation.shuffled(items)
         for each in items:
             if each.images:
-                assert {images.digest(image) for image in given_to[each.id]}.isdisjoint(map(images.digest, each.images))
+                own = {image.sha256() for image in each.images}
+                assert own.isdisjoint(image.sha256() for image in given_to[each.id])

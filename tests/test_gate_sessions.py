@@ -249,6 +249,7 @@ def test_a_bad_rule_of_the_repository_is_a_usage_error(repo: pytest.Pytester, sp
 
 
 def test_a_bad_rule_is_told_where_nothing_was_typed(repo: pytest.Pytester) -> None:
+    pytest.importorskip("torch", reason="the default model needs the extra hf")
     (repo.path / "pyproject.toml").write_text(FLOOR.replace("accuracy", "acuracy"))
     done = repo.runpytest_inprocess("-p", "no:randomly", "-p", "no:benchmark")
     assert done.ret == pytest.ExitCode.USAGE_ERROR

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import images, lexicon
+from medvqa import lexicon
 from medvqa.benchmarks import gmai_mmbench, tsv
 from medvqa.items import TECHNIQUES, Answer, DataError, DataWarning, Item, Result, Score, Technique
 
@@ -102,8 +102,8 @@ def test_a_row_becomes_an_item(tmp_path: Path) -> None:
     assert item.extra == {"category": "osteoporotic bone"}
     (image,) = item.images
     assert image.name == "gmai-mmbench/GMAI-MMBench_VAL.tsv row 1"
-    assert image.digest == hashlib.sha256(images.read(image)).hexdigest()
-    assert images.read(image) == base64.b64decode(pixels(17))
+    assert image.digest == hashlib.sha256(image.read()).hexdigest()
+    assert image.read() == base64.b64decode(pixels(17))
 
 
 def test_columns_are_found_by_name_in_any_order_and_case(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_items_that_show_the_same_image_share_a_cluster(tmp_path: Path) -> None:
     items = val(tmp_path, *rows)
     assert [item.cluster_id for item in items] == ["5", "5", "7", "7", "9"]
     assert items[0].images[0] == items[1].images[0]
-    assert images.read(items[1].images[0]) == base64.b64decode(pixels(5))
+    assert items[1].images[0].read() == base64.b64decode(pixels(5))
 
 
 def test_unreadable_images_are_no_common_image(tmp_path: Path) -> None:
@@ -152,14 +152,14 @@ def test_unreadable_images_are_no_common_image(tmp_path: Path) -> None:
     items = val(tmp_path, row("1", image=broken), row("2", image=broken))
     assert [item.cluster_id for item in items] == ["1", "2"]
     with pytest.raises(DataError, match=r"image gmai-mmbench/GMAI-MMBench_VAL\.tsv row 2: not base64"):
-        images.decode(items[1].images[0])
+        items[1].images[0].pil()
 
 
 def test_an_image_cell_that_holds_no_image_is_the_error_of_its_item(tmp_path: Path) -> None:
     good, bad = val(tmp_path, row("1"), row("2", image=base64.b64encode(b"%PDF-1.7" * 20).decode()))
-    assert images.read(good.images[0])
+    assert good.images[0].read()
     with pytest.raises(DataError, match=r"image gmai-mmbench/GMAI-MMBench_VAL\.tsv row 2: not an image"):
-        images.decode(bad.images[0])
+        bad.images[0].pil()
 
 
 # Bad files
@@ -419,7 +419,7 @@ def test_a_generated_table_is_valid_and_has_known_tags_alone(
     items = list(gmai_mmbench.VAL.items(tmp_path))
     assert len(items) == 60
     assert not any(lexicon.unknown_values(items, lexicon.gmai_mmbench()).values())
-    assert {images.decode(item.images[0]).mode for item in items} == {"RGB"}
+    assert {item.images[0].pil().mode for item in items} == {"RGB"}
     assert 30 < len({item.cluster_id for item in items}) < 60
     (path,) = (tmp_path / "gmai-mmbench").glob("*.tsv")
     assert 2e5 < path.stat().st_size < 4e5
@@ -455,4 +455,4 @@ def test_the_index_of_a_large_table_is_used_by_the_next_start(
 def test_a_cell_of_csv_s_limit_and_more_is_read(tmp_path: Path) -> None:
     big = base64.b64encode(bytes(csv.field_size_limit() + 1)).decode()
     (item,) = val(tmp_path, row("1", image=big))
-    assert len(images.read(item.images[0])) == csv.field_size_limit() + 1
+    assert len(item.images[0].read()) == csv.field_size_limit() + 1

@@ -84,6 +84,19 @@ def test_constraints_pin_all_that_is_installed() -> None:
     assert [name for name in named if canonicalize_name(Requirement(name).name) not in pinned] == []
 
 
+def test_environments_of_other_pythons_have_what_tests_need_but_torch() -> None:
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    environment = tox["testenv:py3{12,13}"]
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    there = {Requirement(text).name for name in environment["extras"].split(", ") for text in extras[name]}
+    there |= set(environment["deps"].split())
+    needed = {Requirement(text).name for text in extras["test"]}
+    assert needed - there == {"accelerate", "playwright", "torch", "transformers"}
+    pythons = {line.rpartition(" ")[2] for line in PYPROJECT["project"]["classifiers"] if "Python :: 3." in line}
+    assert pythons == {"3.11", "3.12", "3.13"}
+
+
 def test_continuous_integration_runs_the_readmes_second_command() -> None:
     commands = re.findall(r"^\$ (python3 -m venv .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(commands) == 2

@@ -81,6 +81,12 @@ def test_a_line_becomes_an_item(tmp_path: Path) -> None:
     )
 
 
+def test_a_window_is_that_of_all_images_of_the_line(tmp_path: Path) -> None:
+    (item,) = load(write(tmp_path, line(image=["images/1.png", "images/2.png"], window=[0, 4095])))
+    assert [image.window for image in item.images] == [(0, 4095), (0, 4095)]
+    assert "window" not in item.extra
+
+
 @pytest.mark.parametrize(
     ("question_type", "kind", "text"),
     [
@@ -269,6 +275,8 @@ OTHER = r"\. Is this the file of another data set\?$"
         (line(answer="papule"), r" line 1: answer 'a' is none of its options A, B, C$"),
         (line(answer=" "), r" line 1: the answer is empty; it is null where it is withheld$"),
         (line(**OPEN | {"answer": []}), r" line 1: the answer is empty; it is null where it is withheld$"),
+        (line(window=[0]), r" line 1: Expected `array` of length 2, got 1 - at `\$\.window`" + OTHER),
+        (line(window=[7, 7]), r" line 1: image .*17\.jpg: window \(7\.0, 7\.0\) is not two different numbers$"),
         (line(image="../../etc/passwd"), r" line 1: path '../../etc/passwd' leaves the data folder$"),
         (line(image=["a.jpg", "/etc/passwd"]), r" line 1: path '/etc/passwd' leaves the data folder$"),
     ],

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from medvqa import images, lexicon, suite
+from medvqa import lexicon, suite
 from medvqa.benchmarks import load, phantom
 from medvqa.build import phantom as script
 from medvqa.build.overlays import GRANULARITIES, bounding_box
@@ -121,7 +121,7 @@ class TestContent:
     def test_every_image_can_be_read(self, items):
         for item in (item for found in items.values() for item in found):
             for image in item.images:
-                assert images.decode(image).size == (112, 112)
+                assert image.pil().size == (112, 112)
 
     @pytest.mark.filterwarnings("error")
     def test_every_tag_is_in_its_lexicon(self, items):
@@ -182,7 +182,7 @@ class TestContent:
     def test_the_images_of_a_pair_resemble_each_other(self, items):
         by_pair = defaultdict(list)
         for item in items["mediconfusion"]:
-            by_pair[item.pair_id].append(np.asarray(images.decode(item.images[0])).astype(float).ravel())
+            by_pair[item.pair_id].append(np.asarray(item.images[0].pil()).astype(float).ravel())
         similarities = [np.corrcoef(*pair)[0, 1] for pair in by_pair.values()]
         assert len(similarities) == 36
         assert min(similarities) > 0.5

@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import images
 from medvqa.benchmarks import tsv
 from medvqa.items import DataError, DataWarning
 
@@ -108,7 +107,7 @@ def test_cells_are_those_of_pandas_and_offsets_hold_the_images(
             assert row.cells == {column.lower(): value for column, value in seen.items() if column != "image"}
         assert content[row.start : row.start + row.length].decode() == wanted["image"]
         assert row.digest == hashlib.sha256(base64.b64decode(wanted["image"])).hexdigest()
-        assert images.read(found.image(row)) == base64.b64decode(wanted["image"])
+        assert found.image(row).read() == base64.b64decode(wanted["image"])
 
 
 @given(
@@ -152,7 +151,7 @@ def test_a_file_without_a_last_line_end_is_whole(tmp_path: Path) -> None:
 
 def test_references_forward_backward_and_through_others_share_an_image(tmp_path: Path) -> None:
     found = made(tmp_path, rows_of("1\t3\tq", "2\t1\tq", f"3\t{IMAGES[0]}\tq", "4\t 3 \tq"))
-    assert {images.read(found.image(row)) for row in found.rows} == {PIXELS[0]}
+    assert {found.image(row).read() for row in found.rows} == {PIXELS[0]}
     assert {found.image(row).name for row in found.rows} == {"set.tsv row 3"}
 
 
@@ -236,10 +235,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cell", ["x" * 65 + "!", IMAGES[0] + "=", ""])
 def test_an_image_that_is_none_is_the_error_of_its_item_alone(tmp_path: Path, cell: str) -> None:
     good, bad = (found := made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq", f"2\t{cell}\tq"))).rows
-    assert images.read(found.image(good)) == PIXELS[0]
+    assert found.image(good).read() == PIXELS[0]
     assert bad.digest == ""
     with pytest.raises(DataError, match=r"image set\.tsv row 2: (not base64|empty)"):
-        images.read(found.image(bad))
+        found.image(bad).read()
 
 
 # The stored index

@@ -10,10 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedTokenizerFast
+import pytest
+
+# Modules of tests that import this one are skipped where the extra is missing.
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-medvqa[hf]'")
+transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
+from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedTokenizerFast  # noqa: E402
 
 SENTENCES = (
     "Question: What is shown in this image of the chest? Answer with the option's letter from the given choices.",

@@ -11,7 +11,6 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from medvqa import images
 from medvqa.items import Image, Item, Prompt, UsageError
 from medvqa.selection import components
 
@@ -25,12 +24,12 @@ def withhold(prompt: Prompt) -> Prompt:
 
 
 def blank(prompt: Prompt) -> Prompt:
-    """The prompt with a grey picture in each image's place and size, also in solved examples."""
-    grey = tuple(replace(image, blank=True) for image in prompt.images)
-    shots = tuple(
-        replace(shot, images=tuple(replace(image, blank=True) for image in shot.images)) for shot in prompt.shots
-    )
-    return replace(prompt, images=grey, shots=shots)
+    """Return the prompt with a grey picture in each image's place, also in solved examples.
+
+    Only the headers of the images are read, for the sizes. Nothing in the prompt leads to their pixels.
+    """
+    shots = tuple(replace(shot, images=tuple(map(Image.blanked, shot.images))) for shot in prompt.shots)
+    return replace(prompt, images=tuple(map(Image.blanked, prompt.images)), shots=shots)
 
 
 def shuffled(items: Sequence[Item]) -> dict[str, tuple[Image, ...]]:
@@ -87,5 +86,5 @@ def _same(found: Iterable[Image]) -> dict[Image, str]:
             by_size[image.length or Path(image.path).stat().st_size - image.start].append(image)
     for alike in by_size.values():
         if len({image.name for image in alike}) > 1:
-            names |= {image: images.digest(image) for image in alike}
+            names |= {image: image.sha256() for image in alike}
     return names

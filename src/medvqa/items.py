@@ -13,6 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
+from medvqa.image import AnswerError as AnswerError
+from medvqa.image import DataError as DataError
+from medvqa.image import DataWarning as DataWarning
+from medvqa.image import Image as Image
+from medvqa.image import MedVQAError as MedVQAError
+from medvqa.image import UsageError as UsageError
+
 Kind = Literal["single_choice", "multiple_response", "judgment", "fill_in_the_blank", "short_answer"]
 Outcome = Literal["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"]
 Technique = Literal["mc", "gd", "ps", "ff"]
@@ -34,46 +41,6 @@ INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unpar
 """Answers that name no option: value 0, counted as wrong, shown apart."""
 SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", "refused", "abstained", "unparsed"})
 """Outcomes with a value; `unscored` and `error` have none and stay out of every denominator."""
-
-
-class MedVQAError(Exception):
-    """Base of the errors that are meant for a user: the message is all that is shown."""
-
-
-class UsageError(MedVQAError):
-    """Something was asked for that does not exist; the message says what exists and what to type."""
-
-
-class DataError(MedVQAError):
-    """A data file cannot be used; the message names the file and the row."""
-
-
-class AnswerError(MedVQAError):
-    """No answer could be had for one prompt: the item ends as `error`, is not scored, and the exit code is 1."""
-
-
-class DataWarning(UserWarning):
-    """Something odd in a data file that does not stop a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Reference to one image; its bytes stay where they are until a backend decodes it (`medvqa.images`).
-
-    `name` is what people see and what the records keep: a POSIX path relative to the data folder, for a
-    cell of a table followed by " row N". `path` is the absolute path of the file that holds the bytes, ""
-    when the reference comes from a run folder. `start` and `length` (bytes; None = to the end) bound the
-    image within that file. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
-    `blank` stands for a grey picture of that image's size instead; the digest is still that of the image.
-    """
-
-    name: str
-    path: str = ""
-    start: int = 0
-    length: int | None = None
-    encoding: Literal["raw", "base64"] = "raw"
-    digest: str = ""
-    blank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,14 +374,17 @@ BackendFactory = Callable[[str], Model]
 
 One with an attribute `Options`, a frozen dataclass whose fields all have defaults, is called with a value of it as
 second argument: the table [options] of a config. Its optional class or static methods take the same arguments:
-`check` raises UsageError before anything is collected, `service` returns a `Service` or None, and `consent` what the
-user must allow by --trust-remote-code, or None. `size` returns the bytes of the weights, None where they are not here.
+`check` raises UsageError before anything is collected. `preflight` does so once, in the process that the user started,
+for a model that cannot run now: its server refuses connections, its weights cannot be had. It may take a second or two.
+`service` returns a `Service` or None, and `consent` what the user must allow by --trust-remote-code, or None. `size`
+returns the bytes of the weights, None where they are not here.
 `places` returns the devices that can each hold one copy of the model, each as a value of CUDA_VISIBLE_DEVICES ("0", or
 "0,1" for a copy on two GPUs) within what that variable allows already; () when they are too few, None when the model
 takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is
 made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown:
 a place that is too small for `size` is left out. `as_judge`, called with the table [options] alone, returns it with
-what else suits a judge, which writes more than who answers. True attributes: `argument_is_path`, the argument may be
+what else suits a judge, which writes more than who answers. True attributes: `looks`, the model looks at images, so
+that a run is refused whose images are all missing; `argument_is_path`, the argument may be
 a file or folder, in a config a folder beside it; `recorded`, answers were given before the run, so that `--ablate`
 can change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
 otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how many numbered samples of each answer

@@ -7,12 +7,9 @@ a permalink to where it stands.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from medvqa import images
-from medvqa.items import OPTION_TECHNIQUES, DataError, Image, Item, Prompt, Technique
+from medvqa.items import OPTION_TECHNIQUES, Image, Item, Prompt, Technique
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,50 +51,28 @@ class Template:
 
 
 def digest(prompt: Prompt) -> str:
-    """SHA-256 (hex) of all that a model sees: texts, shots and images (by digest, by name while unknown).
+    """SHA-256 (hex) of all that a model sees: texts, shots and images (`Image.key`).
 
     With a technique that scores options these too; else they are seen as far as the text holds them.
     """
-    parts = [prompt.technique, prompt.system, prompt.text, *map(_seen, prompt.images)]
+    parts = [prompt.technique, prompt.system, prompt.text, *(image.key for image in prompt.images)]
     for shot in prompt.shots:
-        parts += [shot.text, shot.answer, *map(_seen, shot.images)]
+        parts += [shot.text, shot.answer, *(image.key for image in shot.images)]
     if prompt.technique in OPTION_TECHNIQUES:
         parts += [part for option in prompt.options.items() for part in option]
     return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
-def _seen(image: Image) -> str:
-    content = image.digest or image.name
-    return f"blank {content}" if image.blank else content
-
-
 def pinned(prompt: Prompt) -> Prompt:
     """The prompt with the digest of every image that can be read, so that its own digest stands for their bytes.
 
-    From then on `images.read` refuses a file that has changed. Where digests are known nothing is read.
+    From then on `Image.read` refuses a file that has changed. Where digests are known nothing is read.
     """
     shots = prompt.shots
     if all(image.digest for shown in (prompt.images, *(shot.images for shot in shots)) for image in shown):
         return prompt
     return replace(
         prompt,
-        images=tuple(map(_pinned, prompt.images)),
-        shots=tuple(replace(shot, images=tuple(map(_pinned, shot.images))) for shot in shots),
+        images=tuple(map(Image.pinned, prompt.images)),
+        shots=tuple(replace(shot, images=tuple(map(Image.pinned, shot.images))) for shot in shots),
     )
-
-
-def _pinned(image: Image) -> Image:
-    if image.digest:
-        return image
-    try:
-        status = os.stat(image.path)
-        return replace(image, digest=_digest(image, status.st_size, status.st_mtime_ns))
-    except (DataError, OSError):
-        # A model that looks at it will say what is wrong; one that does not look needs no image.
-        return image
-
-
-@lru_cache(maxsize=4096)
-def _digest(image: Image, size: int, modified: int) -> str:
-    """Questions share images: each is read once, as long as its file stays as it is."""
-    return images.digest(image)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from medvqa import images
+from medvqa.backends import reaching
 from medvqa.items import (
     Answer,
     AnswerError,
@@ -260,6 +260,7 @@ class OpenAI:
 
     capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
+    looks = True
 
     def __init__(self, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
         """Connect to nothing yet; UsageError for what `check` refuses."""
@@ -316,6 +317,20 @@ class OpenAI:
             )
         if not (key.isascii() and key.isprintable()):
             raise UsageError(f"openai:{argument}: {name} holds characters that no key has")
+
+    @classmethod
+    def preflight(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
+        """Raise UsageError for a server that refuses connections; one that is slow may yet answer."""
+        server = _server(options)
+        if server.remote and reaching.proxied(server.origin):
+            return
+        error = reaching.refusal(server.origin)
+        if error is None or isinstance(error, TimeoutError):
+            return
+        raise UsageError(
+            f"--model=openai:{argument}: {server.origin} cannot be reached ({reaching.reason(error)}). Start the "
+            "server, or set base_url in the [options] of a config, or OPENAI_BASE_URL, to the address of another"
+        )
 
     @staticmethod
     def draws(argument: str, options: OpenAIOptions = OpenAIOptions()) -> bool:
@@ -548,7 +563,7 @@ def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:
     """
     import PIL.Image
 
-    picture = images.decode(image)
+    picture = image.pil()
     if max_pixels is not None and picture.width * picture.height > max_pixels:
         scale = math.sqrt(max_pixels / (picture.width * picture.height))
         size = (max(int(picture.width * scale), 1), max(int(picture.height * scale), 1))

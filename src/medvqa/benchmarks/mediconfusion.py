@@ -39,7 +39,8 @@ from typing import Any
 import msgspec
 
 from medvqa import files as files_
-from medvqa import images, lexicon, metrics, selection
+from medvqa import lexicon, metrics, selection
+from medvqa.image import inside
 from medvqa.items import Benchmark, DataError, DataWarning, Image, Item, Prompt, Technique
 from medvqa.prompts import Template
 from medvqa.scoring import mediconfusion_rule, score_single_choice
@@ -193,7 +194,7 @@ def _item(pair_id: str, pair: Pair, side: int, folder: Path, root: Path, benchma
     if correct not in options:
         raise DataError(f"{where}: the correct answer for image {side + 1} is {correct!r}, and the options are A and B")
     file = f"images/{(pair.im_1_local, pair.im_2_local)[side]}.jpg"
-    path = images.inside(folder, file, where=where)
+    path = inside(folder, file, where=where)
     return Item(
         id=f"{pair_id}/{side + 1}",
         benchmark=benchmark,

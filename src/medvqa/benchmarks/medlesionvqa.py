@@ -30,7 +30,8 @@ from typing import Any
 
 import msgspec
 
-from medvqa import images, lexicon, metrics, selection
+from medvqa import lexicon, metrics, selection
+from medvqa.image import inside
 from medvqa.items import (
     CHOICE_KINDS,
     OPEN_KINDS,
@@ -114,6 +115,7 @@ class Row(msgspec.Struct, frozen=True):
     attribute: str | None = None
     modality_dependence: str | None = None
     language: str | None = None
+    window: tuple[float, float] | None = None
     meta: Meta | None = None
 
 
@@ -229,7 +231,7 @@ def _item(row: Row, raw: Mapping[str, Any], folder: Path, root: Path, benchmark:
         question=row.question,
         options=options,
         answers=_letters(answers, options, where) if kind in CHOICE_KINDS else answers,
-        images=tuple(_image(file, folder, root, where) for file in _listed(row.image)),
+        images=tuple(_image(file, row.window, folder, root, where) for file in _listed(row.image)),
         tags={dimension: values for dimension, values in tags.items() if values},
         extra={key: value for key, value in raw.items() if key == "meta" or key not in Row.__struct_fields__},
     )
@@ -260,9 +262,13 @@ def _letters(answers: Sequence[str], options: Mapping[str, str], where: str) -> 
     return tuple(letter for letter in options if letter in letters)
 
 
-def _image(file: str, folder: Path, root: Path, where: str) -> Image:
-    path = images.inside(folder, file, where=where)
-    return Image((folder / posixpath.normpath(file)).relative_to(root).as_posix(), str(path))
+def _image(file: str, window: tuple[float, float] | None, folder: Path, root: Path, where: str) -> Image:
+    path = inside(folder, file, where=where)
+    name = (folder / posixpath.normpath(file)).relative_to(root).as_posix()
+    try:
+        return Image(name, str(path), window=window)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def _links(item: Item, meta: Meta) -> list[str]:

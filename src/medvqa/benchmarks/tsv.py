@@ -22,7 +22,7 @@ from typing import BinaryIO
 import msgspec
 
 from medvqa import files, printing
-from medvqa.images import WHITESPACE
+from medvqa.image import WHITESPACE
 from medvqa.items import DataError, DataWarning, Image
 
 FORMAT = 2

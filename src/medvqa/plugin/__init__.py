@@ -47,8 +47,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and check what was typed before anything is collected."""
-    config.addinivalue_line("markers", "vqa(name): run this test for every item of a benchmark or group.")
-    config.addinivalue_line("markers", "lexicon(**tags): an item's tags, to select by: -m \"lexicon(modality='ct')\".")
+    config.addinivalue_line(
+        "markers", "vqa(name): run the test once for each item of the benchmark or group of that name."
+    )
+    config.addinivalue_line(
+        "markers",
+        "lexicon(**tags): the tags of an item, set by the plugin; select by them with -m \"lexicon(modality='ct')\".",
+    )
     if is_worker(config):
         return
     config.stash[CONTROLLER] = Controller(config)
@@ -144,7 +149,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.fixture(scope="session")
 def model(request: pytest.FixtureRequest) -> Iterator[Model]:
-    """The model that --model names, one in each process that runs tests."""
+    """The model that --model names. Each process that runs tests has one."""
     state = state_of(request.config)
     made = state.make_model(request.session)
     with state.brief(request.config, made):
@@ -154,14 +159,14 @@ def model(request: pytest.FixtureRequest) -> Iterator[Model]:
 
 @pytest.fixture(scope="session")
 def medvqa_technique(request: pytest.FixtureRequest) -> Technique:
-    """How the model is asked; where several were asked for, a parameter of the test."""
+    """The technique by which the model is asked; a parameter if there are several."""
     asked: Technique = getattr(request, "param", None) or state_of(request.config).plan.techniques[0]
     return asked
 
 
 @pytest.fixture(scope="session")
 def medvqa_sample(request: pytest.FixtureRequest) -> int:
-    """Which sample of an answer is asked for, from 1, with --repeat a parameter of the test; 0 without."""
+    """The number of the sample with --repeat, from 1; 0 without --repeat."""
     return int(getattr(request, "param", 0))
 
 
@@ -169,7 +174,7 @@ def medvqa_sample(request: pytest.FixtureRequest) -> int:
 def evaluate(
     request: pytest.FixtureRequest, model: Model, medvqa_technique: Technique, medvqa_sample: int
 ) -> Callable[[Item], Result]:
-    """A function that asks the model about one item, scores and records the answer, and returns the Result."""
+    """A function: ask the model about an item, score and record the answer, return the Result."""
     return state_of(request.config).evaluator(model)
 
 

@@ -86,7 +86,7 @@ class Controller:
         records.check_name(self.run, "--run")
         state = process.state_of(self._config)
         state.check()
-        state.plan.check()
+        state.plan.check(answered=state.answered)
         if (self._folder / records.RUN).is_file():
             before = records.read_run(self._folder)
             if differences := records.differences(before, state.plan.about()):

@@ -57,6 +57,13 @@ class Judging:
             if check is not None:
                 check(*given)
 
+    def preflight(self) -> None:
+        """Raise UsageError if the judge cannot run now; it may ask the network."""
+        with _as_judge():
+            look = getattr(self._factory, "preflight", None)
+            if look is not None:
+                look(*configs.arguments(self.config, self.backends))
+
     @property
     def service(self) -> Service | None:
         """What runs the judge, where that is something else than this process."""

@@ -212,7 +212,8 @@ def register(parser: pytest.Parser) -> None:
     """Add the long options."""
     group = parser.getgroup("medvqa", "medical visual question answering")
     for name, how in _OPTIONS.items():
-        group.addoption(f"--medvqa-{name}", dest=_dest(name), **how)
+        # argparse formats a help text with %, which is plain text in the table.
+        group.addoption(f"--medvqa-{name}", dest=_dest(name), **{**how, "help": how["help"].replace("%", "%%")})
 
 
 def register_aliases(parser: pytest.Parser) -> None:

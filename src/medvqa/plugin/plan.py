@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from medvqa import ablation, benchmarks, configs, engine, judging, metrics, records, suite
+from medvqa.configs import ModelConfig
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -241,10 +243,13 @@ class Plan:
         asked = self.options.answers_from_category
         return frozenset(name for name, b in self.benchmarks.items() if asked and b.recover is not None)
 
-    def check(self) -> None:
-        """Load what can fail before anything is collected: the data, and a backend's argument where it can tell."""
+    def check(self, *, answered: Callable[[ModelConfig], bool]) -> None:
+        """Load what can fail before anything is collected: the data, and what a backend can tell of its model.
+
+        `answered` says whether answers of a model may be stored.
+        """
         if not self._collects_only:
-            self._check_model()
+            self._check_model(answered)
         if self.options.answers_from_category and not self.recovers:
             raise UsageError("--answers-from-category: only gmai-mmbench-test has a key to recover; add --benchmark")
         for name in self.benchmarks:
@@ -253,17 +258,44 @@ class Plan:
                 self._shuffle(name)
         engine.rules.check(self.extraction, {name: self.items(name) for name in self.benchmarks}, self.benchmarks)
 
-    def _check_model(self) -> None:
+    def _check_model(self, answered: Callable[[ModelConfig], bool]) -> None:
         """What can be told of the model without making it."""
         self._check_consent()
         self._check_backend()
         self._check_recorded()
         if self.judge is not None:
             self.judge.check(trust_remote_code=self.options.trust_remote_code)
-        if self.places is not None and self._workers > len(self.places):
-            raise leases.too_many(self._workers, self.places, self.options.model)
         self._check_cost()
         self._check_upload()
+        # After consent to upload, and before `places`, for which some backends import much.
+        self._preflight(answered)
+        if self.places is not None and self._workers > len(self.places):
+            raise leases.too_many(self._workers, self.places, self.options.model)
+
+    def _preflight(self, answered: Callable[[ModelConfig], bool]) -> None:
+        """Raise UsageError for what cannot run now.
+
+        A model elsewhere that was `answered` before may not be needed: its answers may all be stored.
+        """
+        backend = self.known.backends[self.config.backend]
+        if getattr(backend, "looks", False) and self.ablation != "text-only":
+            self._check_images()
+        look = getattr(backend, "preflight", None)
+        if look is not None and not (self.service is not None and answered(self.config)):
+            look(*configs.arguments(self.config, self.known.backends))
+        if self.judge is not None and not (self.judge.service is not None and answered(self.judge.config)):
+            self.judge.preflight()
+
+    def _check_images(self) -> None:
+        """UsageError for a benchmark of which no image is there; a few that are missing are errors of their items."""
+        for name in self.benchmarks:
+            shown = {image.path for item in self.items(name) for image in item.images}
+            if shown and not any(map(os.path.exists, shown)):
+                raise UsageError(
+                    f"{name}: none of its {len(shown)} image files is there, the first: {min(shown)}. Put them there "
+                    "(docs/data.md says from where), name another folder with --data=DIR, or ask without images: "
+                    "--ablate=text-only"
+                )
 
     def _check_backend(self) -> None:
         check = getattr(self.known.backends[self.config.backend], "check", None)
@@ -386,7 +418,9 @@ class Plan:
         model = configs.build(self.config, self.known.backends)
         fit: Callable[[Sequence[Item]], None] | None = getattr(model, "fit", None)
         if fit is not None:
-            fit([item for name in self.benchmarks for item in self.items(name)])
+            items = [item for name in self.benchmarks for item in self.items(name)]
+            # A model that must not see the images gets none here either.
+            fit([replace(item, images=()) for item in items] if self.ablation else items)
         return model
 
     def limits(self, model: Model) -> engine.Limits:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from medvqa import engine, files, records
+from medvqa.configs import ModelConfig
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Answer,
@@ -166,6 +167,13 @@ class State:
     def check(self) -> None:
         """What can be found wrong with the answer store before anything is collected (Unwritable)."""
         records.check_folder(self._store_folder)
+
+    def answered(self, config: ModelConfig) -> bool:
+        """Whether answers of a model may be stored: this run goes on, or an earlier one asked the same model."""
+        if (self._folder / records.RUN).is_file():
+            return True
+        asked = config.backend, f"{config.backend}:{config.argument}"
+        return any((writer.backend, writer.model) == asked for writer in records.answer_writers(self._store_folder))
 
     def close_model(self) -> None:
         """End what `make_model` started."""

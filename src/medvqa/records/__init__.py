@@ -49,6 +49,7 @@ from medvqa.records.store import (
 )
 from medvqa.records.store import asked as answers_asked
 from medvqa.records.store import key as answer_key
+from medvqa.records.store import writers as answer_writers
 
 __all__ = [
     "DIGESTS",
@@ -69,6 +70,7 @@ __all__ = [
     "Unwritable",
     "Writer",
     "answer_key",
+    "answer_writers",
     "answers_asked",
     "bury",
     "check_folder",

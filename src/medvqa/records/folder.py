@@ -278,7 +278,7 @@ def data_digest(items: Iterable[Item]) -> str:
             item.question,
             tuple(item.options.items()),
             item.answers,
-            tuple(image.digest or image.name for image in item.images),
+            tuple(image.key for image in item.images),
         )
         total.update(_encoder.encode(content))
     return total.hexdigest()

@@ -368,6 +368,21 @@ def contents(folder: Path) -> Iterator[Contents]:
         yield Contents(path, writer, status.st_size, status.st_mtime, answers, tuple(problems))
 
 
+def writers(folder: Path) -> Iterator[Writer]:
+    """Who wrote the files of a store, of each the first line alone is read."""
+    for path in folder.glob(f"*/*{SUFFIX}"):
+        head = next(
+            (
+                parsed
+                for _, line in _File(path).new_lines(path.stat().st_size)
+                if (parsed := _parsed(path.parent.name, line))
+            ),
+            None,
+        )
+        if head is not None and head[0] == ABOUT:
+            yield _decode_writer(head[1])
+
+
 def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, list[Answer]]]:
     """What each file of some sessions holds, and who wrote it; of all other files the first line alone is read."""
     for path in folder.glob(f"*/*{SUFFIX}"):

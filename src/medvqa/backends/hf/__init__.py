@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from medvqa import images
 from medvqa.backends.hf import checkpoint
 from medvqa.backends.hf.options import HFOptions
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique, TokenLimits
@@ -95,6 +94,7 @@ class HF:
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     Options = HFOptions
     argument_is_path = True
+    looks = True
 
     def __init__(self, argument: str, options: HFOptions = DEFAULTS) -> None:
         """Load the checkpoint; UsageError for what `check` refuses, and for what transformers cannot load."""
@@ -123,6 +123,11 @@ class HF:
     def check(argument: str, options: HFOptions = DEFAULTS) -> None:
         """Raise UsageError for what can be told without loading: packages, folder, pickles, remote code."""
         checkpoint.check(argument, options)
+
+    @staticmethod
+    def preflight(argument: str, options: HFOptions = DEFAULTS) -> None:
+        """Raise UsageError for a repository whose weights are neither in the cache nor to be had from the hub."""
+        checkpoint.preflight(argument, options)
 
     @staticmethod
     def consent(argument: str, options: HFOptions = DEFAULTS) -> str | None:
@@ -385,7 +390,7 @@ def _same(these: Sequence[Prompt], those: Sequence[Prompt]) -> bool:
 def _decoded(image: Image) -> Any:
     """The picture, or the error that says why there is none: another prompt's must not be lost with it."""
     try:
-        return images.decode(image)
+        return image.pil()
     except DataError as error:
         return error
 

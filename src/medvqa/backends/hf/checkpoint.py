@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import struct
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import files
+from medvqa.backends import reaching
 from medvqa.backends.hf.options import HFOptions
 from medvqa.items import DataError, UsageError
 
@@ -24,6 +26,8 @@ SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/
 """What a checkpoint says beside its weights, each pattern relative to its folder."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
+TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
+"""Environment variable that the hub's library reads when it is imported."""
 MAX_HEADER = 100_000_000
 """Largest header of a safetensors file, in bytes (https://github.com/huggingface/safetensors: MAX_HEADER_SIZE)."""
 CACHED_FROM = 64 * 2**20
@@ -179,16 +183,69 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
     """The checkpoint, downloaded where it is on the hub and not in the cache; UsageError where it cannot be had."""
     if found := local(argument):
         return found
+    os.environ.setdefault(TELEMETRY, "1")
     import huggingface_hub
 
-    patterns = [*SETTINGS, "*.safetensors", *(["*.py"] if options.trust_remote_code else [])]
     try:
-        folder = huggingface_hub.snapshot_download(argument, revision=options.revision or None, allow_patterns=patterns)
+        folder = huggingface_hub.snapshot_download(argument, **_wanted(options))
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
         raise UsageError(f"--model=hf:{argument}: {' '.join(str(error).split())[:500]}") from None
     found = Checkpoint(Path(folder), Path(folder).name)
     check_folder(found, options, f"--model=hf:{argument}")
     return found
+
+
+def preflight(argument: str, options: HFOptions) -> None:
+    """Raise UsageError where `obtain` would fail in every process: the hub is asked once, and nothing is downloaded.
+
+    It is asked for a file: it knows repositories whose licence was not accepted, but gives no file of them. A hub that
+    answers with an error of its own, or too late, is not refused: the download tries again.
+    """
+    if local(argument) is not None:
+        return
+    os.environ.setdefault(TELEMETRY, "1")
+    import huggingface_hub
+    from huggingface_hub import constants, errors
+
+    asked = f"--model=hf:{argument}"
+    if _cached(argument, options):
+        return
+    option = f" --revision {options.revision}" if options.revision else ""
+    remedy = f"Type `hf download {argument}{option}` where the hub can be reached, or name a folder: --model=hf:FOLDER"
+    lacking = f"{asked}: its weights are not in the cache, and"
+    if constants.HF_HUB_OFFLINE:
+        raise UsageError(f"{lacking} HF_HUB_OFFLINE forbids to download them. {remedy}")
+    hub = constants.ENDPOINT
+    if not reaching.proxied(hub) and (error := reaching.refusal(hub)) is not None:
+        raise UsageError(f"{lacking} {hub} cannot be reached ({reaching.reason(error)}). {remedy}")
+    try:
+        url = huggingface_hub.hf_hub_url(argument, "config.json", revision=options.revision or None)
+        huggingface_hub.get_hf_file_metadata(url, timeout=reaching.SECONDS)
+    except errors.HfHubHTTPError as error:
+        if error.response.status_code in (401, 403, 404):
+            raise UsageError(f"{asked}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
+    except (OSError, errors.HTTPError):
+        pass  # slow, or reached by a proxy: see the docstring
+
+
+def _wanted(options: HFOptions) -> dict[str, Any]:
+    """The files of a repository that are used, as arguments of `snapshot_download`."""
+    patterns = [*SETTINGS, "*.safetensors", *(["*.py"] if options.trust_remote_code else [])]
+    return {"revision": options.revision or None, "allow_patterns": patterns}
+
+
+def _cached(argument: str, options: HFOptions) -> bool:
+    """Whether the cache holds the config and all weights of a repository."""
+    import huggingface_hub
+
+    try:
+        folder = huggingface_hub.snapshot_download(argument, local_files_only=True, **_wanted(options))
+        found = Checkpoint(Path(folder))
+        found.config()
+        found.weights()
+    except (OSError, ValueError, UsageError):
+        return False
+    return True
 
 
 def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from medvqa import files, images
+from medvqa import files
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, UsageError
 from medvqa.report.build import Part, Report
 
@@ -140,7 +140,7 @@ def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[
             raise UsageError(f"--images=folder: {folder / FOLDER} cannot be written: {error.strerror}") from error
     for image in sorted(distinct, key=lambda image: (image.path, image.start)):
         try:
-            pixels = images.decode(image)
+            pixels = image.pil()
         except DataError as error:
             unread.append(str(error))
             continue

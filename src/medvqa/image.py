@@ -1,0 +1,312 @@
+"""Errors that are meant for a user, and one image: where its bytes are, its limits, and what a model may see of it.
+
+Bytes stay where they are until a prompt is built or a backend calls `Image.pil()`. Data sets are hostile input: a path
+must stay inside the data folder, an image has a limit in bytes and in pixels, and only formats that medical benchmarks
+use are decoded. Standard library only; Pillow and numpy are imported where pixels are decoded.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import io
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import PIL.Image
+    import PIL.ImageFile
+
+MAX_BYTES = 256 * 2**20
+"""Largest image that is read, in bytes as stored in its format."""
+
+MAX_PIXELS = 89_478_485
+"""Largest image that is decoded; Pillow's own threshold for a decompression bomb (256 MiB of RGB)."""
+
+GREY = (127, 127, 127)
+"""The RGB values of all pixels of a blank image."""
+
+BLANK = "blank image"
+"""The name of a blank image, and the start of its key."""
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+WHITESPACE = b" \t\r\n"
+"""May break a base64 text into lines; anything else that is not base64 is an error."""
+
+_ORIENTATION = 0x0112
+_QUARTER_TURNS = frozenset({5, 6, 7, 8})
+"""EXIF orientations that exchange width and height."""
+_PNG_ORIENTED = (b"eXIf", b"Raw profile type", b"adobe.xmp")
+"""Without any of these a PNG says nothing of its orientation."""
+_BITS_PER_SAMPLE = 258
+"""The TIFF tag that holds the bits of each channel."""
+
+
+class MedVQAError(Exception):
+    """Base of the errors that are meant for a user: the message is all that is shown."""
+
+
+class UsageError(MedVQAError):
+    """Something was asked for that does not exist; the message says what exists and what to type."""
+
+
+class DataError(MedVQAError):
+    """A data file cannot be used; the message names the file and the row."""
+
+
+class AnswerError(MedVQAError):
+    """No answer could be had for one prompt: the item ends as `error`, is not scored, and the exit code is 1."""
+
+
+class DataWarning(UserWarning):
+    """Something odd in a data file that does not stop a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Reference to one image; its bytes stay where they are until a backend calls `pil`.
+
+    `name` is what people see and what the records keep: a POSIX path relative to the data folder, for a
+    cell of a table followed by " row N". `path` is the absolute path of the file that holds the bytes, ""
+    when the reference comes from a run folder. `start` and `length` (bytes; None = to the end) bound the
+    image within that file. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
+    `window` says how more than 8 bits of grey are shown: the raw values that are black and white, linear in between.
+    `blank` is set by `blanked`: a grey picture of `size` (width, height), which holds nothing that leads to the
+    pixels of the image that it stands for.
+    """
+
+    name: str
+    path: str = ""
+    start: int = 0
+    length: int | None = None
+    encoding: Literal["raw", "base64"] = "raw"
+    digest: str = ""
+    blank: bool = False
+    size: tuple[int, int] | None = None
+    window: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise DataError for a window that shows nothing."""
+        if self.window is None:
+            return
+        low, high = self.window
+        if low == high or not (math.isfinite(low) and math.isfinite(high)):
+            raise DataError(f"image {self.name}: window {self.window} is not two different numbers")
+
+    @property
+    def key(self) -> str:
+        """What a model sees, as a text: the digest (the name while it is unknown), with `blank` or the window."""
+        content = self.digest or self.name
+        if self.blank:
+            return content if content.startswith("blank ") else f"blank {content}"
+        if self.window is not None:
+            low, high = map(float, self.window)
+            return f"{content} window {low!r} {high!r}"
+        return content
+
+    def pil(self) -> PIL.Image.Image:
+        """Return what the model may see: RGB, upright (EXIF orientation applied, as viewers do), without metadata.
+
+        A blank image is GREY. Transparency is dropped, and of several frames the first is taken. Raises DataError,
+        which names the image, for what `read` refuses, for data that is no image of FORMATS, damaged, or larger than
+        MAX_PIXELS, and for more than 8 bits a channel without a window.
+        """
+        import PIL.Image
+        import PIL.ImageOps
+
+        if self.blank:
+            if self.size is None:
+                raise DataError(
+                    f"image {self.name}: its file cannot be read, so that the size of a grey picture is not known"
+                )
+            return PIL.Image.new("RGB", self.size, GREY)
+        data = self.read()
+        with _opened(self.name, data) as opened:
+            bits = _bits(opened, data)
+            upright = PIL.ImageOps.exif_transpose(opened)
+            if bits > 8 or self.window is not None:
+                upright = _windowed(upright, bits, self)
+            return upright.convert("RGB")
+
+    def read(self) -> bytes:
+        """Return the bytes of the image in its format, with base64 undone; of a blank one as PNG.
+
+        Raises DataError, which names the image, when the file is missing or cannot be read, the image is empty,
+        larger than MAX_BYTES, not base64, or not the one that was indexed.
+        """
+        if self.blank:
+            buffer = io.BytesIO()
+            self.pil().save(buffer, "PNG")
+            return buffer.getvalue()
+        path = Path(self.path)
+        if not self.path:
+            raise DataError(
+                f"image {self.name}: not here; it was withheld, or its reference comes from a run folder, "
+                "which keeps no images"
+            )
+        if not path.is_file():
+            raise DataError(f"image {self.name}: no such file")
+        limit = MAX_BYTES if self.encoding == "raw" else MAX_BYTES * 4 // 3 + 4
+        try:
+            with path.open("rb") as file:
+                file.seek(self.start)
+                data = file.read(limit + 1 if self.length is None else min(self.length, limit + 1))
+        except (OSError, ValueError) as error:
+            raise DataError(f"image {self.name}: cannot be read: {error}") from error
+        if len(data) > limit:
+            raise DataError(f"image {self.name}: larger than {MAX_BYTES // 2**20} MiB")
+        if self.encoding == "base64":
+            try:
+                data = binascii.a2b_base64(data.translate(None, WHITESPACE), strict_mode=True)
+            except binascii.Error as error:
+                raise DataError(f"image {self.name}: not base64: {error}") from error
+        if not data:
+            raise DataError(f"image {self.name}: empty")
+        if self.digest and hashlib.sha256(data).hexdigest() != self.digest:
+            raise DataError(f"image {self.name}: the file has changed since it was indexed")
+        return data
+
+    def sha256(self) -> str:
+        """Return the SHA-256 (hex) of the bytes, which are read only if the reference does not know it."""
+        return self.digest or hashlib.sha256(self.read()).hexdigest()
+
+    def pinned(self) -> Image:
+        """Return the image with its digest, so that `read` refuses a file that has changed since.
+
+        An image that cannot be read stays as it is: a model that looks at it will say what is wrong.
+        """
+        if self.digest:
+            return self
+        try:
+            status = os.stat(self.path)
+            return replace(self, digest=_digest(self, status.st_size, status.st_mtime_ns))
+        except (DataError, OSError):
+            return self
+
+    def blanked(self) -> Image:
+        """Return a grey picture of the same size, without name, path and extent of this image.
+
+        Its digest is "blank " with that of this image: the key of an answer tells whose size it has, and a cache by
+        digest does not find the pixels. If the file cannot be read, the name stays and `pil` says so.
+        """
+        if self.blank:
+            return self
+        known = self.pinned()
+        content = f"blank {known.digest or known.name}"
+        try:
+            status = os.stat(self.path)
+            size = _size(known, status.st_size, status.st_mtime_ns)
+        except (DataError, OSError):
+            return Image(self.name, digest=content, blank=True)
+        return Image(BLANK, digest=content, blank=True, size=size)
+
+
+def inside(folder: Path, relative: str, *, where: str) -> Path:
+    """The absolute path of a file that a data file names, with symbolic links resolved; it need not exist.
+
+    `relative` is a POSIX path. Raises DataError, which names `where`, when the path is no such thing or leaves
+    `folder` (absolute, through "..", or through a link; `folder` itself may be a link).
+    """
+    if "\\" in relative:
+        raise DataError(f"{where}: path {relative!r} has a backslash; paths are written with /")
+    try:
+        root = folder.resolve()
+        path = (root / relative).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DataError(f"{where}: {relative!r} is not a path: {error}") from error
+    if Path(relative).is_absolute() or not path.is_relative_to(root):
+        raise DataError(f"{where}: path {relative!r} leaves the data folder")
+    return path
+
+
+@lru_cache(maxsize=4096)
+def _digest(image: Image, size: int, modified: int) -> str:
+    """Questions share images: each is read once, as long as its file stays as it is."""
+    return image.sha256()
+
+
+@lru_cache(maxsize=4096)
+def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
+    """Width and height of `Image.pil()`, from the header where that tells them."""
+    import PIL.ImageOps
+
+    data = image.read()
+    with _opened(image.name, data) as opened:
+        width, height = opened.size
+        # For both of them `getexif` is all that turns a picture, and Pillow decodes the whole PNG for it.
+        if opened.format == "PNG" and not any(mark in data for mark in _PNG_ORIENTED):
+            return width, height
+        if opened.format == "JPEG":
+            turned = opened.getexif().get(_ORIENTATION) in _QUARTER_TURNS
+            return (height, width) if turned else (width, height)
+        upright = PIL.ImageOps.exif_transpose(opened)
+        return upright.width, upright.height
+
+
+@contextmanager
+def _opened(name: str, data: bytes) -> Iterator[PIL.ImageFile.ImageFile]:
+    """Open an image; what fails while it is open is a DataError that names it."""
+    import PIL.Image
+
+    too_large = f"image {name}: more than {MAX_PIXELS:,} pixels"
+    try:
+        with PIL.Image.open(io.BytesIO(data), formats=FORMATS) as opened:
+            if opened.width * opened.height > MAX_PIXELS:
+                raise DataError(too_large)
+            yield opened
+    except DataError:
+        raise
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning) as error:
+        raise DataError(too_large) from error
+    except PIL.UnidentifiedImageError as error:
+        raise DataError(f"image {name}: not an image ({', '.join(FORMATS)})") from error
+    except Exception as error:
+        # Decoders raise whatever they stumble upon: OSError, SyntaxError, struct.error, zlib.error ...
+        raise DataError(f"image {name}: damaged: {error}") from error
+
+
+def _bits(opened: PIL.ImageFile.ImageFile, data: bytes) -> int:
+    """Bits of the widest channel. The mode alone does not tell: Pillow opens 16 bits of colour as 8 without a word."""
+    mode = opened.mode
+    told = {"I": 32, "F": 32}.get(mode, 16 if mode.startswith("I;") else 8)
+    if opened.format == "PNG":
+        # https://www.w3.org/TR/png-3/#11IHDR: the first chunk; signature 8, length 4, type 4, width 4, height 4 bytes.
+        if data[12:16] != b"IHDR":
+            raise ValueError("its header is not the first chunk")
+        return max(data[24], 8)
+    if opened.format == "TIFF":
+        samples: int | tuple[int, ...] = opened.tag_v2.get(_BITS_PER_SAMPLE, told)  # type: ignore[attr-defined]
+        return max(told, *samples) if isinstance(samples, tuple) else max(told, samples)
+    return told
+
+
+def _windowed(upright: PIL.Image.Image, bits: int, image: Image) -> PIL.Image.Image:
+    """Grey values within the window of an image, linearly in 8 bits; DataError where that cannot be said."""
+    import numpy as np
+    import PIL.Image
+
+    if bits <= 8:
+        raise DataError(f"image {image.name}: {bits} bits a channel, to which no window applies; leave it out")
+    if upright.mode not in ("I", "F") and not upright.mode.startswith("I;"):
+        raise DataError(
+            f"image {image.name}: {bits} bits a channel (mode {upright.mode}), of which 8 can be shown. "
+            "Convert the file to 8 bits"
+        )
+    if image.window is None:
+        raise DataError(
+            f"image {image.name}: {bits} bits a channel (mode {upright.mode}), of which 8 can be shown. Declare the "
+            "raw values that are shown as black and as white, such as Image(..., window=(0, 4095)) or, in "
+            'MedLesionVQA\'s file, "window": [0, 4095]; or convert the file to 8 bits'
+        )
+    black, white = image.window
+    values = np.asarray(upright).astype(np.float64)
+    if np.isnan(values).any():
+        raise DataError(f"image {image.name}: some of its raw values are no numbers")
+    shown = np.clip((values - black) / (white - black), 0, 1) * 255
+    return PIL.Image.fromarray(np.rint(shown).astype(np.uint8))
