@@ -376,6 +376,7 @@ what else suits a judge, which writes more than who answers. True attributes: `a
 a file or folder, in a config a folder beside it; `recorded`, answers were given before the run, so that `--ablate`
 can change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
 otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how many numbered samples of each answer
-were recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `reads = False`: answers
+were recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `secrets`, called like
+`check`, returns the keys that the model sends, which are taken out of all that it says. `reads = False`: answers
 do not come from the text of the prompt, so that it cannot judge.
 """

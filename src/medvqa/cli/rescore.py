@@ -228,7 +228,8 @@ def _judge(
     memory = Memory(store, journal, records.Suspects(options.run, session))
     budget = inf if options.max_cost is None else options.max_cost
     limits = engine.Limits.of(model, deadline=options.deadline, budget=budget)
-    judge = engine.Judge(model, judging.settings, limits, memory)
+    traffic = engine.Traffic(judging.secrets)
+    judge = engine.Judge(model, judging.settings, limits, memory, traffic=traffic)
     told = judging.told(model)
     try:
         yield judge, {**told, "batch_size": limits.batch_size, "concurrency": limits.concurrency}

@@ -1,10 +1,11 @@
 """Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result.
 
 `asking` is one batch or one item; `stream` keeps a model busy with the items that lie ahead; `judges` lets another
-model judge what it says.
+model judge what it says; `identity` is what a model says of itself.
 """
 
 from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, rescored, result, scorer
+from medvqa.engine.identity import Identity, identify
 from medvqa.engine.judges import Judge, Judged, Pending
 from medvqa.engine.stream import (
     Limits,
@@ -22,6 +23,7 @@ from medvqa.engine.stream import (
 __all__ = [
     "NEEDS",
     "Failure",
+    "Identity",
     "Judge",
     "Judged",
     "Limits",
@@ -39,6 +41,7 @@ __all__ = [
     "ask",
     "attempt",
     "by_rule",
+    "identify",
     "rescored",
     "result",
     "scorer",

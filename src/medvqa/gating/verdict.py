@@ -167,7 +167,7 @@ def read(folder: Path) -> Decided | None:
         return msgspec.json.decode(path.read_bytes(), type=Decided)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Decide anew: medvqa gate {folder}") from error
 
 

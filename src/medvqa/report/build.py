@@ -257,7 +257,7 @@ def answers_of(report: Report) -> str | None:
     last = (report.run.get("sessions") or [{}])[-1]
     told = (("Answers", ""), ("Judge's replies", "judge_"))
     lines = [
-        f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last[f'{prefix}asked']:,} asked for."
+        f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last.get(f'{prefix}asked', 0):,} asked for."
         for what, prefix in told
         if last.get(f"{prefix}reused")
     ]
