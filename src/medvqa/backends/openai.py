@@ -446,7 +446,7 @@ class OpenAI:
         (choice,) = completion.choices
         usage = completion.usage
         declined = choice.message.refusal or choice.finish_reason == "content_filter"
-        return Answer(
+        answer = Answer(
             choice.message.content or choice.message.refusal or "",
             self._letters(prompt, choice.logprobs) if prompt.technique == "gd" and not declined else None,
             seconds=seconds,
@@ -454,6 +454,7 @@ class OpenAI:
             usage=None if usage is None else self._usage(usage),
             served_by=" ".join(filter(None, (completion.model, completion.system_fingerprint))),
         )
+        return answers_room.without_secrets(answer, (self._key,))
 
     def _letters(self, prompt: Prompt, told: msgspec.Raw) -> dict[str, float]:
         """The log-probabilities of the option letters in a response's `logprobs`."""
