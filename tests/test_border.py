@@ -415,7 +415,7 @@ def test_an_impossible_option_survives_a_run_and_its_report(repository: Reposito
     repository.pytest("--technique=gd", "--max-errors=0", run="again", **odd)
     assert "q3" not in {item for call in repository.asked[asked:] for item in call}
     assert repository.scores("again")["q3"][0] == "correct"
-    page = pages.parse((repository.path / "reports" / "again" / "index.html").read_text())
+    page = pages.Page((repository.path / "reports" / "again" / "index.html").read_text())
     # In JavaScript null is 0, the logarithm of 1: the page must not have it.
     assert [each for each in page.data["items"]["logprobs"] if each] == [{"B": -0.5}]
 

@@ -175,7 +175,7 @@ def _check(
         if extraction != about.get("extraction", "sound") and records.judged_by_rule(about, {}):
             raise UsageError(
                 f"--extraction={extraction}: by it other answers of {options.run} would be left to the judge; add "
-                f"--judge={about['judge']['config']['name']} --extract-with=judge"
+                f"--judge={records.judge_name(about['judge'])} --extract-with=judge"
             )
         return
     judging.check(trust_remote_code=options.trust_remote_code)

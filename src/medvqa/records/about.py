@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
-from medvqa.items import ABLATIONS, Ablation, Extraction
+from medvqa.items import Extraction
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Share = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,9}/[0-9]{1,9}$")]
@@ -23,8 +23,8 @@ class _Model(msgspec.Struct):
 
 
 class _Config(msgspec.Struct):
-    name: str
-    backend: str
+    name: str = ""
+    backend: str = ""
     argument: str = ""
     options: dict[str, Any] = {}
     path: str | None = None
@@ -48,8 +48,8 @@ class _Settings(msgspec.Struct):
 
 
 class _Judge(msgspec.Struct):
-    config: _Config
-    signature: dict[str, str]
+    config: _Config = msgspec.field(default_factory=_Config)
+    signature: dict[str, str] = {}
     settings: _Settings | None = None
     templates: dict[str, str] = {}
     name: str = ""
@@ -115,12 +115,12 @@ class _Run(msgspec.Struct):
     finished: str = ""
     model: _Model = msgspec.field(default_factory=_Model)
     options: _Options = msgspec.field(default_factory=_Options)
-    config: _Config | msgspec.UnsetType = msgspec.UNSET
+    config: _Config = msgspec.field(default_factory=_Config)
     techniques: list[str] = []
     repeat: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     judge: _Judge | None = None
     extraction: Extraction = "sound"
-    ablation: Ablation | None = None
+    ablation: str | None = None
     benchmarks: dict[str, _Benchmark] = {}
     versions: dict[str, str] = {}
     sessions: list[_Session] = []
@@ -137,7 +137,7 @@ class _Run(msgspec.Struct):
     responses: str | None = None
 
 
-_WORDS: Mapping[str, Sequence[str]] = {"extraction": get_args(Extraction), "ablation": (*ABLATIONS, "null")}
+_WORDS: Mapping[str, Sequence[str]] = {"extraction": get_args(Extraction)}
 _PATH = re.compile(r"(?s)(.*) - at `(?:key in )?\$(.*)`")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
 

@@ -236,7 +236,7 @@ def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     apart = all(any(each.get("judged") for each in abouts.values()) for abouts in (told, tells))
     if not (both or (apart and was is not None and is_now is not None)):
         return []
-    which = "" if is_now is None else f" --judge={is_now['config']['name']}"
+    which = "" if is_now is None else f" --judge={judge_name(is_now)}"
     return [
         f"the judge was {_called(was)} and is {_called(is_now)}, or judges otherwise (medvqa rescore "
         f"reports/{before.get('name', 'RUN')}{which or ' --judge=MODEL'} judges all of it by one, and asks the model "
@@ -248,12 +248,19 @@ def _judging(judge: Mapping[str, Any] | None, known: bool) -> object:
     """What must be the same for one judge; its fingerprint, where it is `known`, is compared once it was made."""
     if judge is None:
         return None
-    config = judge["config"]
-    return config["backend"], None if known else (config["argument"], config["options"]), judge["signature"]
+    config = judge.get("config", {})
+    asked = None if known else (config.get("argument", ""), config.get("options", {}))
+    return config.get("backend", ""), asked, judge.get("signature", {})
 
 
 def _called(judge: Mapping[str, Any] | None) -> str:
-    return "none" if judge is None else repr(judge["config"]["name"])
+    return "none" if judge is None else repr(judge_name(judge))
+
+
+def judge_name(judge: Mapping[str, Any]) -> str:
+    """What `--judge` was, as run.json tells; MODEL where it does not."""
+    name: str = judge.get("config", {}).get("name") or "MODEL"
+    return name
 
 
 def judged_by_rule(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

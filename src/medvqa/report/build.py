@@ -197,7 +197,7 @@ def notes_of(report: Report) -> list[str]:
             if kept and (judge := report.run.get("judge")):
                 notes.append(
                     f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
-                    f"--judge={judge['config']['name']} lets them be judged and asks the model nothing."
+                    f"--judge={records.judge_name(judge)} lets them be judged and asks the model nothing."
                 )
         if part.broken_pairs:
             number = len(part.broken_pairs)
