@@ -223,8 +223,8 @@ def test_cache_verify_names_file_and_line(store: Path, capsys: pytest.CaptureFix
     content = bytearray(path.read_bytes())
     content[content.index(b"\n") + 30] ^= 1
     path.write_bytes(content[:-1])
-    assert main(["cache", "verify"]) == 4
-    problem = capsys.readouterr().err
+    assert main(["cache", "verify"]) == 1
+    problem = capsys.readouterr().out
     assert f"{path.name} line 2: the checksum does not match" in problem
     assert f"{path.name} line 4: torn" in problem
     assert "4 answers are whole; those of 2 lines are lost" in problem

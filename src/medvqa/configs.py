@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from medvqa import files
+from medvqa import answers, files
 from medvqa.items import (
     OPTION_TECHNIQUES,
     TECHNIQUES,
@@ -196,6 +196,9 @@ def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
             f"{config.name}: backend {config.backend!r} made a {type(model).__name__} "
             f"without {', '.join(missing)}; a model has name, capabilities and generate"
         )
+    where = f"{config.name}: backend {config.backend!r} made a model"
+    _check_text(where, model.name)
+    _check_capabilities(where, model.capabilities)
     return model
 
 
@@ -207,6 +210,49 @@ def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise UsageError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise UsageError(f"{path}: not TOML: nested too deep") from None
+
+
+def capabilities(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> frozenset[str] | None:
+    """What models of a backend can do, None where that is known once one was made (UsageError for wrong types)."""
+    found = getattr(backends[config.backend], "capabilities", None)
+    if found is None or hasattr(found, "__get__"):
+        # A property, as the protocol has it.
+        return None
+    return _check_capabilities(f"{config.name}: backend {config.backend!r}", found)
+
+
+def _check_capabilities(where: str, value: Any) -> frozenset[str]:
+    kinds = (set, frozenset, list, tuple)
+    if not isinstance(value, kinds):
+        raise UsageError(
+            f"{where}: capabilities is of type {type(value).__name__}; a set of texts "
+            'is expected, such as {"generate"}'
+        )
+    for each in value:
+        if not isinstance(each, str):
+            raise UsageError(
+                f"{where}: capabilities has a value of type {type(each).__name__}; a "
+                'set of texts is expected, such as {"generate"}'
+            )
+    return frozenset(value)
+
+
+def _check_text(where: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: name is of type {type(value).__name__}; a text is expected")
+    if not value:
+        raise UsageError(f"{where}: name is an empty text; tables and records call the model by it")
+    if not answers.is_unicode(value):
+        raise UsageError(f"{where}: name has half a surrogate pair, which is no Unicode text")
+
+
+def secrets(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> frozenset[str]:
+    """What must be in nothing that is kept or shown: the keys that the backend sends (UsageError for wrong types)."""
+    tell: Callable[..., Iterable[str]] = getattr(backends[config.backend], "secrets", lambda *_: ())
+    found = tell(*arguments(config, backends))
+    if isinstance(found, str) or not all(isinstance(each, str) for each in found):
+        raise UsageError(f"{config.name}: backend {config.backend!r}: secrets() gave no sequence of texts")
+    return frozenset(found)
 
 
 def _files(folders: Sequence[Path]) -> dict[str, Path]:

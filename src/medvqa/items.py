@@ -391,5 +391,5 @@ otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how
 were recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `reads = False`: answers
 do not come from the text of the prompt, so that it cannot judge. `token_limits`, called like `check`, returns
 `TokenLimits` and promises that `Prompt.max_tokens` is obeyed; without it prompts name no limit, and `--max-tokens` is
-refused.
+refused. `secrets`, called like `check`, returns the keys that the model sends, which are taken out of all that it says.
 """

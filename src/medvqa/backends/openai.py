@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from medvqa import answers as answers_room
 from medvqa.backends import reaching
 from medvqa.items import (
     Answer,
@@ -60,7 +61,6 @@ UNSCORED = (
 )
 
 _URL = re.compile(r"(https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
-_SECRET_LENGTH = 8  # what is shorter is a placeholder, such as "EMPTY" for vLLM
 _BUSY = frozenset({429, 503, 529})
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
 _OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
@@ -353,6 +353,11 @@ class OpenAI:
         server = _server(options)
         return Service(server.origin, remote=server.remote, priced=options.price_input is not None)
 
+    @staticmethod
+    def secrets(argument: str, options: OpenAIOptions = OpenAIOptions()) -> tuple[str, ...]:
+        """The key, in whichever form it comes back."""
+        return (key,) if (key := _key(options)) else ()
+
     def about(self) -> dict[str, Any]:
         """URL, options and deviations from the published setting; no key."""
         return {
@@ -475,21 +480,22 @@ class OpenAI:
         try:
             completion = _decoder.decode(content)
         except (ValueError, RecursionError) as error:
-            start = content[:200].decode(errors="replace")
+            start = self._redacted(content.decode(errors="replace"))[:200]
             raise _Failure(f"the response is no chat completion ({error}): {start}", again=True) from None
         if len(completion.choices) != 1:
             raise _Failure(f"the response has {len(completion.choices)} choices instead of 1", again=False)
         (choice,) = completion.choices
         usage = completion.usage
         declined = choice.message.refusal or choice.finish_reason == "content_filter"
-        return Answer(
-            self._redacted(choice.message.content or choice.message.refusal or ""),
+        answer = Answer(
+            choice.message.content or choice.message.refusal or "",
             self._letters(prompt, choice.logprobs) if prompt.technique == "gd" and not declined else None,
             seconds=seconds,
             finish="refusal" if declined else choice.finish_reason or "",
             usage=None if usage is None else self._usage(usage),
-            served_by=self._redacted(" ".join(filter(None, (completion.model, completion.system_fingerprint)))),
+            served_by=" ".join(filter(None, (completion.model, completion.system_fingerprint))),
         )
+        return answers_room.without_secrets(answer, (self._key,))
 
     def _letters(self, prompt: Prompt, told: msgspec.Raw) -> dict[str, float]:
         """The log-probabilities of the option letters in a response's `logprobs`."""
@@ -533,7 +539,7 @@ class OpenAI:
 
     def _redacted(self, text: str) -> str:
         """Text without the key: a server may send back what it was sent."""
-        return text.replace(self._key, "[key]") if len(self._key) >= _SECRET_LENGTH else text
+        return answers_room.redacted(text, (self._key,))
 
 
 def letters(candidates: Iterable[tuple[str, float | None]], options: Container[str]) -> dict[str, float]:

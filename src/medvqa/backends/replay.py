@@ -27,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from medvqa import answers as answers_room
 from medvqa import files, sheets
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
@@ -257,7 +258,7 @@ def read_replies(path: Path) -> dict[tuple[str, str, str], str] | None:
     decoder = msgspec.json.Decoder(_Result)
     replies: dict[tuple[str, str, str], str] = {}
     for _, line in _lines(path):
-        result = decoder.decode(line)
+        result = _result(decoder, line)
         if result.judgement is not None:
             for asked, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
                 replies[result.item.benchmark, result.item.id, asked] = reply
@@ -344,11 +345,18 @@ def _read_results(path: Path) -> dict[Key, Answer | None]:
     answers: dict[Key, Answer | None] = {}
     for number, line in _lines(path):
         try:
-            result = decoder.decode(line)
+            result = _result(decoder, line)
         except _JSON_ERRORS as error:
             raise DataError(f"{path}: line {number} is no result: {error}") from None
         answers[result.item.benchmark, result.technique, result.item.id, result.sample] = result.answer
     return answers
+
+
+def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:
+    if answers_room.IMPOSSIBLE.encode() not in line:
+        return decoder.decode(line)
+    content = msgspec.json.decode(line, type=dict[str, Any])
+    return msgspec.convert({**content, "answer": answers_room.from_json(content.get("answer"))}, _Result)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

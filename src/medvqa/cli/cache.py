@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medvqa import records
 from medvqa.cli.common import Commands
-from medvqa.items import DataError, UsageError
+from medvqa.items import UsageError
 
 STORE = Path("reports", records.STORE)
 
@@ -37,7 +37,7 @@ def _age(text: str) -> float:
     return days
 
 
-def run(options: argparse.Namespace) -> str:
+def run(options: argparse.Namespace) -> str | tuple[str, bool]:
     """What a store holds, by model and run; what is damaged; what was deleted."""
     if not options.answers.is_dir():
         raise UsageError(f"--answers={options.answers}: no such folder; runs store answers in reports/.answers")
@@ -84,9 +84,12 @@ def _listed(files: Sequence[records.Contents]) -> str:
     return f"{draw(table)}\n{total}" if rows else "no answers"
 
 
-def _verified(files: Sequence[records.Contents]) -> str:
-    problems = [problem for each in files for problem in each.problems]
+def _verified(files: Sequence[records.Contents]) -> str | tuple[str, bool]:
+    """What is damaged, one line each, and that the check failed; or that all is whole."""
+    from medvqa.printing import line as printable
+
+    problems = [printable(problem) for each in files for problem in each.problems]
     answers = sum(each.answers for each in files)
     if not problems:
         return f"{answers:,} answers in {len(files)} files, all whole"
-    raise DataError("\n".join([*problems, f"{answers:,} answers are whole; those of {len(problems)} lines are lost"]))
+    return "\n".join([*problems, f"{answers:,} answers are whole; those of {len(problems)} lines are lost"]), True

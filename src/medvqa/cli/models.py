@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> str:
     rows = []
     for written, config in zip(as_written, named or configs.available(folders, backends), strict=True):
         known = config.backend in backends
-        able = sorted(getattr(backends[config.backend], "capabilities", ())) if known else ["unknown: --plugin=FILE"]
+        able = sorted(configs.capabilities(config, backends) or ()) if known else ["unknown: --plugin=FILE"]
         size = configs.in_units(configs.size(config, backends) if known else None)
         rows.append((config.name, config.backend, written.argument, ", ".join(able), size, config.description))
     columns = ("model", "backend", "argument", "capabilities", "size", "description")

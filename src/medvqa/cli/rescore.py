@@ -202,7 +202,7 @@ def _check(
         if extraction != was and records.judged_by_rule(about, {}):
             raise UsageError(
                 f"--extraction={extraction}: by it other answers of {options.run} would be left to the judge; add "
-                f"--judge={about['judge']['config']['name']} --extract-with=judge"
+                f"--judge={records.judge_name(about['judge'])} --extract-with=judge"
             )
         return
     judging.check(trust_remote_code=options.trust_remote_code)
@@ -258,7 +258,8 @@ def _judge(
     memory = Memory(store, journal, records.Suspects(options.run, session))
     budget = inf if options.max_cost is None else options.max_cost
     limits = engine.Limits.of(model, deadline=options.deadline, budget=budget)
-    judge = engine.Judge(model, judging.settings, limits, memory)
+    traffic = engine.Traffic(judging.secrets)
+    judge = engine.Judge(model, judging.settings, limits, memory, traffic=traffic)
     told = judging.told(model)
     try:
         yield judge, {**told, "batch_size": limits.batch_size, "concurrency": limits.concurrency}

@@ -1,11 +1,12 @@
 """Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result.
 
 `rules` says how answers are read; `asking` is one batch or one item; `stream` keeps a model busy with the items that
-lie ahead; `judges` lets another model judge what it says.
+lie ahead; `judges` lets another model judge what it says; `identity` is what a model says of itself.
 """
 
 from medvqa.engine import rules
 from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, led_by, rescored, result
+from medvqa.engine.identity import Identity, identify
 from medvqa.engine.judges import Judge, Judged, Pending
 from medvqa.engine.rules import scorer
 from medvqa.engine.stream import (
@@ -24,6 +25,7 @@ from medvqa.engine.stream import (
 __all__ = [
     "NEEDS",
     "Failure",
+    "Identity",
     "Judge",
     "Judged",
     "Limits",
@@ -41,6 +43,7 @@ __all__ = [
     "ask",
     "attempt",
     "by_rule",
+    "identify",
     "led_by",
     "rescored",
     "result",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa import judging, prompts, scoring
+from medvqa import answers, judging, prompts, scoring
 from medvqa.engine.rules import scorer
 from medvqa.items import (
     CHOICE_KINDS,
@@ -54,23 +54,27 @@ class Failure:
     memory: bool = False
 
 
-def attempt(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError] | Failure:
+def attempt(
+    model: Model, batch: Sequence[Prompt], secrets: Collection[str] = ()
+) -> list[Answer | AnswerError] | Failure:
     """One answer or error for each prompt, in order; the batch's wall time is shared out where the model gave none.
 
     Whatever a model raises becomes a Failure, since the other items of a run must not be lost with it; it
-    is recorded with each item and the exit code is 1.
+    is recorded with each item and the exit code is 1. An answer that cannot be kept costs its own item alone. None of
+    the `secrets` is in what is returned.
     """
     start = time.perf_counter()
     try:
-        answers = list(model.generate(batch))
+        given = list(model.generate(batch))
     except MedVQAError as error:
-        return Failure(str(error))
+        return Failure(_line(error, secrets))
     except Exception as error:  # noqa: BLE001 - see the docstring
-        return Failure(f"{type(error).__name__}: {error}", memory=_out_of_memory(error))
-    if len(answers) != len(batch):
-        return Failure(f"model '{model.name}' gave {len(answers)} answers to {len(batch)} prompts")
+        line = answers.redacted(f"{type(error).__name__}: {answers.line_of(error)}", secrets)
+        return Failure(line, memory=_out_of_memory(error))
+    if len(given) != len(batch):
+        return Failure(f"model '{model.name}' gave {len(given)} answers to {len(batch)} prompts")
     share = (time.perf_counter() - start) / len(batch)
-    return [_timed(answer, share, model) for answer in answers]
+    return [_admitted(each, prompt, share, model, secrets) for each, prompt in zip(given, batch, strict=True)]
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -78,23 +82,32 @@ def _out_of_memory(error: Exception) -> bool:
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
 
 
-def _timed(answer: object, share: float, model: Model) -> Answer | AnswerError:
-    if isinstance(answer, Answer):
-        if not isinstance(answer.text, str):
-            return AnswerError(f"model '{model.name}' gave a {type(answer.text).__name__} in the place of a text")
-        try:
-            answer.text.encode()
-        except UnicodeEncodeError:
-            return AnswerError(f"model '{model.name}' gave a text with half a surrogate pair, which is no Unicode text")
-        return replace(answer, seconds=share) if answer.seconds is None else answer
-    if isinstance(answer, AnswerError):
-        return answer
-    return AnswerError(f"model '{model.name}' gave a {type(answer).__name__} in the place of an Answer")
+def _line(error: BaseException, secrets: Collection[str]) -> str:
+    return answers.redacted(answers.line_of(error), secrets)
 
 
-def ask(model: Model, batch: Sequence[Prompt]) -> list[Answer | AnswerError]:
+def _admitted(
+    given: object, prompt: Prompt, share: float, model: Model, secrets: Collection[str]
+) -> Answer | AnswerError:
+    """What a model gave to one prompt as it may be stored: the only way by which an answer enters a run."""
+    if isinstance(given, AnswerError):
+        return AnswerError(_line(given, secrets))
+    if not isinstance(given, Answer):
+        return AnswerError(f"model '{model.name}' gave a {type(given).__name__} in the place of an Answer")
+    try:
+        answer = answers.checked(given)
+    except Exception as error:  # noqa: BLE001 - a class of a stranger's may raise anything when it is read
+        why = answers.line_of(error) if isinstance(error, AnswerError) else f"{type(error).__name__}: {error}"
+        return AnswerError(answers.redacted(f"model '{model.name}' gave an answer that cannot be kept: {why}", secrets))
+    if (misfit := answers.misfit(answer, prompt)) is not None:
+        return AnswerError(answers.redacted(misfit, secrets))
+    answer = answers.without_secrets(answer, secrets)
+    return replace(answer, seconds=share) if answer.seconds is None else answer
+
+
+def ask(model: Model, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> list[Answer | AnswerError]:
     """Ask once, here and now: one answer or error for each prompt, in order."""
-    said = attempt(model, batch)
+    said = attempt(model, batch, secrets)
     return [AnswerError(said.why)] * len(batch) if isinstance(said, Failure) else said
 
 

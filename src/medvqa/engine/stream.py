@@ -13,12 +13,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
 from typing import Any, Protocol, cast
 
+from medvqa import answers as answers_room
 from medvqa import prompts as prompts_room
 from medvqa.engine.asking import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt, Query, UsageError
@@ -165,15 +166,17 @@ class Limits:
         """What was asked for, else what the model's attributes `batch_size` and `concurrency` say, else the default.
 
         A model with `concurrency` gets batches of 1, one with `patience` at least so many seconds for each prompt.
-        UsageError when a concurrency is asked of one without.
+        UsageError when a concurrency is asked of one without, and for attributes of wrong types.
         """
-        offered: int | None = getattr(model, "concurrency", None)
+        offered = _whole(model, "concurrency")
         if concurrency is not None and offered is None:
             raise UsageError(
                 f"--concurrency={concurrency}: model '{model.name}' is asked one batch at a time; try --batch-size"
             )
-        size = batch_size or getattr(model, "batch_size", None) or (BATCH_SIZE if offered is None else 1)
+        size = batch_size or _whole(model, "batch_size") or (BATCH_SIZE if offered is None else 1)
         patience = getattr(model, "patience", 0.0)
+        if isinstance(patience, bool) or not isinstance(patience, int | float) or not 0 <= patience < inf:
+            raise UsageError(f"model '{model.name}': patience is {patience!r}; seconds, 0 or more, are expected")
         return cls(size, concurrency or offered or 1, deadline, window, budget, patience)
 
     def seconds(self, prompts: int) -> float:
@@ -181,6 +184,14 @@ class Limits:
         if self.deadline is not None:
             return self.deadline
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
+
+
+def _whole(model: Model, name: str) -> int | None:
+    """An attribute of a model that counts, None where it has none (UsageError)."""
+    value = getattr(model, name, None)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise UsageError(f"model '{model.name}': {name} is {value!r}; a whole number of 1 or more is expected")
 
 
 class Ticket:
@@ -272,11 +283,12 @@ class Traffic:
     A question during which a process died is asked alone, which means: with no call of any stream in flight.
     """
 
-    def __init__(self) -> None:
-        """No streams yet."""
+    def __init__(self, secrets: Collection[str] = ()) -> None:
+        """No streams yet. `secrets` are kept out of all that the models of the process say."""
         self.lock = threading.Lock()
         self.streams: list[Stream] = []
         self.spent = 0.0
+        self.secrets = secrets
 
 
 class Stream:
@@ -557,7 +569,10 @@ class Stream:
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
-            known = self._memory.recall([ticket.key or "" for ticket in new])
+            known = [
+                _fitting(recollection, ticket)
+                for ticket, recollection in zip(new, self._memory.recall([t.key or "" for t in new]), strict=True)
+            ]
             for ticket, recollection in zip(new, known, strict=True):
                 if isinstance(recollection.answer, Answer):
                     ticket.followed(recollection.answer, recollection.reused)
@@ -610,7 +625,7 @@ class Stream:
 
     def _attempted(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | Failure | BaseException:
         try:
-            return attempt(self._model, prompts)
+            return attempt(self._model, prompts, self._traffic.secrets)
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
@@ -636,6 +651,14 @@ class Stream:
                 # It was this prompt, which does not even fit alone, and not the size of its batch.
                 self._size = max(self._size, batch.size)
             _end(batch.tickets, said.why)
+
+
+def _fitting(recollection: Recollection, ticket: Ticket) -> Recollection:
+    """What is known of a prompt, without an answer that would not be stored today: the prompt is asked again."""
+    answer, prompt = recollection.answer, ticket.prompt
+    if isinstance(answer, Answer) and prompt is not None and answers_room.misfit(answer, prompt) is not None:
+        return replace(recollection, answer=None)
+    return recollection
 
 
 def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:

@@ -106,15 +106,19 @@ class Judging:
             "signature": self.settings.signature(),
         }
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The judge's keys."""
+        return configs.secrets(self.config, self.backends)
+
     def told(self, model: Model) -> dict[str, Any]:
-        """What run.json says of the judge once it is made."""
-        about = getattr(model, "about", None)
-        fingerprint = fingerprint_of(model)
+        """What run.json says of the judge once it is made (UsageError for wrong types)."""
+        found = engine.identify(model, self.secrets)
         return {
-            "name": model.name,
-            "fingerprint": fingerprint,
-            "identity": self.identity(model.name, fingerprint),
-            "about": about() if about is not None else {},
+            "name": found.name,
+            "fingerprint": found.fingerprint,
+            "identity": self.identity(found.name, found.fingerprint),
+            "about": found.about,
         }
 
     def identity(self, name: str, fingerprint: str | None) -> str:
@@ -129,19 +133,12 @@ class Judging:
 
         The own folder tells judges without a fingerprint apart by their configs.
         """
-        fingerprint = fingerprint_of(model)
-        identity = self.identity(model.name, fingerprint)
+        found = engine.identify(model, self.secrets)
+        fingerprint, identity = found.fingerprint, self.identity(found.name, found.fingerprint)
         backend = self.config.backend if fingerprint is not None else f"{self.config.backend} {identity}"
-        writer = records.Writer(backend, model.name, fingerprint, folder.name, session, role="judge")
-        own = fingerprint is None
-        store = records.own_folder(folder, records.OWN_REPLIES) if own else shared
+        writer = records.Writer(backend, found.name, fingerprint, folder.name, session, role="judge")
+        store = records.own_folder(folder, records.OWN_REPLIES) if fingerprint is None else shared
         return records.Store(store, writer, fresh=fresh)
-
-
-def fingerprint_of(model: Model) -> str | None:
-    """What identifies a model, None where it does not tell."""
-    tell = getattr(model, "fingerprint", None)
-    return tell() if tell is not None else None
 
 
 def judged(
@@ -188,7 +185,7 @@ def resolve(
             f"--judge={typed.judge}: '{config.backend}' does not read what it is asked, and a score is never guessed. "
             "Name a model that reads: a config of models/, or BACKEND:ARGUMENT such as --judge=openai:MODEL"
         )
-    able = getattr(factory, "capabilities", None)
+    able = configs.capabilities(config, backends)
     if able is not None and "generate" not in able:
         raise UsageError(
             f"--judge={typed.judge}: a judge has to generate text; this one has: {', '.join(sorted(able)) or 'nothing'}"

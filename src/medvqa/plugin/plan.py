@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import ablation, benchmarks, configs, engine, judging, metrics, records, suite
+from medvqa import ablation, answers, benchmarks, configs, engine, judging, metrics, records, suite
 from medvqa.configs import ModelConfig
 from medvqa.items import (
     ABLATIONS,
@@ -151,14 +151,17 @@ class Plan:
         defined = {technique for benchmark in self.benchmarks.values() for technique in benchmark.techniques}
         if not self.options.typed and defined.isdisjoint(techniques):
             techniques = ("mc",)
-        able = getattr(self.known.backends[self.config.backend], "capabilities", None)
+        self._check_able(techniques, configs.capabilities(self.config, self.known.backends))
+        return techniques
+
+    def _check_able(self, techniques: Iterable[Technique], able: Collection[str] | None) -> None:
+        """UsageError for a technique that the model is not able to be asked by; None: it is not known yet."""
         for technique in techniques:
             if able is not None and engine.NEEDS[technique] not in able:
                 raise UsageError(
                     f"technique '{technique}' needs a model that can {engine.NEEDS[technique]}; "
                     f"'{self.options.model}' has: {', '.join(sorted(able)) or 'nothing'}"
                 )
-        return techniques
 
     def _check_benchmarks(self) -> None:
         """UsageError for a benchmark that was named, or for all, when none of the techniques is theirs."""
@@ -320,6 +323,12 @@ class Plan:
         return leases.places((self.config, *judge), self.known.backends)
 
     @cached_property
+    def secrets(self) -> frozenset[str]:
+        """The keys of the model and of the judge, which are in nothing that is kept or shown."""
+        judge = frozenset[str]() if self.judge is None else configs.secrets(self.judge.config, self.known.backends)
+        return configs.secrets(self.config, self.known.backends) | judge
+
+    @cached_property
     def service(self) -> Service | None:
         """What runs the model, where that is something else than this process."""
         tell = getattr(self.known.backends[self.config.backend], "service", None)
@@ -416,6 +425,8 @@ class Plan:
     def make_model(self) -> Model:
         """The model, with baselines fitted on the answer key."""
         model = configs.build(self.config, self.known.backends)
+        if configs.capabilities(self.config, self.known.backends) is None:
+            self._check_able(self.techniques, model.capabilities)
         fit: Callable[[Sequence[Item]], None] | None = getattr(model, "fit", None)
         if fit is not None:
             items = [item for name in self.benchmarks for item in self.items(name)]
@@ -497,7 +508,7 @@ class Plan:
     def about(self) -> dict[str, Any]:
         """What run.json says of this run, as far as it is known before the model is made."""
         path = configs.path_name(self.config, self.known.backends)
-        return {
+        about = {
             "options": {
                 "model": self.options.model,
                 "benchmark": self.options.benchmarks,
@@ -532,6 +543,8 @@ class Plan:
             "benchmarks": {name: self._about(benchmark) for name, benchmark in self.benchmarks.items()},
             "versions": records.versions(),
         }
+        # A config may hold a key that the environment has too.
+        return {name: answers.redacted_value(each, self.secrets) for name, each in about.items()}
 
     def _about(self, benchmark: Benchmark) -> dict[str, Any]:
         items = self.items(benchmark.name)

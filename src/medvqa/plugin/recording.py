@@ -159,7 +159,7 @@ class Recording:
         """What is known of the judge, once it was made: its identity is part of the signature of what it judges."""
         for about in self._about["benchmarks"].values():
             if about.get("judged"):
-                about["signature"]["judge"] = told["identity"]
+                about.setdefault("signature", {})["judge"] = told["identity"]
         return {**(self._about["judge"] or {}), **told}
 
     def stop(self, why: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import engine, files, records
+from medvqa import answers, engine, files, records
 from medvqa.configs import ModelConfig
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -29,7 +29,6 @@ from medvqa.items import (
 from medvqa.plugin.ahead import Upcoming, query_of
 from medvqa.plugin.collected import Collected, pack
 from medvqa.plugin.collection import LeftOut
-from medvqa.plugin.judges import fingerprint_of
 from medvqa.plugin.memory import Memory
 from medvqa.plugin.options import Options
 from medvqa.plugin.plan import Plan
@@ -66,7 +65,7 @@ class State:
         self._stream: engine.Stream | None = None
         self._judge: engine.Judge | None = None
         self._close_judge: Callable[[], None] | None = None
-        self._traffic = engine.Traffic()
+        self._traffic = engine.Traffic(self.plan.secrets)
         self._replies: list[Answer] = []
         self._replies_reused = 0
         self.left_out: LeftOut = {}
@@ -92,23 +91,19 @@ class State:
             journal = records.Journal(self._folder, self._names[1])
             model = self.plan.make_model()
             limits = self.plan.limits(model)
-            fingerprint = self._fingerprint(model, "model")
-            self._memory = self._remembering(model, fingerprint, journal)
+            identity = self._identity(model, "model")
+            self._memory = self._remembering(identity, journal)
             making = f"judge '{self.options.judge}'"
             about_judge = self._make_judge(session, journal)
         except MedVQAError as error:
-            session.shouldstop = str(error)
-            return engine.Unavailable(self.options.model, str(error))
+            session.shouldstop = self._line(error)
+            return engine.Unavailable(self.options.model, self._line(error))
         except Exception as error:
-            session.shouldstop = f"{making} could not be made: {type(error).__name__}: {error}"
+            session.shouldstop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"
             raise
-        about = getattr(model, "about", None)
+        told = {"name": identity.name, "fingerprint": identity.fingerprint}
         self._about = {
-            "model": {
-                "name": model.name,
-                "fingerprint": fingerprint,
-                **(about() if about is not None else {}),
-            },
+            "model": {**told, **{name: each for name, each in identity.about.items() if name not in told}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
             "unread_answers": self._memory.unread,
             **({"judge": about_judge} if about_judge is not None else {}),
@@ -120,13 +115,17 @@ class State:
         self._model = engine.Streamed(model, self._stream, self.plan.limited)
         return self._model
 
+    def _line(self, error: Exception) -> str:
+        """What an error says, without keys."""
+        return answers.redacted(answers.line_of(error), self.plan.secrets)
+
     def _make_judge(self, session: pytest.Session, journal: records.Journal) -> dict[str, Any] | None:
         """Make the judge of this process, beside its model; what run.json says of it, None where there is none."""
         judging = self.plan.judge
         if judging is None:
             return None
         model = judging.make()
-        self._fingerprint(model, "judge")
+        self._identity(model, "judge")
         fresh = self.options.fresh
         store = judging.store(model, self._store_folder, self._folder, self._names[0], fresh=fresh)
         memory = Memory(store, journal, records.Suspects(self._folder, self._names[0]))
@@ -143,22 +142,22 @@ class State:
         benchmark = self.plan.benchmarks[query.item.benchmark]
         return self._judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
 
-    def _fingerprint(self, model: Model, role: str) -> str | None:
-        """What identifies a model, None where it does not tell; UsageError where the run began with another."""
-        told = fingerprint_of(model)
+    def _identity(self, model: Model, role: str) -> engine.Identity:
+        """What a model says of itself; UsageError where the run began with another, and for wrong types."""
+        found = engine.identify(model, self.plan.secrets)
         if (self._folder / records.RUN).is_file():
             before = records.read_run(self._folder).get(role) or {}
-            if before.get("fingerprint", told) != told:
+            if before.get("fingerprint", found.fingerprint) != found.fingerprint:
                 raise UsageError(
                     f"run '{self._run}' cannot go on: the {role}'s fingerprint was {before['fingerprint']!r} and is "
-                    f"{told!r}. Name another with --run=NAME"
+                    f"{found.fingerprint!r}. Name another with --run=NAME"
                 )
-        return told
+        return found
 
-    def _remembering(self, model: Model, fingerprint: str | None, journal: records.Journal) -> Memory:
+    def _remembering(self, identity: engine.Identity, journal: records.Journal) -> Memory:
         """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
-        session = self._names[0]
-        writer = records.Writer(self.plan.config.backend, model.name, fingerprint, self._run, session)
+        session, fingerprint = self._names[0], identity.fingerprint
+        writer = records.Writer(self.plan.config.backend, identity.name, fingerprint, self._run, session)
         own = fingerprint is None
         folder = records.own_folder(self._folder, records.OWN_ANSWERS) if own else self._store_folder
         store = records.Store(folder, writer, fresh=self.options.fresh)
@@ -223,7 +222,7 @@ class State:
             # The prompt could not be made, of data that cannot be read: an error of this item alone.
             asked = self._asked(item)
             prompt = Prompt("", technique=asked.technique, sample=asked.sample)
-            reply = engine.Reply(prompt, "", AnswerError(str(error)))
+            reply = engine.Reply(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable) and self._session is not None:
                 self._session.shouldstop = str(error)
         pending: engine.Pending | None = reply.then
@@ -267,7 +266,7 @@ class State:
         if self._stream is not None and model is self._model:
             return self._stream.answer(query)
         prompt = self.plan.prompt(query)
-        (answer,) = engine.ask(model, [prompt])
+        (answer,) = engine.ask(model, [prompt], self.plan.secrets)
         return engine.Reply(prompt, "", answer)
 
     def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:

@@ -24,6 +24,7 @@ import msgspec
 
 from medvqa import files
 from medvqa.items import Answer, DataError, Result, UsageError
+from medvqa.records import about
 from medvqa.records.folder import decode, encode, key, write_atomic
 
 VERSION = 1
@@ -45,24 +46,6 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     responses: bool
     results: int
     run: dict[str, Any]
-
-
-class _Benchmark(msgspec.Struct):
-    """What a comparison looks at of a benchmark in run.json."""
-
-    signature: dict[str, str | int | float | bool | None] = {}
-    prompts: dict[str, str] = {}
-    items: int = 0
-
-
-class _Run(msgspec.Struct):
-    """What a comparison looks at in run.json."""
-
-    name: str = ""
-    extraction: str = "sound"
-    responses: str | None = None
-    benchmarks: dict[str, _Benchmark] = {}
-    versions: dict[str, str] = {}
 
 
 _header = msgspec.json.Decoder(_Header)
@@ -87,11 +70,11 @@ def write_baseline(path: Path, run: Mapping[str, Any], results: Sequence[Result]
     """Write a baseline file; the same run gives the same bytes. UsageError when it cannot be written."""
     if run.get("responses") == DIGESTS:
         responses = True  # they are digests already, and stay
-    about = dict(run) if responses else {**run, "responses": DIGESTS}
+    told = dict(run) if responses else {**run, "responses": DIGESTS}
     kept = sorted((result if responses else without_response(result) for result in results), key=key)
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
-        header = {"medvqa_baseline": VERSION, "responses": "responses" not in about, "results": len(kept), "run": about}
+        header = {"medvqa_baseline": VERSION, "responses": "responses" not in told, "results": len(kept), "run": told}
         file.write(_encoder.encode(header) + b"\n")
         for result in kept:
             file.write(encode(result) + b"\n")
@@ -172,19 +155,19 @@ def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def _read_header(path: Path, line: tuple[int, bytes]) -> _Header:
     try:
         found = _header.decode(line[1])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} line 1: no header of a baseline file: {error}") from error
-    try:
-        msgspec.convert(found.run, _Run)
-    except msgspec.ValidationError as error:
-        raise DataError(f"{path} line 1: the run is none: {error}") from error
     if found.medvqa_baseline != VERSION:
         raise DataError(f"{path} line 1: version {found.medvqa_baseline}; this one reads version {VERSION}")
+    if (why := about.wrong(found.run)) is not None:
+        raise DataError(
+            f"{path} line 1: {why.replace('field ', 'field run.', 1)}. Write the file anew: medvqa baseline RUN -o FILE"
+        )
     return found
 
 
 def _result(path: Path, number: int, line: bytes) -> Result:
     try:
         return decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise DataError(f"{path} line {number}: {error}") from error

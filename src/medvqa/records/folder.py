@@ -18,8 +18,9 @@ from typing import Any
 
 import msgspec
 
-from medvqa import files
+from medvqa import answers, files
 from medvqa.items import DataError, Item, Result, UsageError
+from medvqa.records import about
 from medvqa.records.store import write_all
 
 DISTRIBUTION = "pytest-medvqa"
@@ -32,6 +33,7 @@ MAX_RUN = 2**26
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
+_IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
@@ -55,12 +57,19 @@ def run_name(model: str, when: str, folder: Path) -> str:
 def encode(result: Result) -> bytes:
     """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped."""
     images = tuple(replace(image, path="") for image in result.item.images)
-    return _encoder.encode(replace(result, item=replace(result.item, images=images)))
+    answer = None if result.answer is None else answers.to_json(result.answer)
+    return _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
 
 
 def decode(line: bytes) -> Result:
     """The result of one line; msgspec.DecodeError (a ValueError) says what is wrong with it."""
-    return _decoder.decode(line)
+    try:
+        if _IMPOSSIBLE not in line:
+            return _decoder.decode(line)
+        content = msgspec.json.decode(line, type=dict[str, Any])
+        return msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from None
 
 
 def key(result: Result) -> tuple[str, str, str, int]:
@@ -152,20 +161,30 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """run.json; UsageError when it is missing or no JSON object."""
+    """run.json, with the right types in all fields that are read; UsageError names the file, the field and a remedy."""
+    path = folder / RUN
     try:
-        value: dict[str, Any] = msgspec.json.decode(files.read(folder / RUN, MAX_RUN), type=dict[str, Any])
+        value: dict[str, Any] = msgspec.json.decode(files.read(path, MAX_RUN), type=dict[str, Any])
     except OSError as error:
         raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{folder / RUN} is damaged: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: damaged: {error}. {_remedy(folder)}") from None
+    if (why := about.wrong(value)) is not None:
+        raise UsageError(f"{path}: {why}. {_remedy(folder)}")
     return value
 
 
-def check_scored(path: Path, about: Mapping[str, Any]) -> None:
+def _remedy(folder: Path) -> str:
+    return (
+        f"Restore it from a copy; or put the file away and type what began the run, with --run={folder.resolve().name}:"
+        " its answers are stored and reused"
+    )
+
+
+def check_scored(path: Path, run: Mapping[str, Any]) -> None:
     """UsageError where `medvqa rescore` was stopped while it wrote, so that a run's scores are of two kinds."""
-    if about.get("rescoring"):
-        folder = path if path.is_dir() else f"reports/{about.get('name', 'RUN')}"
+    if run.get("rescoring"):
+        folder = path if path.is_dir() else f"reports/{run.get('name', 'RUN')}"
         raise UsageError(
             f"{path}: its run was being scored again, and that was stopped: type medvqa rescore {folder} once more"
         )
@@ -180,7 +199,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     a file or folder (`path` of the config), its last part: a checkpoint may have been moved.
     """
     now = msgspec.json.decode(_encoder.encode(now))
-    was, is_now = (about.get("config", {}) for about in (before, now))
+    was, is_now = (run.get("config", {}) for run in (before, now))
     own_limit = is_now.get("own_max_tokens")
     if before.get("rescoring"):
         folder = f"reports/{before.get('name')}"
@@ -197,12 +216,12 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found += _other_judge(before, now)
     judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
-        was, is_now = (about["benchmarks"][benchmark].get("signature", {}) for about in (before, now))
+        was, is_now = (run["benchmarks"][benchmark].get("signature", {}) for run in (before, now))
         compared = {name: was[name] for name in was if name not in ("extraction", "ablation") and name not in judging}
         found += _changed(f"{benchmark}: ", compared, is_now)
-        asked, asks = (about["benchmarks"][benchmark].get("prompts", {}) for about in (before, now))
+        asked, asks = (run["benchmarks"][benchmark].get("prompts", {}) for run in (before, now))
         found += _changed(f"{benchmark}: the prompt of ", asked, asks)
-        had, has = (about["benchmarks"][benchmark].get("max_tokens") for about in (before, now))
+        had, has = (run["benchmarks"][benchmark].get("max_tokens") for run in (before, now))
         if had is None:
             # An earlier version asked all questions by the model's own limit.
             had = {technique: dict.fromkeys(kinds, own_limit) for technique, kinds in (has or {}).items()}
@@ -210,9 +229,9 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def signed(about: Mapping[str, Any]) -> set[str]:
+def signed(run: Mapping[str, Any]) -> set[str]:
     """Names of the parts of a benchmark's signature that are its judge's."""
-    return {"judge", *((about.get("judge") or {}).get("signature") or {})}
+    return {"judge", *((run.get("judge") or {}).get("signature") or {})}
 
 
 def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -227,7 +246,7 @@ def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     apart = all(any(each.get("judged") for each in abouts.values()) for abouts in (told, tells))
     if not (both or (apart and was is not None and is_now is not None)):
         return []
-    which = "" if is_now is None else f" --judge={is_now['config']['name']}"
+    which = "" if is_now is None else f" --judge={judge_name(is_now)}"
     return [
         f"the judge was {_called(was)} and is {_called(is_now)}, or judges otherwise (medvqa rescore "
         f"reports/{before.get('name', 'RUN')}{which or ' --judge=MODEL'} judges all of it by one, and asks the model "
@@ -239,17 +258,24 @@ def _judging(judge: Mapping[str, Any] | None, known: bool) -> object:
     """What must be the same for one judge; its fingerprint, where it is `known`, is compared once it was made."""
     if judge is None:
         return None
-    config = judge["config"]
-    return config["backend"], None if known else (config["argument"], config["options"]), judge["signature"]
+    config = judge.get("config", {})
+    asked = None if known else (config.get("argument", ""), config.get("options", {}))
+    return config.get("backend", ""), asked, judge.get("signature", {})
 
 
 def _called(judge: Mapping[str, Any] | None) -> str:
-    return "none" if judge is None else repr(judge["config"]["name"])
+    return "none" if judge is None else repr(judge_name(judge))
+
+
+def judge_name(judge: Mapping[str, Any]) -> str:
+    """What `--judge` was, as run.json tells; MODEL where it does not."""
+    name: str = judge.get("config", {}).get("name") or "MODEL"
+    return name
 
 
 def judged_by_rule(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether the rule by which answers are read decides which of them a judge reads."""
-    return any((about.get("judge") or {}).get("settings", {}).get("extract", False) for about in (before, now))
+    return any(((run.get("judge") or {}).get("settings") or {}).get("extract", False) for run in (before, now))
 
 
 def _changed(where: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -50,7 +50,7 @@ def load(folder: Path) -> Run:
     path = folder / METRICS
     try:
         missing = msgspec.json.decode(files.read(path, MAX_RUN), type=_Missing).missing if path.exists() else ()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Write it anew: medvqa report {folder}") from error
     return Run(folder.name, about, stored.results, frozenset(missing), stored.unread)
 

@@ -26,8 +26,8 @@ from typing import Literal
 
 import msgspec
 
-from medvqa import files
-from medvqa.items import Answer, MedVQAError, Prompt
+from medvqa import answers, files
+from medvqa.items import Answer, AnswerError, MedVQAError, Prompt
 
 STORE = ".answers"
 """Folder under reports/ of the answers that runs share."""
@@ -46,9 +46,8 @@ SYNC = 5.0
 """Seconds after which what was written is forced to the disk, so that a power cut costs no more."""
 
 _CHECKSUM = 16
-_KEY = 64
+_IS_KEY = re.compile(rb"[0-9a-f]{64}").fullmatch
 _encoder = msgspec.json.Encoder()
-_decode_answer = msgspec.json.Decoder(Answer).decode
 
 
 class Unwritable(MedVQAError):
@@ -77,7 +76,15 @@ class Writer:
         return hashlib.sha256(_encoder.encode((FORMAT, self.backend, self.fingerprint))).hexdigest()[:32]
 
 
-_decode_writer = msgspec.json.Decoder(Writer).decode
+_writers = msgspec.json.Decoder(Writer)
+
+
+def _writer(content: bytes) -> Writer | None:
+    """Who wrote a file, None where its first line does not say."""
+    try:
+        return _writers.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,21 @@ def _parsed(folder: str, line: bytes) -> tuple[bytes, bytes] | None:
     if line[_CHECKSUM : _CHECKSUM + 1] != b" " or checksum(folder, rest) != line[:_CHECKSUM]:
         return None
     name, _, content = rest.partition(b" ")
-    return name, content
+    return (name, content) if name == ABOUT or _IS_KEY(name) else None
+
+
+def _problem(folder: str, line: bytes) -> str | None:
+    """Why a line cannot be used, None where it can."""
+    parsed = _parsed(folder, line)
+    if parsed is None:
+        return "the checksum does not match"
+    if parsed[0] == ABOUT:
+        return None if _writer(parsed[1]) is not None else "it does not say who wrote the file"
+    try:
+        answers.decode(parsed[1])
+    except AnswerError as error:
+        return f"{error}; its question is asked again"
+    return None
 
 
 @dataclass(slots=True)
@@ -206,8 +227,15 @@ class Store:
                     line = os.pread(opened.fileno(), length, start)
                     parsed = _parsed(self.folder.name, line)
                     # A line that is no longer what it was is as good as none: its question is asked again.
-                    if parsed is not None and parsed[0].decode() == keys[position]:
-                        found[position] = Recalled(_decode_answer(parsed[1]), earlier)
+                    if parsed is None or parsed[0].decode() != keys[position]:
+                        continue
+                    try:
+                        found[position] = Recalled(answers.decode(parsed[1]), earlier)
+                    except AnswerError as error:
+                        # A version stored it that checked less.
+                        line_number = os.pread(opened.fileno(), start, 0).count(b"\n") + 1
+                        self._broken.append(f"{file.path} line {line_number}: {error}")
+                        self._index.pop(bytes.fromhex(keys[position]), None)
         return found
 
     def _look(self) -> None:
@@ -230,7 +258,7 @@ class Store:
             if parsed is None:
                 self._broken.append(f"{file.path} line {file.lines}: the checksum does not match")
             elif parsed[0] == ABOUT:
-                file.writer = _decode_writer(parsed[1])
+                file.writer = _writer(parsed[1]) or file.writer
             elif not self._fresh or (file.writer is not None and file.writer.session == self._writer.session):
                 self._note(bytes.fromhex(parsed[0].decode()), number, start, len(line))
 
@@ -253,12 +281,12 @@ class Store:
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    def remember(self, keys: Sequence[str], answers: Sequence[Answer]) -> None:
+    def remember(self, keys: Sequence[str], said: Sequence[Answer]) -> None:
         """Append answers with one write. Unwritable when the disk does not take them."""
         if not keys:
             return
-        named = zip(keys, answers, strict=True)
-        lines = [_line(self.folder.name, name.encode(), _encoder.encode(answer)) for name, answer in named]
+        named = zip(keys, said, strict=True)
+        lines = [_line(self.folder.name, name.encode(), answers.encode(answer)) for name, answer in named]
         with self._lock:
             try:
                 self._append(lines)
@@ -353,45 +381,48 @@ class Contents:
 def contents(folder: Path) -> Iterator[Contents]:
     """The files of a store, oldest first, each read whole; none when there is no folder."""
     for path in sorted(folder.glob(f"*/*{SUFFIX}"), key=lambda path: path.name):
-        file, writer, answers, problems = _File(path), None, 0, []
+        file, writer, whole, problems = _File(path), None, 0, []
         status = path.stat()
         for _, line in file.new_lines(status.st_size):
-            parsed = _parsed(path.parent.name, line)
-            if parsed is None:
-                problems.append(f"{path} line {file.lines}: the checksum does not match")
-            elif parsed[0] == ABOUT:
-                writer = _decode_writer(parsed[1])
+            if (problem := _problem(path.parent.name, line)) is not None:
+                problems.append(f"{path} line {file.lines}: {problem}")
+            elif (parsed := _parsed(path.parent.name, line)) is not None and parsed[0] == ABOUT:
+                writer = _writer(parsed[1])
             else:
-                answers += 1
+                whole += 1
         if file.torn:
             problems.append(f"{path} line {file.lines + 1}: torn: its process was stopped while writing, or writes yet")
-        yield Contents(path, writer, status.st_size, status.st_mtime, answers, tuple(problems))
+        yield Contents(path, writer, status.st_size, status.st_mtime, whole, tuple(problems))
 
 
 def writers(folder: Path) -> Iterator[Writer]:
-    """Who wrote the files of a store, of each the first line alone is read."""
+    """Yield who wrote each file of a store; only its first line is read."""
     for path in folder.glob(f"*/*{SUFFIX}"):
-        head = next(
-            (
-                parsed
-                for _, line in _File(path).new_lines(path.stat().st_size)
-                if (parsed := _parsed(path.parent.name, line))
-            ),
-            None,
-        )
-        if head is not None and head[0] == ABOUT:
-            yield _decode_writer(head[1])
+        writer, _ = _opened(path)
+        if writer is not None:
+            yield writer
 
 
 def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, list[Answer]]]:
-    """What each file of some sessions holds, and who wrote it; of all other files the first line alone is read."""
+    """Yield the answers of each file of some sessions, and who wrote it; of other files the first line is read."""
     for path in folder.glob(f"*/*{SUFFIX}"):
-        lines = _File(path).new_lines(path.stat().st_size)
-        head = next((parsed for _, line in lines if (parsed := _parsed(path.parent.name, line))), None)
-        if head is None or head[0] != ABOUT or (writer := _decode_writer(head[1])).session not in sessions:
-            continue
-        stored = (parsed for _, line in lines if (parsed := _parsed(path.parent.name, line)))
-        yield writer, [_decode_answer(content) for _, content in stored]
+        writer, stored = _opened(path)
+        if writer is not None and writer.session in sessions:
+            yield writer, list(_whole(content for name, content in stored if name != ABOUT))
+
+
+def _opened(path: Path) -> tuple[Writer | None, Iterator[tuple[bytes, bytes]]]:
+    """Return who wrote a file, None where its first line is damaged, and an iterator over its other whole lines."""
+    lines = _File(path).new_lines(path.stat().st_size)
+    whole = (parsed for _, line in lines if (parsed := _parsed(path.parent.name, line)))
+    head = next(whole, None)
+    return (_writer(head[1]) if head is not None and head[0] == ABOUT else None), whole
+
+
+def _whole(contents: Iterable[bytes]) -> Iterator[Answer]:
+    for content in contents:
+        with suppress(AnswerError):
+            yield answers.decode(content)
 
 
 def copy(source: Path, target: Path) -> None:

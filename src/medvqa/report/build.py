@@ -217,7 +217,7 @@ def notes_of(report: Report) -> list[str]:
             if kept and (judge := report.run.get("judge")):
                 notes.append(
                     f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
-                    f"--judge={judge['config']['name']} lets them be judged and asks the model nothing."
+                    f"--judge={records.judge_name(judge)} lets them be judged and asks the model nothing."
                 )
         if part.truncated:
             notes.append(f"{name}: {_truncation(part, about.get('max_tokens', {}).get(part.technique))}")
@@ -312,7 +312,7 @@ def answers_of(report: Report) -> str | None:
     last = (report.run.get("sessions") or [{}])[-1]
     told = (("Answers", ""), ("Judge's replies", "judge_"))
     lines = [
-        f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last[f'{prefix}asked']:,} asked for."
+        f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last.get(f'{prefix}asked', 0):,} asked for."
         for what, prefix in told
         if last.get(f"{prefix}reused")
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import exp, fsum, isfinite
+from math import exp, fsum, inf, isnan
 
 from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Item, Score, Technique
 from medvqa.scoring.choices import clipped
@@ -18,15 +18,17 @@ def likeliest(option_logprobs: Mapping[str, float], technique: Technique) -> str
     """The option with the largest log-probability, None where there are none; of equal ones GD's first, PS's last.
 
     So do the owners of MediConfusion with their two options: GD takes `argmax` of A and B, PS
-    `"A" if scores[0] > scores[1] else "B"`. The order is that of the mapping. Raises AnswerError for
-    NaN and infinities.
+    `"A" if scores[0] > scores[1] else "B"`. The order is that of the mapping. An option with -inf is impossible.
+    Raises AnswerError for NaN and +inf, and where every option that is told is impossible.
     """
     for letter, value in option_logprobs.items():
-        if not isfinite(value):
+        if isnan(value) or value == inf:
             raise AnswerError(f"the log-probability of {letter} is {value}, which is no finite number")
     if not option_logprobs:
         return None
     largest = max(option_logprobs.values())
+    if largest == -inf:
+        raise AnswerError("every log-probability that the model gave is -inf, so that no option is the likeliest")
     tied = [letter for letter, value in option_logprobs.items() if value == largest]
     return tied[-1] if technique == "ps" else tied[0]
 
@@ -41,7 +43,7 @@ def score_likeliest(
     """Score the likeliest of `options`, those of the prompt, as if the model had named it; `unparsed` without any.
 
     An answer without log-probabilities that has a text (one that was recorded elsewhere) is scored by its text.
-    Raises AnswerError where there is neither, for log-probabilities that are not finite, and for other options.
+    Raises AnswerError where there is neither, for log-probabilities that are none, and for other options.
     """
     told = answer.option_logprobs
     if told is None:

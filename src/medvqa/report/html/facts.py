@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -151,9 +151,11 @@ def _plain(value: object) -> str:
 
 def _time(text: object) -> datetime | None:
     try:
-        return datetime.fromisoformat(str(text))
+        time = datetime.fromisoformat(str(text))
     except ValueError:
         return None
+    # Without an offset it cannot be subtracted from one that has it.
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _duration(seconds: float) -> str:

@@ -7,6 +7,7 @@ the repetition: 26,000 items with responses of 300 characters come to a few mega
 from __future__ import annotations
 
 import base64
+import math
 import shlex
 import zlib
 from collections import Counter
@@ -217,7 +218,8 @@ def _answered(result: Result | None, techniques: Places) -> dict[str, Any]:
         "usage": answer.usage if answer else None,
         "logprobs": None
         if answer is None or answer.option_logprobs is None
-        else {letter: float(f"{value:.4g}") for letter, value in answer.option_logprobs.items()},
+        # The page takes an option that is not there for impossible: JSON has no -inf.
+        else {letter: float(f"{value:.4g}") for letter, value in answer.option_logprobs.items() if value != -math.inf},
     }
 
 

@@ -1,0 +1,194 @@
+"""run.json as it must be: the types of the fields that anybody reads, checked in one place.
+
+A field that is missing has its default, as in folders of earlier versions; one that nobody here knows stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, get_args
+
+import msgspec
+
+from medvqa.items import Extraction
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Share = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,9}/[0-9]{1,9}$")]
+
+
+class _Model(msgspec.Struct):
+    name: str = ""
+    fingerprint: str | None = None
+
+
+class _Config(msgspec.Struct):
+    name: str = ""
+    backend: str = ""
+    argument: str = ""
+    options: dict[str, Any] = {}
+    path: str | None = None
+
+
+class _Options(msgspec.Struct):
+    model: str | None = None
+    benchmark: list[str] = []
+    technique: list[str] = []
+    judge: str | None = None
+    limit: Count | None = None
+    shard: Share | None = None
+    answers_from_category: bool = False
+
+
+class _Settings(msgspec.Struct):
+    gap: float
+    extract: bool
+    rules_first: bool
+    own_prompts: list[str] = []
+
+
+class _Judge(msgspec.Struct):
+    config: _Config = msgspec.field(default_factory=_Config)
+    signature: dict[str, str] = {}
+    settings: _Settings | None = None
+    templates: dict[str, str] = {}
+    name: str = ""
+    fingerprint: str | None = None
+    identity: str = ""
+    about: dict[str, Any] = {}
+
+
+class _Benchmark(msgspec.Struct):
+    items: Count = 0
+    data_sha256: str = ""
+    answers: str = ""
+    judged: dict[str, str] = {}
+    judged_by: list[str] = []
+    signature: dict[str, str] = {}
+    prompts: dict[str, str] = {}
+
+
+class _Session(msgspec.Struct):
+    session: str = ""
+    started: str = ""
+    finished: str = ""
+    workers: Count = 0
+    options: _Options = msgspec.field(default_factory=_Options)
+    asked: Count = 0
+    reused: Count = 0
+    judge_asked: Count = 0
+    judge_reused: Count = 0
+    usage: dict[str, float] = {}
+    judge_usage: dict[str, float] = {}
+
+
+class _Merged(msgspec.Struct):
+    name: str
+    shard: Share | None = None
+    started: str = ""
+    finished: str = ""
+    versions: dict[str, str] = {}
+    usage: dict[str, float] = {}
+    judge_usage: dict[str, float] = {}
+
+
+class _Against(msgspec.Struct):
+    name: str
+    path: str | None
+    digest: str = ""
+
+
+class _Gate(msgspec.Struct):
+    rules: dict[str, Any]
+    baselines: list[_Against]
+    digest: str = ""
+
+
+class _Engine(msgspec.Struct):
+    batch_size: Count = 0
+    concurrency: Count = 0
+
+
+class _Run(msgspec.Struct):
+    name: str = ""
+    started: str = ""
+    finished: str = ""
+    model: _Model = msgspec.field(default_factory=_Model)
+    options: _Options = msgspec.field(default_factory=_Options)
+    config: _Config = msgspec.field(default_factory=_Config)
+    techniques: list[str] = []
+    repeat: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
+    judge: _Judge | None = None
+    extraction: Extraction = "sound"
+    ablation: str | None = None
+    benchmarks: dict[str, _Benchmark] = {}
+    versions: dict[str, str] = {}
+    sessions: list[_Session] = []
+    engine: _Engine = msgspec.field(default_factory=_Engine)
+    unread_answers: list[str] = []
+    missing: list[str] = []
+    usage: dict[str, float] = {}
+    judge_usage: dict[str, float] = {}
+    left_out: dict[str, dict[str, dict[str, Count]]] = {}
+    served_by: list[str] = []
+    merged: list[_Merged] = []
+    gate: _Gate | None = None
+    rescoring: bool = False
+    responses: str | None = None
+
+
+_WORDS: Mapping[str, Sequence[str]] = {"extraction": get_args(Extraction)}
+_PATH = re.compile(r"(?s)(.*) - at `(?:key in )?\$(.*)`")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
+
+
+def wrong(about: Mapping[str, Any]) -> str | None:
+    """What is wrong with the types in run.json: `field F: expected X, got Y`; None where nothing is."""
+    try:
+        msgspec.convert(about, _Run)
+    except msgspec.ValidationError as error:
+        found = _PATH.fullmatch(str(error))
+        what, path = (found[1], found[2]) if found is not None else (str(error), "")
+        named = _named(about, path)
+        if named in _WORDS:
+            what = f"Expected {', '.join(_WORDS[named])}, got {str(about[named])[:40]!r}"
+        return f"field {named or '(all)'}: {what[:1].lower()}{what[1:]}"
+    return None
+
+
+def _named(about: Mapping[str, Any], path: str) -> str:
+    """A path as msgspec writes it, with the names of the keys for which it has three dots."""
+    name, here, steps = "", list[Any](), list(_STEP.finditer(path))
+    inner: Any = about
+    for step in steps:
+        if step[3] is not None:
+            key: Any = next((key for key in inner if _fails(about, here, key)), "...")
+            name += f".{key}"
+        elif step[2] is not None:
+            key = int(step[2])
+            name += f"[{key}]"
+        else:
+            key = step[1]
+            name += f".{key}"
+        here.append(key)
+        inner = inner[key] if key != "..." else {}
+    return name.removeprefix(".")
+
+
+def _fails(about: Mapping[str, Any], path: list[Any], key: str) -> bool:
+    """Whether the mapping at a path is what it must not be with this key alone."""
+    try:
+        msgspec.convert(_only(about, path, key), _Run)
+    except msgspec.ValidationError:
+        return True
+    return False
+
+
+def _only(value: Any, path: list[Any], key: str) -> Any:
+    if not path:
+        return {key: value[key]}
+    first, *rest = path
+    inner = _only(value[first], rest, key)
+    if isinstance(value, Mapping):
+        return {**value, first: inner}
+    return [*value[:first], inner, *value[first + 1 :]]

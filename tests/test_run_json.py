@@ -1,0 +1,390 @@
+"""run.json with wrong types, field by field: every command reads it or says in one line what is wrong, and where."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from medvqa import benchmarks, records
+from medvqa.benchmarks import phantom
+from medvqa.cli import main
+from medvqa.items import Answer, Benchmark, DataError, Item, Judgement, Result, Score, UsageError
+from medvqa.plugin.recording import Recording
+from medvqa.records import about
+
+OPEN, PAIRS = "phantom-medlesionvqa", "phantom-mediconfusion"
+KNOWN: Mapping[str, Benchmark] = {each.name: each for each in phantom.BENCHMARKS}
+TIME = "2026-01-02T10:00:00+00:00"
+CONFIG = {"name": "stubborn", "backend": "echo", "argument": "A", "options": {}, "path": "A"}
+OPTIONS = {"model": "echo:A", "benchmark": [], "technique": [], "judge": None, "ablate": None, "limit": 5}
+OPTIONS |= {"shard": "1/2", "fresh": False, "batch_size": None, "concurrency": None, "deadline": None}
+OPTIONS |= {"max_errors": 50, "answers_from_category": False}
+
+
+def said_of(name: str, judge: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "items": 9,
+        "data_sha256": "d1" * 32,
+        "answers": "given",
+        "judged": {"score": "judging/score@1"},
+        "judged_by": ["mc"],
+        "signature": {"data": "d1", "extraction": "sound", "answers": "given", **judge},
+        "prompts": {"mc": f"{name}/mc@1"},
+    }
+
+
+ABOUT: dict[str, Any] = {
+    "name": "first",
+    "started": TIME,
+    "finished": "2026-01-02T11:00:00+00:00",
+    "model": {"name": "stubborn", "fingerprint": "f1", "checkpoint": "x/y", "settings": {"dtype": "bf16"}},
+    "options": OPTIONS,
+    "config": CONFIG,
+    "techniques": ["mc"],
+    "repeat": None,
+    "judge": {
+        "config": CONFIG,
+        "settings": {"gap": 3.0, "extract": False, "rules_first": False, "own_prompts": []},
+        "templates": {"score": "judging/score@1"},
+        "signature": {"template": "judging/score@1"},
+        "name": "judge",
+        "fingerprint": "j1",
+        "identity": "judge@1",
+        "about": {},
+        "batch_size": 1,
+        "concurrency": 4,
+    },
+    "extraction": "sound",
+    "ablation": None,
+    "benchmarks": {name: said_of(name, {"judge": "judge@1"}) for name in (OPEN, PAIRS)},
+    "versions": {"python": "3.11.7", "pytest-medvqa": "0.1.0"},
+    "sessions": [
+        {"session": "a1", "started": TIME, "workers": 0, "options": OPTIONS, "asked": 1, "reused": 2},
+        {
+            "session": "b2",
+            "started": TIME,
+            "finished": TIME,
+            "workers": 2,
+            "options": OPTIONS,
+            "asked": 3,
+            "reused": 4,
+            "judge_asked": 1,
+            "judge_reused": 1,
+            "usage": {"input": 3},
+            "judge_usage": {"input": 3},
+        },
+    ],
+    "engine": {"batch_size": 8, "concurrency": 1},
+    "unread_answers": ["x line 3: torn"],
+    "missing": [],
+    "usage": {"input": 12, "output": 3.5, "cost": 0.25},
+    "judge_usage": {"input": 12},
+    "left_out": {PAIRS: {"gd": {"short_answer": 2}}},
+    "served_by": ["tiny"],
+    "merged": [{"name": "part", "shard": "1/2", "started": TIME, "usage": {"input": 1}}],
+    "gate": {
+        "digest": "0" * 12,
+        "rules": {"margin": 2.0, "floor": [{"benchmark": PAIRS, "measure": "set_accuracy", "at_least": 0.1}]},
+        "baselines": [{"name": "first", "path": "baseline", "digest": "0" * 12}],
+    },
+}
+
+VALUES: Mapping[str, Any] = {
+    "null": None,
+    "number": 7,
+    "fraction": -0.5,
+    "text": "odd \x1b[31m",
+    "list": [1, "a", None],
+    "object": {"a": {"b": 1}},
+    "bool": True,
+    "huge": 10**40,
+    "missing": ...,
+}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values within a JSON value, but for itself."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in inside:
+        yield (*path, name)
+        yield from places(each, (*path, name))
+
+
+def changed(place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """run.json with another value at a place, or without it."""
+    made = copy.deepcopy(ABOUT)
+    inner: Any = made
+    for name in place[:-1]:
+        inner = inner[name]
+    if value is ...:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
+    return made
+
+
+Case = tuple[tuple[Any, ...], str]
+"""The path of a value in run.json, and the name of what stands there instead."""
+CASES: list[Case] = [(place, name) for place in places(ABOUT) for name in VALUES]
+
+
+def result(item: Item, said: str, value: float) -> Result:
+    judged = item.kind == "short_answer"
+    judgement = Judgement("judge", "judging/score@1", "score", (f"<result>{value}</result>",)) if judged else None
+    score = Score(value, "correct" if value == 1 else "wrong", (said,), "why")
+    return Result("first", item, "0" * 64, Answer(said, usage={"input": 1}), score, "mc", judgement)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a run, a second one to compare it with, and its baseline file."""
+    root = tmp_path_factory.mktemp("repository")
+    chosen = [item for item in benchmarks.load(KNOWN[OPEN], Path()) if item.kind == "short_answer"][:3]
+    chosen += benchmarks.load(KNOWN[PAIRS], Path())[:4]
+    for name in ("first", "baseline"):
+        recorder = records.Recorder(root / name)
+        for number, item in enumerate(chosen):
+            recorder.append(records.encode(result(item, "A", float(number % 2))))
+        recorder.close()
+        records.write_json(root / name / "run.json", {**ABOUT, "name": name})
+    return root
+
+
+def commands(root: Path) -> Mapping[str, list[str]]:
+    first, baseline, out = (str(root / name) for name in ("first", "baseline", "out"))
+    return {
+        "report": ["report", first, "--images=none"],
+        "compare": ["compare", first, baseline],
+        "reverse": ["compare", baseline, first],
+        "gate": ["gate", first, f"--rules={root / 'none.toml'}"],
+        "against": ["gate", baseline, f"--baseline={first}", f"--rules={root / 'none.toml'}"],
+        "baseline": ["baseline", first, "-o", str(root / "file.medvqa")],
+        "merge": ["merge", first, baseline, "-o", out],
+        "rescore": ["rescore", first, "--extraction=sound"],
+        "agreement": ["agreement", first, "--sample=2", "-o", str(root / "sheet.csv")],
+    }
+
+
+def resumes(folder: Path) -> None:
+    """What a session does with the run.json of the run that it goes on with."""
+    before = records.read_run(folder)
+    now = copy.deepcopy(ABOUT)
+    records.differences(before, now)
+    records.judged_by_rule(before, now)
+    plan: Any = SimpleNamespace(
+        about=lambda: now,
+        known=SimpleNamespace(benchmarks=KNOWN, metrics=()),
+        extraction="sound",
+        judge=None,
+        name_of=lambda query: query.item.id,
+        options=SimpleNamespace(answers=None),
+        benchmarks={},
+    )
+    Recording(plan, folder, "c3", 0).finish([], {})
+
+
+@pytest.fixture(autouse=True)
+def _stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go back to the folder from which `check` goes away."""
+    monkeypatch.chdir(Path.cwd())
+
+
+def check(template: Path, root: Path, run: Mapping[str, Any], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Run every command on a changed run.json; the complaints of those that refuse it."""
+    refused = []
+    os.chdir(root)
+    (root / "none.toml").touch()
+    for name, typed in commands(root).items():
+        for folder in ("first", "baseline", "out"):
+            shutil.rmtree(root / folder, ignore_errors=True)
+        for folder in ("first", "baseline"):
+            shutil.copytree(template / folder, root / folder)
+        (root / "first" / "run.json").write_text(json.dumps(run))
+        code = main(typed)
+        printed = capsys.readouterr()
+        if code == 4:
+            assert len(printed.err.strip().splitlines()) == 1 or "comparable" in printed.err, (name, printed.err)
+            refused.append(printed.err)
+    shutil.rmtree(root / "first")
+    shutil.copytree(template / "first", root / "first")
+    (root / "first" / "run.json").write_text(json.dumps(run))
+    try:
+        resumes(root / "first")
+    except (UsageError, DataError) as error:
+        refused.append(str(error))
+    return refused
+
+
+REFUSED = [case for case in CASES if about.wrong(changed(case[0], VALUES[case[1]])) is not None]
+TAKEN = [case for case in CASES if case not in REFUSED]
+
+
+def fuzz(cases: Sequence[Case], one: Callable[[dict[str, Any]], object]) -> None:
+    failed: dict[str, str] = {}
+    for place, name in cases:
+        try:
+            one(changed(place, VALUES[name]))
+        except Exception as error:  # noqa: BLE001 - all of them are counted
+            failed[f"{'.'.join(map(str, place))} = {name}"] = f"{type(error).__name__}: {error}"
+    assert failed == {}
+
+
+def test_the_run_itself_is_read_by_every_command(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(template, tmp_path, ABOUT, capsys) == []
+
+
+@pytest.mark.parametrize("step", [90, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+def test_what_is_taken_ends_in_no_traceback(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: int
+) -> None:
+    fuzz(TAKEN[::step], lambda run: check(template, tmp_path, run, capsys))
+
+
+def test_what_is_refused_is_one_line_of_every_command(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(REFUSED) > 1000
+
+    def one(run: dict[str, Any]) -> None:
+        assert len(check(template, tmp_path, run, capsys)) == len(commands(tmp_path)) + 1
+
+    fuzz(REFUSED[::120], one)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "field"),
+    [
+        (("benchmarks",), ["a"], "benchmarks"),
+        (("benchmarks", OPEN, "items"), "9", f"benchmarks.{OPEN}.items"),
+        (("judge", "settings", "gap"), "3", "judge.settings.gap"),
+        (("usage", "input"), None, "usage.input"),
+        (("sessions", 1, "asked"), {}, "sessions[1].asked"),
+        (("ablation",), [], "ablation"),
+        (("extraction",), "loose", "extraction"),
+        (("repeat",), -3, "repeat"),
+        (("options", "shard"), 3, "options.shard"),
+    ],
+)
+def test_the_line_names_file_field_and_remedy(
+    template: Path, tmp_path: Path, place: tuple[Any, ...], value: Any, field: str
+) -> None:
+    shutil.copytree(template / "first", tmp_path / "first")
+    path = tmp_path / "first" / "run.json"
+    path.write_text(json.dumps(changed(place, value)))
+    with pytest.raises(UsageError) as refused:
+        records.read_run(path.parent)
+    line = str(refused.value)
+    assert line.startswith(f"{path}: field {field}: expected ")
+    assert "put the file away" in line
+    assert "--run=first" in line
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"a":' + b"[" * 100_000, b'{"name": "\xff"}', b"[]", b"null", b"", b'{"name": 1e999}']
+)
+def test_what_is_no_json_object_is_damaged(template: Path, tmp_path: Path, content: bytes) -> None:
+    shutil.copytree(template / "first", tmp_path / "first")
+    (tmp_path / "first" / "run.json").write_bytes(content)
+    with pytest.raises(UsageError, match=r"run\.json: .*put the file away"):
+        records.read_run(tmp_path / "first")
+
+
+OLD = ("judge", "judge_usage", "ablation", "repeat", "merged", "gate", "served_by", "left_out", "sessions", "missing")
+
+
+def test_fields_that_an_old_run_lacks_have_defaults(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = {name: value for name, value in ABOUT.items() if name not in OLD}
+    old["gate"] = ABOUT["gate"]
+    for said in old["benchmarks"].values():
+        assert said
+    assert check(template, tmp_path, old, capsys) == []
+
+
+def test_fields_that_nobody_knows_stay(template: Path, tmp_path: Path) -> None:
+    shutil.copytree(template / "first", tmp_path / "first")
+    (tmp_path / "first" / "run.json").write_text(json.dumps({**ABOUT, "later": [1, {"x": None}]}))
+    assert records.read_run(tmp_path / "first")["later"] == [1, {"x": None}]
+    assert main(["rescore", str(tmp_path / "first"), "--extraction=sound"]) == 0
+    assert records.read_run(tmp_path / "first")["later"] == [1, {"x": None}]
+
+
+@pytest.mark.parametrize("line", [b'{"item":{"extra":{"a":' + b"[" * 100_000, b'{"run": "\xff"}'])
+def test_a_line_of_results_that_is_none_is_told_and_costs_no_other(
+    template: Path, tmp_path: Path, line: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(template / "first", tmp_path / "first")
+    results = tmp_path / "first" / "results.jsonl"
+    with results.open("ab") as file:
+        file.write(line + b"\n")
+    stored = records.read(tmp_path / "first")
+    assert (len(stored.results), len(stored.unread)) == (7, 1)
+    assert len(list(records.lines(tmp_path / "first"))) == 7
+    assert main(["report", str(tmp_path / "first")]) == 0
+    assert "not read: " in capsys.readouterr().out
+    results.write_bytes(line + b"\n")
+    deep = records.read(tmp_path / "first")
+    assert (deep.results, len(deep.unread)) == ((), 1)
+
+
+@pytest.mark.parametrize("content", [b'{"missing": ["\xff"]}'])
+def test_metrics_of_wrong_types_are_one_line(
+    template: Path, tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("first", "baseline"):
+        shutil.copytree(template / name, tmp_path / name)
+    (tmp_path / "first" / "metrics.json").write_bytes(content)
+    assert main(["merge", str(tmp_path / "first"), str(tmp_path / "baseline"), "-o", str(tmp_path / "out")]) == 4
+    assert "metrics.json" in capsys.readouterr().err
+
+
+def test_a_baseline_file_of_wrong_types_is_one_line(template: Path, tmp_path: Path) -> None:
+    run = changed(("benchmarks", OPEN, "judged_by"), 7)
+    path = tmp_path / "main.medvqa"
+    records.write_baseline(path, run, records.read(template / "first").results)
+    with pytest.raises(DataError, match=rf"main\.medvqa line 1: field run\.benchmarks\.{OPEN}\.judged_by: expected"):
+        records.read_baseline(path)
+
+
+TEST = """
+import pytest
+
+@pytest.mark.vqa("phantom-mediconfusion")
+def test_phantom(item, evaluate):
+    evaluate(item)
+"""
+
+
+def test_a_run_goes_on_or_says_why_not(tmp_path: Path) -> None:
+    (tmp_path / "test_phantom.py").write_text(TEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    call = partial(
+        subprocess.run,
+        [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:html", "--model=echo:A", "--run=r", "-q"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert call().returncode == 0
+    path = tmp_path / "reports" / "r" / "run.json"
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps({**run, "sessions": {"a": 1}}))
+    refused = call()
+    assert refused.returncode == 4
+    assert "run.json: field sessions: expected " in refused.stderr
+    assert "Traceback" not in refused.stdout + refused.stderr
+    path.unlink()
+    assert call().returncode == 0, "the remedy that the line names"
