@@ -229,7 +229,7 @@ def test_a_server_may_leave_out_usage_and_finish() -> None:
     with asked(always(Reply({"choices": [{"message": {"content": "A"}}]}))) as (model, _):
         answer = one(model)
     assert isinstance(answer, Answer)
-    assert (answer.text, answer.finish, answer.usage) == ("A", "stop", None)
+    assert (answer.text, answer.finish, answer.usage) == ("A", "", None)
 
 
 @pytest.mark.parametrize(
