@@ -837,7 +837,8 @@ def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_pat
 def test_shares_and_parts_are_one_attempt_with_what_was_merged_and_asking_anew_is_another(tmp_path: Path) -> None:
     gate = prepared(Rules(), None, MAIN)
     assert gate is not None
-    met = {"gate": {"baselines": [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}]}}
+    baselines = [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}]
+    met = {"gate": {**gate.stored(), "baselines": baselines}}
     for number in (1, 2):
         written(tmp_path / f"reports/s{number}", MAIN, **met, options={"shard": f"{number}/2"})
     written(tmp_path / "reports/part", MAIN, **met)
