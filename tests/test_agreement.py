@@ -159,6 +159,14 @@ def test_the_figures_of_the_paper_belong_together() -> None:
     assert round(1 - difference, 3) == 0.947
 
 
+def test_scores_of_a_rescoring_that_was_stopped_are_not_compared(tmp_path: Path) -> None:
+    write(tmp_path / "run", [result("q1"), result("q2")])
+    assert len(agreement.judged(tmp_path / "run").scored) == 2
+    records.write_json(tmp_path / "run" / "run.json", {"name": "run", "rescoring": True})
+    with pytest.raises(UsageError, match="and that was stopped: type medvqa rescore"):
+        agreement.judged(tmp_path / "run")
+
+
 def test_what_is_undefined_is_none() -> None:
     assert of_table([[0, 0, 0], [0, 7, 0], [0, 0, 0]]) == {"exact": 1, "difference": 0, "kappa": None, "alpha": None}
     assert np.isnan(figures_of(np.zeros((3, 3)), two=True)).all()

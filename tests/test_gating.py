@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from medvqa import gating, metrics, records, statistics
 from medvqa.cli import main
+from medvqa.cli.gate import _losses
 from medvqa.comparing import Side
 from medvqa.gating import Rules, deciding, planning
 from medvqa.gating.designs import designs
@@ -1057,3 +1058,16 @@ def test_the_plan_follows_the_rules_of_a_file(tmp_path: Path, capsys: pytest.Cap
 def test_what_cannot_be_planned(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 4
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("losses", "printed"),
+    [
+        ((0.779, 0.23), "77.9 to 23.0 points"),
+        ((0.3, 0.3), "30.0 points"),
+        ((1.095, 0.275), "over 100 to 27.5 points"),
+        ((1.3, 1.1), "no loss"),
+    ],
+)
+def test_a_plan_promises_no_loss_of_more_than_all_points(losses: tuple[float, float], printed: str) -> None:
+    assert _losses(losses) == printed

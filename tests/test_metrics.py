@@ -285,6 +285,8 @@ def test_the_published_overall_of_table_2_is_the_micro_average() -> None:
         ("mc", "length", "unparsed", (1, 1)),
         ("mc", "length", "correct", (1, 1)),
         ("ff", "length", "unscored", (1, 1)),
+        ("mc", "max_tokens", "unparsed", (1, 1)),
+        ("mc", "MAX_TOKENS", "correct", (1, 1)),
         ("mc", "stop", "correct", (0, 1)),
         ("mc", "refusal", "refused", (0, 1)),
         ("mc", "", "correct", (0, 0)),

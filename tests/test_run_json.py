@@ -18,6 +18,7 @@ from medvqa import benchmarks, records
 from medvqa.benchmarks import phantom
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, DataError, Item, Judgement, Result, Score, UsageError
+from medvqa.plugin.plan import Plan
 from medvqa.plugin.recording import Recording
 from medvqa.records import about
 
@@ -25,9 +26,10 @@ OPEN, PAIRS = "phantom-medlesionvqa", "phantom-mediconfusion"
 KNOWN: Mapping[str, Benchmark] = {each.name: each for each in phantom.BENCHMARKS}
 TIME = "2026-01-02T10:00:00+00:00"
 CONFIG = {"name": "stubborn", "backend": "echo", "argument": "A", "options": {}, "path": "A"}
+CONFIG |= {"max_tokens": {PAIRS: 64}, "own_max_tokens": 32}
 OPTIONS = {"model": "echo:A", "benchmark": [], "technique": [], "judge": None, "ablate": None, "limit": 5}
 OPTIONS |= {"shard": "1/2", "fresh": False, "batch_size": None, "concurrency": None, "deadline": None}
-OPTIONS |= {"max_errors": 50, "answers_from_category": False}
+OPTIONS |= {"max_errors": 50, "answers_from_category": False, "max_tokens": None}
 
 
 def said_of(name: str, judge: Mapping[str, str]) -> dict[str, Any]:
@@ -39,6 +41,9 @@ def said_of(name: str, judge: Mapping[str, str]) -> dict[str, Any]:
         "judged_by": ["mc"],
         "signature": {"data": "d1", "extraction": "sound", "answers": "given", **judge},
         "prompts": {"mc": f"{name}/mc@1"},
+        "kinds": ["short_answer", "single_choice"],
+        "read_by": {"short_answer": "sound", "single_choice": "sound"},
+        "max_tokens": {"mc": {"short_answer": 256, "single_choice": 32}},
     }
 
 
@@ -189,6 +194,7 @@ def resumes(folder: Path) -> None:
         options=SimpleNamespace(answers=None),
         benchmarks={},
     )
+    plan.reads_anew = partial(Plan.reads_anew, plan)
     Recording(plan, folder, "c3", 0).finish([], {})
 
 
@@ -274,6 +280,10 @@ def test_what_is_refused_is_one_line_of_every_command(
         (("extraction",), "loose", "extraction"),
         (("repeat",), -3, "repeat"),
         (("options", "shard"), 3, "options.shard"),
+        (("benchmarks", OPEN, "max_tokens"), {"mc": 32}, f"benchmarks.{OPEN}.max_tokens.mc"),
+        (("benchmarks", OPEN, "kinds"), "single_choice", f"benchmarks.{OPEN}.kinds"),
+        (("benchmarks", OPEN, "read_by"), ["sound"], f"benchmarks.{OPEN}.read_by"),
+        (("config", "own_max_tokens"), "32", "config.own_max_tokens"),
     ],
 )
 def test_the_line_names_file_field_and_remedy(
@@ -288,6 +298,11 @@ def test_the_line_names_file_field_and_remedy(
     assert line.startswith(f"{path}: field {field}: expected ")
     assert "put the file away" in line
     assert "--run=first" in line
+
+
+@pytest.mark.parametrize("extraction", ["sound", "official", "official:2025-08", "official:2031-01"])
+def test_a_rule_may_have_a_version(extraction: str) -> None:
+    assert about.wrong(changed(("extraction",), extraction)) is None
 
 
 @pytest.mark.parametrize(
@@ -368,7 +383,7 @@ def test_phantom(item, evaluate):
 
 
 def test_a_run_goes_on_or_says_why_not(tmp_path: Path) -> None:
-    (tmp_path / "test_phantom.py").write_text(TEST)
+    (tmp_path / "test_asked.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     call = partial(
         subprocess.run,
@@ -381,6 +396,9 @@ def test_a_run_goes_on_or_says_why_not(tmp_path: Path) -> None:
     assert call().returncode == 0
     path = tmp_path / "reports" / "r" / "run.json"
     run = json.loads(path.read_text())
+    assert run.keys() <= set(about._Run.__struct_fields__), "what is written has a type"
+    assert run["config"].keys() <= set(about._Config.__struct_fields__)
+    assert run["benchmarks"][PAIRS].keys() <= set(about._Benchmark.__struct_fields__)
     path.write_text(json.dumps({**run, "sessions": {"a": 1}}))
     refused = call()
     assert refused.returncode == 4

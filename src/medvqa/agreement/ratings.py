@@ -83,7 +83,13 @@ def answer_id(result: Result) -> str:
 
 
 def judged(folder: Path) -> Judged:
-    """The answers of a run folder. UsageError when none was scored by a judge, DataError for a score off the scale."""
+    """The answers of a run folder.
+
+    UsageError if run.json has wrong types, if scoring anew was stopped (scores are then of two judges), or if no answer
+    was scored by a judge; DataError for a score off the scale.
+    """
+    if (folder / records.RUN).exists():
+        records.check_scored(folder, records.read_run(folder))
     results: dict[str, Result] = {}
     samples: dict[str, list[int]] = {}
     for result in records.read(folder).results:

@@ -132,7 +132,7 @@ def _sheet(options: argparse.Namespace, judged: Judged) -> str:
 
 
 def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
-    from medvqa.printing import line as printable
+    from medvqa import printing
     from medvqa.report.terminal import draw
 
     whole = [each for each in found if not each.slice]
@@ -143,9 +143,12 @@ def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str
         from medvqa import lexicon
 
         labels = [(lexicon.display(dimension, each.slice[dimension]),) for each in parts]
-        blocks += [printable(f"{_names(parts[0])} by {dimension}") + "\n", draw(_figures((dimension,), labels, parts))]
+        blocks += [
+            printing.line(f"{_names(parts[0])} by {dimension}") + "\n",
+            draw(_figures((dimension,), labels, parts)),
+        ]
         blocks.append(draw(_confusion((dimension,), labels, parts)))
-    return "\n".join([*blocks, *(f"! {printable(note)}" for note in notes)]).removesuffix("\n")
+    return "\n".join([*blocks, *(f"! {printing.line(note)}" for note in notes)]).removesuffix("\n")
 
 
 def _names(agreement: Agreement) -> str:
@@ -201,10 +204,10 @@ def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: S
 
 def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, bool]:
     """The line of the check, and whether it failed: the lower bound counts, and without one it fails."""
-    from medvqa.printing import line as printable
+    from medvqa import printing
 
     figure: Figure = getattr(agreement, measure)
-    name = printable(f"{CHECKED[measure]} of {_names(agreement)}")
+    name = printing.line(f"{CHECKED[measure]} of {_names(agreement)}")
     if figure.value is None:
         return f"FAIL: {name} is undefined (all scores are one and the same); at least {least:g} is asked", True
     if figure.low is None:

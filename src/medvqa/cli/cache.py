@@ -86,9 +86,9 @@ def _listed(files: Sequence[records.Contents]) -> str:
 
 def _verified(files: Sequence[records.Contents]) -> str | tuple[str, bool]:
     """What is damaged, one line each, and that the check failed; or that all is whole."""
-    from medvqa.printing import line as printable
+    from medvqa import printing
 
-    problems = [printable(problem) for each in files for problem in each.problems]
+    problems = [printing.line(problem) for each in files for problem in each.problems]
     answers = sum(each.answers for each in files)
     if not problems:
         return f"{answers:,} answers in {len(files)} files, all whole"

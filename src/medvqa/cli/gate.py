@@ -213,7 +213,7 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
         shown = tuple(
             (
                 *_design(row.planned),
-                row.planned.why_not if row.smallest is None else _range(row.smallest, "{:.1f} points", 100),
+                row.planned.why_not if row.smallest is None else _losses(row.smallest),
             )
             for row in guards
         )
@@ -233,6 +233,13 @@ def _design(planned: Planned) -> tuple[str, str, str, str]:
     # Rounded down, as in the sentence that says whether they are enough.
     df = "" if design.df is None or not isfinite(design.df) else f"{floor(10 * design.df) / 10:.1f}"
     return planned.name, f"{design.units:,}", f"{design.groups:,}", df
+
+
+def _losses(values: tuple[float, float]) -> str:
+    """Losses that a guard would show. More than all points cannot be lost: such a guard would show none."""
+    if min(values) > 1:
+        return "no loss"
+    return f"over 100 to {100 * values[1]:.1f} points" if values[0] > 1 else _range(values, "{:.1f} points", 100)
 
 
 def _range(values: tuple[float, float], form: str, times: float) -> str:

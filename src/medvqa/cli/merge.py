@@ -30,8 +30,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, bool]:
     """The summary of the runs as one, and whether anything is missing in it."""
-    from medvqa import records, report
-    from medvqa.printing import line as printable
+    from medvqa import printing, records, report
     from medvqa.records import merging
     from medvqa.report.terminal import summary
 
@@ -44,5 +43,5 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     merged = merging.merge([merging.load(run) for run in options.runs], folder.name)
     merging.write(merged, folder, options.runs)
     made = report.build(folder, known.benchmarks, known.metrics, merged.missing)
-    notes = [f"! {printable(note)}" for note in merged.notes]
+    notes = [f"! {printing.line(note)}" for note in merged.notes]
     return "\n".join([*notes, summary(report.write(made), width=100)]), not merged.complete

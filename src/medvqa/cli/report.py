@@ -85,8 +85,7 @@ def run(options: argparse.Namespace) -> str:
 
 def _compared(runs: Sequence[Path], output: Path | None, known: Known, drawn: Sequence[Pictures]) -> str:
     """Write the page that compares the runs with the first; where it is, and what may not be compared."""
-    from medvqa import comparing, records
-    from medvqa.printing import line as printable
+    from medvqa import comparing, printing, records
     from medvqa.report import html
 
     sides = [comparing.load(folder) for folder in runs]
@@ -103,7 +102,7 @@ def _compared(runs: Sequence[Path], output: Path | None, known: Known, drawn: Se
             refusals = [f"{new.name} and {baseline.name} have no benchmark and technique in common"]
         compared.append(html.Versus(paired, tuple(refusals), tuple(comparing.notes(new, baseline))))
         lines += refusals
-    told = [f"! not comparable: {printable(line)}" for line in dict.fromkeys(lines)]
+    told = [f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)]
     comparable = [baseline, *(each.paired.new for each in compared if not each.refusals)]
     if len(comparable) < 2:
         return "\n".join([*told, "no comparison was written; medvqa compare --anyway compares them nevertheless"])

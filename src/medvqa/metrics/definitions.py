@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from medvqa import scoring
 from medvqa.items import (
     CHOICE_KINDS,
     INVALID_OUTCOMES,
@@ -180,7 +181,7 @@ def is_complete(result: Result) -> bool | None:
     """
     if result.answer is None or not result.answer.finish or result.technique in OPTION_TECHNIQUES:
         return None
-    return result.answer.finish != "length"
+    return not scoring.cut_off(result.answer)
 
 
 @metric(better="lower")

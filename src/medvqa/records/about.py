@@ -6,15 +6,15 @@ A field that is missing has its default, as in folders of earlier versions; one 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 
-from medvqa.items import Extraction
-
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Share = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,9}/[0-9]{1,9}$")]
+Rule = Annotated[str, msgspec.Meta(pattern="^(sound|official(:[0-9A-Za-z._-]{1,40})?)$")]
+"""`items.Extraction`; a version of a published rule may be one that is not known here."""
 
 
 class _Model(msgspec.Struct):
@@ -28,6 +28,8 @@ class _Config(msgspec.Struct):
     argument: str = ""
     options: dict[str, Any] = {}
     path: str | None = None
+    max_tokens: dict[str, Count | dict[str, Count]] = {}
+    own_max_tokens: Count | None = None
 
 
 class _Options(msgspec.Struct):
@@ -66,6 +68,9 @@ class _Benchmark(msgspec.Struct):
     judged_by: list[str] = []
     signature: dict[str, str] = {}
     prompts: dict[str, str] = {}
+    kinds: list[str] = []
+    read_by: dict[str, str] = {}
+    max_tokens: dict[str, dict[str, Count]] = {}
 
 
 class _Session(msgspec.Struct):
@@ -119,7 +124,7 @@ class _Run(msgspec.Struct):
     techniques: list[str] = []
     repeat: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     judge: _Judge | None = None
-    extraction: Extraction = "sound"
+    extraction: Rule = "sound"
     ablation: str | None = None
     benchmarks: dict[str, _Benchmark] = {}
     versions: dict[str, str] = {}
@@ -137,7 +142,7 @@ class _Run(msgspec.Struct):
     responses: str | None = None
 
 
-_WORDS: Mapping[str, Sequence[str]] = {"extraction": get_args(Extraction)}
+_WORDS = {"extraction": "sound, official or official:VERSION"}
 _PATH = re.compile(r"(?s)(.*) - at `(?:key in )?\$(.*)`")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
 
@@ -151,7 +156,7 @@ def wrong(about: Mapping[str, Any]) -> str | None:
         what, path = (found[1], found[2]) if found is not None else (str(error), "")
         named = _named(about, path)
         if named in _WORDS:
-            what = f"Expected {', '.join(_WORDS[named])}, got {str(about[named])[:40]!r}"
+            what = f"Expected {_WORDS[named]}, got {str(about[named])[:40]!r}"
         return f"field {named or '(all)'}: {what[:1].lower()}{what[1:]}"
     return None
 
