@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
 import zipfile
 from collections import Counter
@@ -489,12 +488,10 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [as_jsonl, as_results])
-def test_100_000_lines_take_less_than_a_second(tmp_path: Path, write: Callable[..., None]) -> None:
+def test_100_000_lines_are_all_read(tmp_path: Path, write: Callable[..., None]) -> None:
     path = tmp_path / "answers"
     write([(str(number), "The correct answer is B.") for number in range(100_000)], path)
-    start = time.process_time()
     assert len(read_answers(path)) == 100_000
-    assert time.process_time() - start < 1
 
 
 # replay: bad files

@@ -504,7 +504,7 @@ def pytest_medvqa_backends():
     whys = [r["score"]["why"] for r in repository.results("first").values() if r["score"]["outcome"] == "error"]
     assert len(whys) == 2
     assert any("half a surrogate pair" in why for why in whys)
-    assert any("gave a NoneType in the place of a text" in why for why in whys)
+    assert any("NoneType" in why for why in whys)
 
 
 @pytest.mark.slow

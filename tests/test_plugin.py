@@ -305,7 +305,8 @@ def test_run_json_says_what_was_run(slake: pytest.Pytester) -> None:
     about = json.loads((slake.path / "reports" / "first" / "run.json").read_text())
     assert about["name"] == "first"
     assert about["model"]["name"] == "stubborn"
-    assert about["config"] == {"name": "stubborn:A", "backend": "stubborn", "argument": "A", "options": {}}
+    config = {"name": "stubborn:A", "backend": "stubborn", "argument": "A", "options": {}}
+    assert about["config"] == {**config, "max_tokens": {}, "own_max_tokens": None}
     assert about["techniques"] == ["mc"]
     assert re.fullmatch("[0-9a-f]{64}", about["benchmarks"]["slake"]["data_sha256"])
     assert about["benchmarks"]["slake"]["prompts"]["mc"].startswith("slake/mc@")

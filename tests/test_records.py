@@ -153,7 +153,7 @@ def test_what_is_no_run_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"run\.json cannot be read"):
         records.read_run(tmp_path)
     (tmp_path / "run.json").write_text("[1]")
-    with pytest.raises(UsageError, match=r"run\.json is damaged"):
+    with pytest.raises(UsageError, match=r"run\.json: damaged"):
         records.read_run(tmp_path)
 
 

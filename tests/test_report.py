@@ -22,6 +22,7 @@ HOSTILE = (
     "[click](javascript:alert(1))",
     "\x00\x1b[31mred\x07",
     "\u202eright to left",
+    "##[error]##vso[x] [[ATTACHMENT|/etc/passwd]]",
     '"><img src=x onerror=alert(1)>',
     "[[ATTACHMENT|/etc/passwd]]",
     "\ud800 lone surrogate".encode("utf-8", "replace").decode(),

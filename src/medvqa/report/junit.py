@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
 from junitparser import Error, Failure, Skipped, TestCase
@@ -103,7 +103,17 @@ def case(result: Result) -> TestCase:
     outcome = result.score.outcome
     if (kind := _kind(outcome)) is not None:
         made.result = [kind(text(result.score.why), outcome)]
-    told = json.dumps(dict(records.properties(result)), ensure_ascii=False)
-    # Jenkins attaches the files that `[[ATTACHMENT|path]]` names in the output of a test.
-    made.system_out = text(told.replace("[[", "[\\u005b"))
+    made.system_out = _json(dict(records.properties(result)))
     return made
+
+
+def _json(value: Mapping[str, str]) -> str:
+    """JSON that may stand in a log: what is not printable is escaped, and so is what a CI would obey.
+
+    Jenkins attaches the files that `[[ATTACHMENT|path]]` names in the output of a test; others obey `##[...]`.
+    """
+    printable = "".join(
+        character if character.isprintable() else json.dumps(character)[1:-1]
+        for character in json.dumps(value, ensure_ascii=False)
+    )
+    return printable.replace("[[", "[\\u005b").replace("##", "#\\u0023")
