@@ -86,7 +86,7 @@ def folder_with(path: Path, url: str) -> Path:
     (path / "models").mkdir()
     (path / "models" / "echoing.toml").write_text(CONFIG.format(url=url, key="CANDIDATES_KEY"))
     (path / "models" / "judge.toml").write_text(CONFIG.format(url=url, key="JUDGES_KEY"))
-    (path / "test_phantom.py").write_text(TEST)
+    (path / "test_drawings.py").write_text(TEST)
     (path / "pytest.ini").write_text("[pytest]\n")
     return path
 

@@ -368,7 +368,7 @@ def test_phantom(item, evaluate):
 
 
 def test_a_run_goes_on_or_says_why_not(tmp_path: Path) -> None:
-    (tmp_path / "test_phantom.py").write_text(TEST)
+    (tmp_path / "test_drawings.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     call = partial(
         subprocess.run,
