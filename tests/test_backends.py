@@ -448,6 +448,16 @@ def test_a_failed_request_is_no_answer(tmp_path: Path) -> None:
     assert texts(Replay(str(path)), [prompt("2")]) == [""]
 
 
+@pytest.mark.parametrize("names", [("id", "response"), ("index", "prediction")])
+@pytest.mark.parametrize("finish", ["finish", "finish_reason"])
+def test_a_row_may_say_that_the_answer_was_cut_off(tmp_path: Path, names: tuple[str, str], finish: str) -> None:
+    path = tmp_path / "x.jsonl"
+    rows = [dict(zip((*names, finish), row, strict=True)) for row in (("1", "A", "length"), ("2", "B", None))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answers = Replay(str(path)).generate([prompt("1"), prompt("2")])
+    assert answers == [Answer("A", finish="length"), Answer("B", finish="")]
+
+
 def test_an_item_that_the_file_lacks(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     as_csv([("1", "A"), ("2", "B")], path)
@@ -543,6 +553,18 @@ def test_an_unreadable_file() -> None:
         (b'{"id": 1, "response": "A"}\n7', ": line 2: neither index and prediction nor id and response among the f"),
         (b'{"id": 1, "response": ["A"]}', ": line 1: response is no text: ['A']"),
         (b'{"id": null, "response": "A"}', ": line 1: id is blank"),
+        (
+            b'{"id": 1, "response": "A"}\n{"id": 2, "response": "A", "response": "B"}',
+            ": line 2: the key 'response' ",
+        ),
+        (b'{"id": 1, "response": "A", "Response": "B"}', ": line 1: the key 'response' occurs twice"),
+        (b'[{"id": 1, "response": "A", "RESPONSE": "B"}]', ": record 1: the key 'response' occurs twice"),
+        (
+            b'{"1": {"answer": {"im1": {"full_answer": "A"}, "im2": {"full_answer": "A"}}},'
+            b' "1": {"answer": {"im1": {"full_answer": "B"}, "im2": {"full_answer": "A"}}}}',
+            ": the key '1' occurs twice",
+        ),
+        (b'{"id": 1, "response": "A", "finish": ["length"]}', ": line 1: finish is no text: ['length']"),
         (b'{"id": 1, "response": "A", "technique": "CoT"}', ": line 1: no technique 'CoT'; known: mc, gd, ps, ff"),
         (b'[{"index": 1, "prediction": "A"}, 3]', ": record 2: neither index and prediction nor id and response amo"),
         (b'[{"index": 1, "prediction": "A"}', "is neither a JSON document nor JSON lines: Input data was truncated; "),

@@ -58,6 +58,11 @@ def test_lexicon_prints_counts_and_what_selects_a_branch(stranger: Path, capsys:
     assert "organ" not in printed
 
 
+def test_lexicon_wants_the_data_folder_that_is_named(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon", "--data=elsewhere"]) == 4
+    assert capsys.readouterr().err == "medvqa: --data=elsewhere: no such folder\n"
+
+
 def test_lexicon_shows_the_phantom_when_no_data_are_there(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lexicon"]) == 0
     printed = capsys.readouterr().out

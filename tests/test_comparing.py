@@ -499,7 +499,7 @@ def about(**changes: Any) -> dict[str, Any]:
         ),
         (
             {"signature": {"ablation": "blank"}},
-            "slake: what was done to the images is blank in new and not told in old",
+            "slake: what was done to the images is blank in new and nothing in old",
         ),
         ({"signature": {"judge": "m@1"}}, "slake: the judge is m@1 in new and not told in old"),
         ({"signature": {"gap": "2"}}, "slake: gap is 2 in new and not told in old"),

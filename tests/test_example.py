@@ -11,6 +11,7 @@ import pytest
 
 import pages
 from medvqa import benchmarks, records, report
+from medvqa.cli import main
 from medvqa.items import Result
 from medvqa.report import html
 
@@ -73,6 +74,14 @@ def test_its_page_shows_these_numbers_answers_and_images(drawn: Path) -> None:
     # Other versions of Pillow encode the same pixels as other bytes.
     assert len(told.pop("sources")) == len(wanted.pop("sources")) > 50
     assert same(told, wanted)
+
+
+def test_the_readme_shows_what_a_terminal_says_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "example")
+    assert main(["report", str(tmp_path / "example")]) == 0
+    shown = re.search(r"```text\n(benchmark .*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown
+    assert shown[1] in "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
 
 
 def test_it_names_no_folder_of_the_machine_that_made_it() -> None:

@@ -164,7 +164,10 @@ def test_a_failing_test_of_another_kind_comes_before_the_verdict(repo: pytest.Py
 REFUSALS = [
     (["--baseline=reports/mian"], "--baseline=reports/mian: no such run folder or baseline file; runs in "),
     (["--baseline=main.jsonl"], "main.jsonl is no run folder"),
-    ([BASELINE, "--extraction=official"], "the reading of answers is multiple_response: sound; single_choice: official"),
+    (
+        [BASELINE, "--extraction=official"],
+        "the reading of answers is multiple_response: sound; single_choice: official",
+    ),
     ([BASELINE, "--technique=gd"], "the technique is gd in this run and mc in main"),
     ([BASELINE, "--benchmark=phantom-mediconfusion"], "'phantom-mediconfusion' is in no baseline (main)"),
     ([BASELINE, "--margin=0"], "--margin = 0: points, more than 0 and at most 100"),

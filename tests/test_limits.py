@@ -547,6 +547,15 @@ def test_answers_without_text_and_of_unknown_end_are_not_in_the_rate(
     assert code == 0, output
     rate = mine.measure("again", "truncated_rate")
     assert (rate["value"], rate["n"]) == (None, 0), "nobody recorded how they ended"
+    recorded.write_text("".join(json.dumps({"id": each, "response": "A", "finish": "length"}) + "\n" for each in ids))
+    code, output = mine.run(f"--benchmark={PAIRS}", "--limit=4", "--run=cut", model=f"replay:{recorded}")
+    assert code == 0, output
+    assert mine.measure("cut", "truncated_rate")["value"] == 1
+    line = (
+        "4 of 4 answers were cut off (finish=length) before they were recorded. Record them again with a higher limit"
+    )
+    assert line in output
+    assert "--max-tokens" not in output
 
 
 @pytest.mark.slow

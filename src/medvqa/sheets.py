@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from medvqa import files
 from medvqa.items import DataError
@@ -278,6 +278,15 @@ def identifier(row: Mapping[str, object], name: str) -> str:
     if not found:
         raise ValueError(f"{name} is blank")
     return found
+
+
+def once(members: Sequence[tuple[str, Any]], where: str) -> dict[str, Any]:
+    """Return the members of a JSON object; DataError, which begins with `where`, for a key that occurs twice."""
+    members_by_key = dict(members)
+    if len(members_by_key) < len(members):
+        key, _ = Counter(key for key, _ in members).most_common(1)[0]
+        raise DataError(f"{where}: the key {key!r} occurs twice")
+    return members_by_key
 
 
 def cell(sheet: WriteOnlyWorksheet, value: str) -> Cell:

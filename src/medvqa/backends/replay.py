@@ -10,6 +10,7 @@
   (https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
   a table (TSV, CSV, XLSX), a JSON array or JSON lines.
 - Rows with an id and a response, in the same containers; they may tell the benchmark and the technique.
+- Rows of either kind may say how the answer ended, as `finish` or `finish_reason`: "length" for one that was cut off.
 - results.jsonl of a run folder. As a judge it replays the replies of that run's judge, and no answer of its model.
 
 Column and field names are matched case-insensitively. Files are hostile input: sizes are limited and nothing
@@ -19,6 +20,7 @@ in them is evaluated.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -282,15 +284,20 @@ def _read_json(path: Path) -> dict[Key, Answer | None]:
 def _read_document(path: Path) -> dict[Key, Answer | None]:
     if path.stat().st_size > MAX_DOCUMENT:
         raise DataError(f"{path}: larger than {files.size(MAX_DOCUMENT)}; write JSON lines")
+    content = files.read(path, MAX_DOCUMENT).removeprefix(_BOM)
     try:
-        document = msgspec.json.decode(
-            files.read(path, MAX_DOCUMENT).removeprefix(_BOM), type=dict[str, msgspec.Raw] | list[object]
-        )
+        document = msgspec.json.decode(content, type=dict[str, msgspec.Raw] | list[object])
     except _JSON_ERRORS as error:
         raise DataError(f"{path} is neither a JSON document nor JSON lines: {error}; {FORMATS}") from None
+    _check_keys(content, f"{path}")
     if isinstance(document, list):
-        return _collect(path, "record", ((number, _lower(record)) for number, record in enumerate(document, 1)))
+        return _collect(path, "record", _records(path, document))
     return _read_mediconfusion(path, document)
+
+
+def _records(path: Path, document: Sequence[object]) -> Iterator[Row]:
+    for number, record in enumerate(document, 1):
+        yield number, _lower(record, f"{path}: record {number}")
 
 
 def _read_mediconfusion(path: Path, document: Mapping[str, msgspec.Raw]) -> dict[Key, Answer | None]:
@@ -374,12 +381,29 @@ def _json_rows(path: Path) -> Iterator[Row]:
             row = decoder.decode(line)
         except _JSON_ERRORS as error:
             raise DataError(f"{path}: line {number} is not JSON: {error}") from None
-        yield number, _lower(row)
+        # Each member has a colon: a line without further ones needs no second, slower look.
+        if isinstance(row, dict) and line.count(b":") > len(row):
+            _check_keys(line, f"{path}: line {number}")
+        yield number, _lower(row, f"{path}: line {number}")
 
 
-def _lower(record: object) -> Mapping[str, object]:
-    # What is no object has no fields, which `_entry` reports with the number of the row.
-    return {name.lower(): value for name, value in record.items()} if isinstance(record, dict) else {}
+def _check_keys(content: bytes, where: str) -> None:
+    """Raise DataError for JSON with two values under one key, of which msgspec keeps the last and says nothing."""
+    try:
+        json.loads(content.decode(errors="replace"), object_pairs_hook=lambda members: sheets.once(members, where))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON: {error}") from None
+
+
+def _lower(record: object, where: str) -> Mapping[str, object]:
+    """Return the fields of a record under their names in lower case; {} for what is no object.
+
+    `_entry` reports a record without fields, with the number of its row.
+    """
+    if not isinstance(record, dict):
+        return {}
+    fields = {name.lower(): value for name, value in record.items()}
+    return fields if len(fields) == len(record) else sheets.once([(k.lower(), v) for k, v in record.items()], where)
 
 
 def _rows(path: Path, table: Iterator[Sequence[object]]) -> Iterator[Row]:
@@ -415,14 +439,15 @@ def _entry(row: Mapping[str, object]) -> tuple[Key, Answer | None]:
     id_name, text_name = names
     item_id = sheets.identifier(row, id_name)
     text = None if row[text_name] is None else sheets.text(row, text_name)
+    finish = UNKNOWN
+    if "finish" in row or "finish_reason" in row:
+        finish = sheets.text(row, "finish") or sheets.text(row, "finish_reason")
     if text_name == "prediction":
-        return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text, finish=UNKNOWN)
+        return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text, finish=finish)
     technique = sheets.text(row, "technique")
     if technique and technique not in TECHNIQUES:
         raise ValueError(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}")
-    return (sheets.text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(
-        text, finish=UNKNOWN
-    )
+    return (sheets.text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(text, finish=finish)
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:

@@ -39,7 +39,7 @@ from typing import Any
 import msgspec
 
 from medvqa import files as files_
-from medvqa import lexicon, metrics, selection
+from medvqa import lexicon, metrics, selection, sheets
 from medvqa.image import inside
 from medvqa.items import Benchmark, DataError, DataWarning, Image, Item, Prompt, Technique
 from medvqa.prompts import Template
@@ -227,7 +227,7 @@ def _rows(path: Path, name: str) -> Iterator[tuple[str, Any]]:
 def _json_rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     try:
         # A plain parse keeps the last of several and says nothing.
-        rows = json.loads(content, object_pairs_hook=lambda members: once(members, name))
+        rows = json.loads(content, object_pairs_hook=lambda members: sheets.once(members, name))
         # The stricter parser: what it refuses (NaN, half a surrogate pair) could not be written into the records.
         msgspec.json.decode(content)
     except (ValueError, RecursionError) as error:
@@ -235,15 +235,6 @@ def _json_rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(rows, dict):
         raise DataError(f"{name}: no object of pairs by id. Is this the file of another data set?")
     yield from rows.items()
-
-
-def once(members: Sequence[tuple[str, Any]], name: str) -> dict[str, Any]:
-    """The members of a JSON object; DataError, which names the file, for a key that occurs twice."""
-    members_by_key = dict(members)
-    if len(members_by_key) < len(members):
-        key, _ = Counter(key for key, _ in members).most_common(1)[0]
-        raise DataError(f"{name}: the key {key!r} occurs twice")
-    return members_by_key
 
 
 def _csv_rows(content: bytes, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -29,6 +29,8 @@ def run(options: argparse.Namespace) -> str:
     from medvqa import benchmarks, lexicon
 
     data = Path(options.data) if options.data is not None else None
+    if data is not None and not data.is_dir():
+        raise UsageError(f"--data={data}: no such folder")
     chosen = benchmarks.choose(options.benchmark, known_from(options.plugin).benchmarks, data)
     loaded = {benchmark.name: benchmarks.load(benchmark, data or Path()) for benchmark in chosen}
     if options.html is not None:

@@ -20,6 +20,9 @@ WHAT: Mapping[str, str] = {
 }
 """Parts of a signature, in words; others go by their own names."""
 
+ABSENT: Mapping[str, str] = {"ablation": "nothing"}
+"""What a signature without a part means, where it is known: a run without an ablation showed its images as they are."""
+
 NOTED = frozenset({"repeat"})
 """Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
 
@@ -105,7 +108,11 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
         one, other = ({k: v for k, v in each.items() if k not in judging} for each in (one, other))
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
     return [
-        _line(benchmark, WHAT.get(name, name), (new, one.get(name)), (baseline, other.get(name)))
+        _line(
+            benchmark,
+            WHAT.get(name, name),
+            *((side, said.get(name) or ABSENT.get(name)) for side, said in ((new, one), (baseline, other))),
+        )
         for name in names
         if one.get(name) != other.get(name)
     ]

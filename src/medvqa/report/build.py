@@ -186,6 +186,7 @@ def _part(
 def notes_of(report: Report) -> list[str]:
     """What a reader must know beside the numbers, one sentence each; nothing when all is well."""
     notes = left_out(report.run.get("left_out", {}))
+    recorded = report.run.get("config", {}).get("backend") == "replay"
     if report.run.get("rescoring"):
         notes.append("this run was being scored again, and that was stopped: do it once more (medvqa rescore).")
     for part in report.parts:
@@ -220,7 +221,8 @@ def notes_of(report: Report) -> list[str]:
                     f"--judge={records.judge_name(judge)} lets them be judged and asks the model nothing."
                 )
         if part.truncated:
-            notes.append(f"{name}: {_truncation(part, about.get('max_tokens', {}).get(part.technique))}")
+            limits = about.get("max_tokens", {}).get(part.technique)
+            notes.append(f"{name}: {_truncation(part, limits, recorded=recorded)}")
         if part.broken_pairs:
             number = len(part.broken_pairs)
             have = "1 pair has" if number == 1 else f"{number} pairs have"
@@ -253,10 +255,15 @@ def notes_of(report: Report) -> list[str]:
     return notes
 
 
-def _truncation(part: Part, limits: Mapping[Kind, int] | None) -> str:
-    """How many answers of a part were cut off, at which limits, and what to do; `limits` are those by kind."""
+def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool) -> str:
+    """How many answers of a part were cut off, at which limits, and what to do.
+
+    `limits` are those by kind. Answers that were `recorded` are not had again with an option of this run.
+    """
     known = sum(metrics.is_complete(result) is not None for result in part.results)
     count = f"{len(part.truncated)} of {known} answers were cut off"
+    if recorded:
+        return f"{count} (finish=length) before they were recorded. Record them again with a higher limit of tokens."
     kinds = {result.item.kind for result in part.truncated}
     if limits is None or not kinds <= limits.keys():
         return (
