@@ -189,7 +189,6 @@ def resumes(folder: Path) -> None:
         about=lambda: now,
         known=SimpleNamespace(benchmarks=KNOWN, metrics=()),
         extraction="sound",
-        reads_anew=lambda before: False,
         judge=None,
         name_of=lambda query: query.item.id,
         options=SimpleNamespace(answers=None),
