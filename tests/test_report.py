@@ -419,6 +419,10 @@ def test_few_pairs_are_few_whatever_their_number_of_questions(tmp_path: Path) ->
     assert [row[2] for row in tables.headline(made).rows] == ["2/7", "9/14"]
 
 
+def test_one_unit_is_singular() -> None:
+    assert [tables.with_unit(n, "image slots") for n in (0, 1, 2)] == ["0 image slots", "1 image slot", "2 image slots"]
+
+
 def test_every_number_of_units_names_its_unit(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [paired(n, "A") for n in range(60)])
     table = tables.headline(report.build(run, {"slake": PAIRED}))

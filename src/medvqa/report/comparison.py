@@ -11,7 +11,7 @@ from medvqa import printing
 from medvqa.comparing import Compared, Flip, Paired, Part, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, Table, no_interval, percent
+from medvqa.report.tables import FEW, Table, no_interval, percent, with_unit
 
 SCHEMA = 1
 SOME = 5
@@ -117,7 +117,7 @@ def headline(compared: Sequence[Compared]) -> Table:
                 *_values(each),
                 str(each.comparison.gained),
                 str(each.comparison.lost),
-                f"{each.comparison.units} {each.counted}",
+                with_unit(each.comparison.units, each.counted),
                 str(each.comparison.groups),
                 _p(each.adjusted),
                 str(each.comparison.discordant_groups),
@@ -165,7 +165,7 @@ def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limi
             *_values(each),
             str(each.comparison.gained),
             str(each.comparison.lost),
-            f"{each.comparison.units} {each.counted}",
+            with_unit(each.comparison.units, each.counted),
             str(each.comparison.groups),
             _p(each.adjusted),
         )

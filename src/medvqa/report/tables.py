@@ -57,7 +57,12 @@ def few(measure: Measure) -> bool:
 
 def counted(measure: Measure) -> str:
     """The denominator with its unit: "36 pairs"."""
-    return f"{_number(measure.n)} {measure.unit}"
+    return with_unit(measure.n, measure.unit)
+
+
+def with_unit(number: float, unit: str) -> str:
+    """A number of units, of which `unit` is the plural: "36 pairs", "1 pair"."""
+    return f"{_number(number)} {unit.removesuffix('s') if number == 1 else unit}"
 
 
 def _number(number: float) -> str:
