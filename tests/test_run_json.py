@@ -250,7 +250,7 @@ def test_the_run_itself_is_read_by_every_command(
     assert check(template, tmp_path, ABOUT, capsys) == []
 
 
-@pytest.mark.parametrize("step", [90, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("step", [90, pytest.param(10, marks=pytest.mark.slow)])
 def test_what_is_taken_ends_in_no_traceback(
     template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: int
 ) -> None:
