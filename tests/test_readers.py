@@ -54,7 +54,7 @@ def test_names_of_columns_that_occur_twice_are_found_in_linear_time() -> None:
 def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     def counted(number: int) -> int:
         members = [(Counted(f"k{i}"), i) for i in range(number)] + [(Counted(f"k{number - 1}"), 0)]
-        return comparisons(lambda: mediconfusion.once(members, "dataset.json"))
+        return comparisons(lambda: sheets.once(members, "dataset.json"))
 
     assert counted(4000) < 8 * max(counted(1000), 1)
 
