@@ -241,7 +241,7 @@ def test_a_server_is_told_the_seed(extra: dict[str, int], seeds: list[int | None
 def test_a_checkpoint_draws_samples_that_differ_and_can_be_drawn_again() -> None:
     from medvqa.backends.hf import HF
 
-    # Few tokens: at this temperature the last digit of a logit, which may differ on a busy processor, can choose another.
+    # Few tokens: the last digits of a logit may differ on a busy processor, and this temperature can tell them apart.
     options = HFOptions(device="cpu", generation={"do_sample": True, "temperature": 3.0, "top_k": 0}, max_new_tokens=6)
     folder = Path(__file__).parents[1] / "models" / "phantom-vlm"
     batch = [Prompt("What is shown?", item=f"q{n % 2}", sample=1 + n // 2) for n in range(8)]
