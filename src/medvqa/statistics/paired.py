@@ -7,11 +7,11 @@ difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedo
 
 A variance that comes from a few groups that changed says nothing of how often a whole group changes at once: with 60
 groups of 5 units that flip together, one loss of 2 points in two passed a margin of 2. So with fewer than
-`intervals.LEAST_DISCORDANT` effective discordant groups (a large group beside small ones counts little more than one),
-the bounds are at least as wide as if the units of a group were fully correlated. For right or wrong units, deff is at
-least n sum(h^2), h a group's share of the weights. For other measures they hold Tango's at 1 / sum(h^2) units, since no
-difference of values from 0 to 1 varies more than one of units that are right or wrong. Groups of one unit each change
-nothing: n sum(h^2) is 1.
+`intervals.LEAST_DISCORDANT` effective discordant groups (of many changes in one group and a few in others, the one
+group counts), the bounds are at least as wide as if the units of a group were fully correlated. For right or wrong
+units, deff is at least n sum(h^2), h a group's share of the weights. For other measures they hold Tango's at
+1 / sum(h^2) units, since no difference of values from 0 to 1 varies more than one of units that are right or wrong.
+Groups of one unit each change nothing: n sum(h^2) is 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from medvqa.statistics.clustered import clustered
 from medvqa.statistics.influence import Table, by_unit, difference, mean_over, ratios, sums
-from medvqa.statistics.influence import distinct as distinct_keys
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
 
@@ -232,8 +231,8 @@ def _contributions(
 class _Flips:
     """What changed: `rose` and `fell` of each row, (rows,), and counts for each comparison.
 
-    `effective` is the effective number of discordant groups, (sum of h)^2 / sum of h^2 over their shares h of the
-    units: their number if they have one size, and near 1 if one of them holds nearly all units.
+    `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 over the units f that changed in
+    a group: their number if the changes are spread evenly, and near 1 if one group holds nearly all of them.
     """
 
     rose: NDArray[np.bool_]
@@ -270,10 +269,8 @@ def _flips(new: Table, baseline: Table, over: Sequence[int] | None) -> _Flips:
 
     def effective(which: NDArray[np.bool_]) -> NDArray[np.float64]:
         stride = int(new.group.max(initial=0)) + 1
-        keys, place = distinct_keys(of.astype(np.int64)[counted] * stride + new.group[counted])
-        size = np.bincount(place, minlength=len(keys)).astype(float)
-        here = np.bincount(place, which[counted], len(keys)) > 0
-        total, squares = (sums(keys[here] // stride, size[here] ** power, comparisons) for power in (1, 2))
+        keys, flips = np.unique((of.astype(np.int64) * stride + new.group)[which & counted], return_counts=True)
+        total, squares = (sums(keys // stride, flips.astype(float) ** power, comparisons) for power in (1, 2))
         return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
     changed = rose | fell | (counted & ~both)
