@@ -238,7 +238,7 @@ def test_no_held_back_response_is_read_otherwise_where_it_is_cut_off() -> None:
             if said.letters and list(said.letters) != row["expected"]:
                 wrong.append(response)
     # "The correct answer is E", of "E. coli", says no more than "The correct answer is E".
-    assert {response.rstrip(".") for response in wrong} <= {"The correct answer is E"}
+    assert {response.rstrip(". ") for response in wrong} <= {"The correct answer is E"}
 
 
 def test_the_held_back_responses_are_read_as_expected() -> None:
