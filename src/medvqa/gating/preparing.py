@@ -121,6 +121,11 @@ def prepare(
                 f"{' '.join(f'--benchmark={each}' for each in _shared(sides, present)) or '--benchmark=NAME'}"
             )
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
+    if unknown := [name for name in gated if name not in known]:
+        raise UsageError(
+            f"the run has results of benchmark '{unknown[0]}', which is not known here; known: "
+            f"{', '.join(sorted(known))}. Name the file that provides it: --plugin=conftest.py"
+        )
     targets = tuple(target_of(known[name], present[name], rules, extra) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
