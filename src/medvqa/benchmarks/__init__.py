@@ -38,6 +38,14 @@ def by_name(benchmarks: Iterable[Benchmark]) -> dict[str, Benchmark]:
     return dict(sorted(known.items()))
 
 
+def not_known(holder: str, name: str, known: Mapping[str, Benchmark]) -> UsageError:
+    """The error for results of a benchmark that nothing provides; `holder` says what holds them, with its verb."""
+    return UsageError(
+        f"{holder} results of benchmark '{name}', which is not known here; known: {', '.join(sorted(known))}. "
+        "Name the file that provides it: --plugin=conftest.py"
+    )
+
+
 def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
     """The benchmark of that name, or all of the group of that name; UsageError when there is neither."""
     if name in known:

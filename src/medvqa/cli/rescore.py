@@ -92,16 +92,13 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
 
     Results and run.json change once all is scored, so that no run is judged by two; replies are stored as they come.
     """
-    from medvqa import records
+    from medvqa import benchmarks, records
 
     known = known_from(options.plugin).benchmarks
     about, stored = records.read_run(options.run), records.read(options.run)
     for result in stored.results:
         if result.item.benchmark not in known:
-            raise UsageError(
-                f"{options.run} holds results of benchmark '{result.item.benchmark}', which is not known here. Name "
-                "the file that provides it: --plugin=conftest.py"
-            )
+            raise benchmarks.not_known(f"{options.run} holds", result.item.benchmark, known)
     extraction = _extraction(options, about, stored.results, known)
     judging = _judging(options)
     _check(options, about, stored.results, extraction, judging, known)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
 from medvqa import statistics
+from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, Result, UsageError
+from medvqa.items import Benchmark, Metric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
 from medvqa.statistics import Comparison, Table
 
@@ -177,10 +178,7 @@ def compare(
     asked, known = new.asked, baseline.asked
     common = {name: [each for each in asked[name] if each in known[name]] for name in asked if name in known}
     if unknown := [name for name in common if name not in benchmarks]:
-        raise UsageError(
-            f"the runs have results of benchmark '{unknown[0]}', which is not known here; known: "
-            f"{', '.join(sorted(benchmarks))}. Name the file that provides it: --plugin=conftest.py"
-        )
+        raise not_known("the runs have", unknown[0], benchmarks)
     made = [
         _part(new, baseline, benchmarks[name], technique, metrics, level, bootstrap)
         for name, techniques in common.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import comparing, records
+from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.gating.rules import FILE, TABLE, Headline, Rules, suggestion
 from medvqa.gating.verdict import digest
@@ -122,10 +123,7 @@ def prepare(
             )
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     if unknown := [name for name in gated if name not in known]:
-        raise UsageError(
-            f"the run has results of benchmark '{unknown[0]}', which is not known here; known: "
-            f"{', '.join(sorted(known))}. Name the file that provides it: --plugin=conftest.py"
-        )
+        raise not_known("the run has", unknown[0], known)
     targets = tuple(target_of(known[name], present[name], rules, extra) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from medvqa import engine, files, gating, metrics, records
 from medvqa.ablation import LABELS
+from medvqa.benchmarks import not_known
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
@@ -117,10 +118,7 @@ def build(
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in known:
-            raise UsageError(
-                f"{folder} holds results of benchmark '{name}', which is not known here; known: "
-                f"{', '.join(sorted(known))}. Name the file that provides it: --plugin=conftest.py"
-            )
+            raise not_known(f"{folder} holds", name, known)
         made = _parts(known[name], list(group), extra, run)
         for part in made:
             technique = f" {part.technique}" if several else ""
