@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa.benchmarks import tsv
+from medvqa.data import tsv
 from medvqa.items import DataError, DataWarning
 
 GENERATOR = Path(__file__).parents[1] / "bench" / "make_gmai.py"
@@ -355,7 +355,7 @@ def read_only(folder: Path) -> Iterator[None]:
 INDEX = """
 import sys
 from pathlib import Path
-from medvqa.benchmarks import tsv
+from medvqa.data import tsv
 tsv.SMALL = 0
 calls = []
 path = Path(sys.argv[1])
@@ -436,7 +436,8 @@ def test_an_edited_index_is_made_again(tmp_path: Path, cache: Path, edit: str) -
     elif edit == "columns":
         edited = before.replace(b'"answer"', b'"anwser"')
     else:
-        edited = b"".join([*lines[:-1], lines[-1][:-2] + b"0\n"])
+        other = b"0" if lines[-1][-2:-1] == b"1" else b"1"
+        edited = b"".join([*lines[:-1], lines[-1][:-2] + other + b"\n"])
     assert edited != before
     stored.write_bytes(edited)
     assert tsv.index(path, root=tmp_path) == first
@@ -532,7 +533,7 @@ def test_progress_that_is_never_called_shows_nothing(capsys: pytest.CaptureFixtu
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from medvqa.benchmarks import tsv
+from medvqa.data import tsv
 path = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = tsv.index(path, root=path.parent)
