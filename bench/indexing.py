@@ -34,7 +34,7 @@ with path.open("rb", buffering=0) as file:
         pass
 """
 INDEX = """
-from medvqa.benchmarks import tsv
+from medvqa.data import tsv
 tsv.index(path, root=path.parent)
 """
 

@@ -17,8 +17,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from medvqa import comparing, lexicon, records, report
+from medvqa import comparing, records, report
 from medvqa.benchmarks import gmai_mmbench
+from medvqa.data import lexicon
 from medvqa.items import Answer, Image, Item, Result
 from medvqa.report import html
 

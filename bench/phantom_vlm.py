@@ -15,8 +15,8 @@ from typing import Any
 
 import PIL.Image
 
-from medvqa import suite
 from medvqa.benchmarks import load, phantom
+from medvqa.data import folders
 from medvqa.items import CHOICE_KINDS, Answer, Item
 from medvqa.statistics import wilson
 
@@ -115,7 +115,7 @@ def main() -> None:
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkpoint", type=Path, nargs="?", default=suite.folder("models") / "phantom-vlm")
+    parser.add_argument("checkpoint", type=Path, nargs="?", default=folders.bundled("models") / "phantom-vlm")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
-from medvqa import agreement, records, sheets, statistics
+from medvqa import agreement, records, statistics
 from medvqa.agreement import SCALE, Agreement, Ratings
 from medvqa.agreement.figures import MEASURES, _chance, counts_of, estimates, figures_of
 from medvqa.cli import main
+from medvqa.data import sheets
 from medvqa.items import Answer, DataError, Item, Judgement, Result, Score, UsageError
 
 APART = np.subtract.outer(SCALE, SCALE) ** 2

@@ -21,11 +21,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import engine, judging, records, sheets
+from medvqa import engine, judging, records
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read_answers
 from medvqa.benchmarks import mediconfusion
+from medvqa.data import sheets
 from medvqa.items import (
     Answer,
     AnswerError,

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm, t
 from statsmodels.stats.multitest import multipletests
 
-from medvqa import comparing, metrics, records, selection, statistics
+from medvqa import comparing, metrics, records, statistics
 from medvqa.comparing import Compared, Paired, Side
+from medvqa.data import selection
 from medvqa.items import Answer, Benchmark, Image, Item, Outcome, Prompt, Result, Score, UsageError
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import lexicon
-from medvqa.benchmarks import gmai_mmbench, tsv
+from medvqa.benchmarks import gmai_mmbench
+from medvqa.data import lexicon, tsv
 from medvqa.items import TECHNIQUES, Answer, DataError, DataWarning, Item, Result, Score, Technique
 
 OTHERS = ("index", "image", "question")

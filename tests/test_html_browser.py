@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 import pages
-from medvqa import benchmarks, comparing, lexicon, report
+from medvqa import benchmarks, comparing, report
 from medvqa.cli import main
+from medvqa.data import lexicon
 from medvqa.items import Judgement
 from medvqa.report import html
 

@@ -11,9 +11,9 @@ from _pytest.mark.expression import Expression
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from medvqa import lexicon
+from medvqa.data import lexicon
+from medvqa.data.lexicon import TagValues, branches, expression, mark_values, slug
 from medvqa.items import DataWarning, Item, UsageError
-from medvqa.lexicon import TagValues, branches, expression, mark_values, slug
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 DIMENSIONS = [dimension for vocabulary in lexicon.lexicons() for dimension in vocabulary.dimensions.values()]

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, lexicon, selection
+from medvqa import benchmarks
 from medvqa.benchmarks import mediconfusion
+from medvqa.data import lexicon, selection
 from medvqa.items import Answer, DataError, DataWarning, Image, Item
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, lexicon, metrics
+from medvqa import benchmarks, metrics
 from medvqa.benchmarks import medlesionvqa
+from medvqa.data import lexicon
 from medvqa.items import KINDS, Answer, Benchmark, DataError, DataWarning, Image, Item, Result
 
 VAL, TEST = medlesionvqa.BENCHMARKS

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 from statsmodels.stats.proportion import proportion_confint
 
-from medvqa import metrics, selection, statistics
+from medvqa import metrics, statistics
+from medvqa.data import selection
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,

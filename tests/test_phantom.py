@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from medvqa import lexicon, suite
 from medvqa.benchmarks import load, phantom
 from medvqa.build import phantom as script
-from medvqa.build.overlays import GRANULARITIES, bounding_box
 from medvqa.build.questions import gmai_mmbench
 from medvqa.build.scenes import draw
+from medvqa.data import folders, lexicon
+from medvqa.data.overlays import GRANULARITIES, bounding_box
 from medvqa.items import Answer
 
-FOLDER = suite.folder("fixtures") / "phantom"
+FOLDER = folders.bundled("fixtures") / "phantom"
 BENCHMARKS = {benchmark.name.removeprefix("phantom-"): benchmark for benchmark in phantom.BENCHMARKS}
 LEXICONS = {
     "gmai-mmbench": lexicon.gmai_mmbench(),

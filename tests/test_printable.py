@@ -246,7 +246,7 @@ def test_junit_is_xml_without_control_characters(folder: Path, printed: str) -> 
 
 
 def test_the_progress_of_indexing_is_printable(capsys: pytest.CaptureFixture[str]) -> None:
-    from medvqa.benchmarks import tsv
+    from medvqa.data import tsv
 
     with tsv.show_progress(Path(LINE.replace("/", "") + ".tsv")) as progress:
         progress(0, 2_500_000_000)

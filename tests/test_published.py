@@ -224,7 +224,7 @@ def responses(items: list[Item], right: dict[str, int]) -> Iterator[str]:
 
 @needs_shared
 def test_table_two_of_gmai_mmbench_comes_out(tmp_path: Path) -> None:
-    from medvqa import lexicon
+    from medvqa.data import lexicon
 
     reference = REFERENCE / "gmai-mmbench"
     counts: dict[str, int] = json.loads((reference / "test_counts.json").read_text())["counts"]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import sheets
-from medvqa.benchmarks import mediconfusion, tsv
+from medvqa.benchmarks import mediconfusion
+from medvqa.data import sheets, tsv
 from medvqa.items import DataError
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -179,7 +179,7 @@ BOMBS = {
 READ = """
 import resource, sys, zipfile
 from pathlib import Path
-from medvqa import sheets
+from medvqa.data import sheets
 from medvqa.items import DataError
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 for path in sorted(Path(sys.argv[1]).glob("*.xlsx")):

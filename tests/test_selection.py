@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from medvqa.data.selection import Shard, broken_pairs, components, share, stratified
 from medvqa.items import Image, Item, UsageError
-from medvqa.selection import Shard, broken_pairs, components, share, stratified
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 

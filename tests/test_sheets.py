@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import sheets
+from medvqa.data import sheets
 from medvqa.items import DataError
 
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medvqa import suite
 from medvqa.benchmarks import phantom
 from medvqa.build.questions import SHIPPED_SEED
 from medvqa.build.vlm import Recipe, data, lessons
+from medvqa.data import folders
 
-CHECKPOINT = suite.folder("models") / "phantom-vlm"
+CHECKPOINT = folders.bundled("models") / "phantom-vlm"
 LIMIT = 8_000_000
 """Bytes of weights in the wheel."""
 

@@ -13,7 +13,8 @@ from typing import cast
 
 import msgspec
 
-from medvqa import records, sheets
+from medvqa import records
+from medvqa.data import sheets
 from medvqa.items import DataError, Result, UsageError
 
 SCALE = (0.0, 0.5, 1.0)

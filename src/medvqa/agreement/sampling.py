@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import records, sheets
+from medvqa import records
 from medvqa.agreement.ratings import Judged, answer_id, names_of
+from medvqa.data import sheets
 from medvqa.items import Result, UsageError
 
 COLUMNS = ("id", "question", "reference", "response", "score", "remark")

@@ -24,8 +24,9 @@ from functools import partial
 from pathlib import Path
 from string import ascii_lowercase
 
-from medvqa import lexicon, metrics, scoring, sheets
-from medvqa.benchmarks import tsv
+from medvqa import metrics, scoring
+from medvqa.data import lexicon, sheets, tsv
+from medvqa.data.selection import components
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Answer,
@@ -41,7 +42,6 @@ from medvqa.items import (
     Technique,
 )
 from medvqa.prompts import Template
-from medvqa.selection import components
 
 GROUP = "gmai-mmbench"
 PARTS = 11

@@ -39,7 +39,8 @@ from typing import Any
 import msgspec
 
 from medvqa import files as files_
-from medvqa import lexicon, metrics, selection, sheets
+from medvqa import metrics
+from medvqa.data import lexicon, selection, sheets
 from medvqa.image import inside
 from medvqa.items import Benchmark, DataError, DataWarning, Image, Item, Prompt, Technique
 from medvqa.prompts import Template

@@ -30,7 +30,8 @@ from typing import Any
 
 import msgspec
 
-from medvqa import lexicon, metrics, selection
+from medvqa import metrics
+from medvqa.data import lexicon, selection
 from medvqa.image import inside
 from medvqa.items import (
     CHOICE_KINDS,

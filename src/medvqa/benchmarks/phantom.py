@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from medvqa import suite
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
+from medvqa.data import folders
 from medvqa.items import CHOICE_KINDS, Answer, Item, Prompt, Score, Technique
 from medvqa.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
@@ -24,7 +24,7 @@ PREFIX = Template("phantom-medlesionvqa/ps", "Question: {question} Answer:")
 
 
 def _folder() -> Path:
-    return suite.folder("fixtures") / "phantom"
+    return folders.bundled("fixtures") / "phantom"
 
 
 def _gmai_mmbench(data: Path) -> Iterator[Item]:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from medvqa.build import photography, radiology
 from medvqa.build.canvas import Canvas, Field, Look, Scene
-from medvqa.build.overlays import Mask
+from medvqa.data.overlays import Mask
 
 SIZE = 112
 """Side of the images in pixels, unless told otherwise."""

@@ -140,7 +140,7 @@ def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str
     blocks = [draw(_figures(("raters",), [(_names(each),) for each in whole], whole))]
     blocks.append(draw(_confusion((), [()], whole[:1])))
     if dimension and parts:
-        from medvqa import lexicon
+        from medvqa.data import lexicon
 
         labels = [(lexicon.display(dimension, each.slice[dimension]),) for each in parts]
         blocks += [

@@ -26,7 +26,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """A count of items for each tag, or an interactive page."""
-    from medvqa import benchmarks, lexicon
+    from medvqa import benchmarks
+    from medvqa.data import lexicon
 
     data = Path(options.data) if options.data is not None else None
     if data is not None and not data.is_dir():

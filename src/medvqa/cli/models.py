@@ -19,17 +19,18 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """A table of configs."""
-    from medvqa import configs, suite
+    from medvqa import configs
+    from medvqa.data import folders
     from medvqa.report.tables import Table
     from medvqa.report.terminal import draw
 
     backends = known_from(options.plugin).backends
-    folders = [Path("models"), suite.folder("models")]
-    named = [configs.resolve(name, folders=folders, backends=backends) for name in options.names]
+    places = [Path("models"), folders.bundled("models")]
+    named = [configs.resolve(name, folders=places, backends=backends) for name in options.names]
     # A folder beside its config is looked at where it lies, and shown as it is written.
-    as_written = named or configs.available(folders)
+    as_written = named or configs.available(places)
     rows = []
-    for written, config in zip(as_written, named or configs.available(folders, backends), strict=True):
+    for written, config in zip(as_written, named or configs.available(places, backends), strict=True):
         known = config.backend in backends
         able = sorted(configs.capabilities(config, backends) or ()) if known else ["unknown: --plugin=FILE"]
         size = configs.in_units(configs.size(config, backends) if known else None)

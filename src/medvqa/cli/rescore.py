@@ -168,14 +168,14 @@ def _now() -> str:
 
 def _judging(options: argparse.Namespace) -> Judging | None:
     """The judge that was asked for (UsageError)."""
-    from medvqa import suite
+    from medvqa.data import folders
     from medvqa.plugin import judges
 
     # Without a judge another lead takes the replies that are recorded.
     gap = options.ff_gap if options.judge is not None else None
     return judges.resolve(
         judges.Typed(options.judge, gap, options.extract_with, options.rules_first, tuple(options.judge_prompt)),
-        folders=[Path("models"), suite.folder("models")],
+        folders=[Path("models"), folders.bundled("models")],
         backends=known_from(options.plugin).backends,
         beside=Path(),
     )

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from medvqa import metrics, selection
+from medvqa import metrics
 from medvqa.comparing.sides import Side
+from medvqa.data import selection
 from medvqa.items import SCORED_OUTCOMES, Item, Result
 
 Samples = Sequence[Result]

@@ -9,7 +9,8 @@ from itertools import chain
 from math import fsum, isnan
 from typing import TYPE_CHECKING
 
-from medvqa import selection, statistics
+from medvqa import statistics
+from medvqa.data import selection
 from medvqa.items import Answer, Item, Kind, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT

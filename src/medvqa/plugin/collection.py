@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from medvqa import lexicon, selection
+from medvqa.data import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
 from medvqa.plugin.ahead import SAMPLE, TECHNIQUE, item_of, query_of
 from medvqa.plugin.plan import Plan

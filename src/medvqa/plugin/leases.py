@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from medvqa import configs, suite
+from medvqa import configs
 from medvqa.configs import ModelConfig
+from medvqa.data import folders
 from medvqa.items import BackendFactory, UsageError
 from medvqa.plugin import options
 from medvqa.plugin.known import gather
@@ -116,4 +117,4 @@ def auto(config: pytest.Config) -> int | None:
 
 def resolve(config: pytest.Config, model: str, backends: Mapping[str, BackendFactory]) -> ModelConfig:
     """The config that `--model=MODEL` names: of the rootdir's, or of those that ship (UsageError)."""
-    return configs.resolve(model, folders=[config.rootpath / "models", suite.folder("models")], backends=backends)
+    return configs.resolve(model, folders=[config.rootpath / "models", folders.bundled("models")], backends=backends)

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from medvqa import ablation, answers, benchmarks, configs, engine, judging, metrics, records, suite
+from medvqa import ablation, answers, benchmarks, configs, engine, judging, metrics, records
 from medvqa.configs import ModelConfig
+from medvqa.data import folders
+from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -36,7 +38,6 @@ from medvqa.items import (
 from medvqa.plugin import judges, leases
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
-from medvqa.selection import Shard
 
 
 class Plan:
@@ -79,7 +80,7 @@ class Plan:
                 options.rules_first,
                 options.judge_prompts,
             ),
-            folders=[config.rootpath / "models", suite.folder("models")],
+            folders=[config.rootpath / "models", folders.bundled("models")],
             backends=self.known.backends,
             beside=config.invocation_params.dir,
         )

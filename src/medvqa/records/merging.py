@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from medvqa import files
+from medvqa.data.selection import Shard
 from medvqa.items import Result, UsageError
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
-from medvqa.selection import Shard
 
 METRICS = "metrics.json"
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from medvqa import sheets
+from medvqa.data import sheets
 
 
 def safe(value: object) -> object:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medvqa import lexicon
 from medvqa.comparing import Flip, Paired
+from medvqa.data import lexicon
 from medvqa.items import OUTCOMES, Benchmark, Result
 from medvqa.report.html.pack import Places, dimensions_of, judged
 from medvqa.report.html.pictures import Pictures

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from medvqa import lexicon
+from medvqa.data import lexicon
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, Result, UsageError
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlencode
 
-from medvqa import lexicon
+from medvqa.data import lexicon
 from medvqa.items import Measure
 from medvqa.report import tables
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from medvqa import lexicon
 from medvqa.comparing import Compared, Paired, Part, Ranked, Ranking, Side
+from medvqa.data import lexicon
 from medvqa.items import Benchmark
 from medvqa.report import cells, comparison, tables
 from medvqa.report.html import flips

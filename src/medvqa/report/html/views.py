@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from medvqa import lexicon
+from medvqa.data import lexicon
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
 from medvqa.report import tables
 from medvqa.report.build import Part, Report, slices

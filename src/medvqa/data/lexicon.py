@@ -277,7 +277,7 @@ def _load(name: str) -> Lexicon:
     `dimensions` lists their names, in the order in which they are shown. Names that stand in `trees`, which nest
     along the dimensions of their key, or in `hierarchies`, which nest within one dimension, are not listed again.
     """
-    data = json.loads(resources.files("medvqa").joinpath("data", "lexicon", f"{name}.json").read_text("utf-8"))
+    data = json.loads(resources.files("medvqa").joinpath("data", "lexica", f"{name}.json").read_text("utf-8"))
     values = {dimension: {slug(value): value for value in listed} for dimension, listed in data["dimensions"].items()}
 
     trees = {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import suite
+from medvqa.data import folders
 from medvqa.items import UsageError
 
 
@@ -13,19 +13,19 @@ from medvqa.items import UsageError
     [("benchmark_tests", "test_phantom.py"), ("models", "random.toml"), ("fixtures", "phantom")],
 )
 def test_a_bundled_folder_is_found(name: str, file: str) -> None:
-    assert (suite.folder(name) / file).exists()
+    assert (folders.bundled(name) / file).exists()
 
 
 def test_the_wheels_copy_comes_before_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "src/medvqa/suite"
-    monkeypatch.setattr(suite, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "src/medvqa/data/folders.py"))
     (tmp_path / "models").mkdir()
-    assert suite.folder("models") == tmp_path / "models"
+    assert folders.bundled("models") == tmp_path / "models"
     (package / "models").mkdir(parents=True)
-    assert suite.folder("models") == package / "models"
+    assert folders.bundled("models") == package / "models"
 
 
 def test_a_missing_folder_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "__file__", str(tmp_path / "lib/site-packages/medvqa/suite/__init__.py"))
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "lib/site-packages/medvqa/data/folders.py"))
     with pytest.raises(UsageError, match="the folder 'models' of pytest-medvqa is missing"):
-        suite.folder("models")
+        folders.bundled("models")
