@@ -28,7 +28,7 @@ CONFTEST = """
 import os, pathlib, time
 from medvqa import metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("engine/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "naevus", "B": "melanoma"}

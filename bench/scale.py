@@ -58,7 +58,7 @@ CONFTEST = (
     + """
 from medvqa import metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("scale/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 SIZES = {"task": 18, "department": 19, "modality": 38, "granularity": 4, "label": 717}

@@ -3,7 +3,7 @@
 CONFTEST = '''
 from medvqa import metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("slake/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 MODALITIES = ("ct", "mri", "fundus_photography", "oct")

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import ablation, benchmarks, prompts
+from medvqa import benchmarks
 from medvqa.benchmarks import phantom
 from medvqa.items import Image, Item, Prompt, Shot, UsageError
+from medvqa.protocols import ablation, prompts
 
 PROMPT = Prompt(
     "Which?", (Image("1.png", "/1.png"), Image("2.png", "/2.png")), shots=(Shot("q", "a", (Image("3.png"),)),)

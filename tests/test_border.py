@@ -271,7 +271,7 @@ from math import inf, nan
 
 from medvqa import metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("slake/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "liver", "B": "spleen"}

@@ -22,7 +22,7 @@ needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the referen
 CONFTEST = '''
 from medvqa import metrics, scoring
 from medvqa.items import Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("ward/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}

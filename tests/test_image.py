@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medvqa import image as room
-from medvqa import prompts, records
+from medvqa import records
 from medvqa.image import FORMATS, inside
 from medvqa.items import DataError, Image, Item, Prompt
+from medvqa.protocols import prompts
 
 
 def encoded(image: PIL.Image.Image, form: str = "PNG", **options: object) -> bytes:

@@ -11,8 +11,8 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from medvqa import prompts
 from medvqa.items import Image, Prompt
+from medvqa.protocols import prompts
 from medvqa.report.html import pictures
 
 SUITE = '''
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from medvqa import metrics, scoring
 from medvqa.items import Answer, Benchmark, Image, Item, MedVQAError
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("drawn/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 HERE = Path(__file__).parent

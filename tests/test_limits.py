@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import benchmarks, configs, prompts, records
+from medvqa import benchmarks, configs, records
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
@@ -28,6 +28,7 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
+from medvqa.protocols import prompts
 from servers import Reply, Request, Server, completion, scored
 
 PAIRS, CHOICES, OPEN = "phantom-mediconfusion", "phantom-gmai-mmbench", "phantom-medlesionvqa"

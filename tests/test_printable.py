@@ -28,7 +28,7 @@ CONFTEST = f"""
 import os, warnings
 from medvqa import metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, DataError, DataWarning, Item, Judgement
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 H = {HOSTILE!r}
 OPTIONS = {{"A": "liver " + H, "B": "spleen"}}

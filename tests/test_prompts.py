@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import prompts
 from medvqa.items import TECHNIQUES, Image, Item, Prompt, Shot
-from medvqa.prompts import Template
+from medvqa.protocols import prompts
+from medvqa.protocols.prompts import Template
 
 ASK = Template("slake/mc", "Question: {question}\nOptions:\n{options}Answer:", "{letter}. {text}\n")
 ITEM = Item("1", "slake", "single_choice", "Which?", {"A": "liver", "B": "spleen"}, ("A",), (Image("1.png"),))

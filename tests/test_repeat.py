@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from medvqa import prompts, records
+from medvqa import records
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.backends.replay import Replay
 from medvqa.cli import main
 from medvqa.items import Prompt
+from medvqa.protocols import prompts
 from pages import Page
 from servers import Reply, Request, Server, completion
 from strangers import CONFTEST, TEST

@@ -23,7 +23,7 @@ CONFTEST = '''
 import os, pathlib, shutil, signal, time
 from medvqa import metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("slow/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney"}

@@ -173,7 +173,7 @@ SESSION = {
     "conftest.py": """
 from medvqa import metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("chest/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "pneumonia", "B": "pleural effusion"}

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import prompts, records
+from medvqa import records
 from medvqa.items import Answer, Image, Prompt, Shot
+from medvqa.protocols import prompts
 from medvqa.records import store as store_module
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

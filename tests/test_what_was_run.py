@@ -30,7 +30,7 @@ WARD = '''
 import os, pathlib
 from medvqa import metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("ward/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney"}

@@ -35,7 +35,7 @@ from medvqa.data import sheets
 from medvqa.data.sheets import Row
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
-from medvqa.prompts import digest
+from medvqa.protocols.prompts import digest
 
 Key = tuple[str, str, str, int]
 """Benchmark, technique and id of an item, and the number of the sample: "" and 0 where the file does not tell."""

@@ -41,7 +41,7 @@ from medvqa.items import (
     Score,
     Technique,
 )
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 GROUP = "gmai-mmbench"
 PARTS = 11

@@ -43,7 +43,7 @@ from medvqa import metrics
 from medvqa.data import lexicon, selection, sheets
 from medvqa.image import inside
 from medvqa.items import Benchmark, DataError, DataWarning, Image, Item, Prompt, Technique
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 from medvqa.scoring import mediconfusion_rule, score_single_choice
 
 MAX_BYTES = 64 * 2**20

@@ -46,7 +46,7 @@ from medvqa.items import (
     Score,
     Technique,
 )
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
 
 SPLITS = ("val", "test")

@@ -15,7 +15,7 @@ from pathlib import Path
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.data import folders
 from medvqa.items import CHOICE_KINDS, Answer, Item, Prompt, Score, Technique
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
 
 GROUP = "phantom"

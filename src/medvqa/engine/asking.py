@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa import answers, judging, prompts, scoring
+from medvqa import answers, judging, scoring
 from medvqa.engine.rules import scorer
 from medvqa.items import (
     CHOICE_KINDS,
@@ -23,6 +23,7 @@ from medvqa.items import (
     Score,
     Technique,
 )
+from medvqa.protocols import prompts
 
 NEEDS: Mapping[Technique, str] = {
     "mc": "generate",

@@ -20,9 +20,9 @@ from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa import answers as answers_room
-from medvqa import prompts as prompts_room
 from medvqa.engine.asking import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt, Query, UsageError
+from medvqa.protocols import prompts as prompts_room
 
 BATCH_SIZE = 32
 """Prompts in a batch where neither the user nor the model says."""

@@ -14,8 +14,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import Literal, get_args
 
-from medvqa import prompts
 from medvqa.items import UsageError
+from medvqa.protocols import prompts
 
 Task = Literal["score", "closeness", "options"]
 TASKS: tuple[Task, ...] = get_args(Task)

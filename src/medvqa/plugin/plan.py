@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import ablation, answers, benchmarks, configs, engine, judging, metrics, records
+from medvqa import answers, benchmarks, configs, engine, judging, metrics, records
 from medvqa.configs import ModelConfig
 from medvqa.data import folders
 from medvqa.data.selection import Shard
@@ -38,6 +38,7 @@ from medvqa.items import (
 from medvqa.plugin import judges, leases
 from medvqa.plugin.known import Known, gather
 from medvqa.plugin.options import Options
+from medvqa.protocols import ablation
 
 
 class Plan:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medvqa import engine, files, gating, metrics, records
-from medvqa.ablation import LABELS
 from medvqa.benchmarks import not_known
 from medvqa.items import (
     OUTCOMES,
@@ -24,6 +23,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
+from medvqa.protocols.ablation import LABELS
 
 if TYPE_CHECKING:
     from medvqa.report.html import Pictures
