@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from medvqa import benchmarks, comparing, engine, gating, metrics, records
+from medvqa import benchmarks, comparing, engine, metrics, records
 from medvqa.benchmarks import phantom
+from medvqa.comparing import gating
 from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Result, Score
 from medvqa.report.html import pack
 

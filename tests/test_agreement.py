@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
-from medvqa import agreement, records, statistics
-from medvqa.agreement import SCALE, Agreement, Ratings
-from medvqa.agreement.figures import MEASURES, _chance, counts_of, estimates, figures_of
+from medvqa import records, statistics
 from medvqa.cli import main
 from medvqa.data import sheets
 from medvqa.items import Answer, DataError, Item, Judgement, Result, Score, UsageError
+from medvqa.judging import agreement
+from medvqa.judging.agreement import SCALE, Agreement, Ratings
+from medvqa.judging.agreement.figures import MEASURES, _chance, counts_of, estimates, figures_of
 
 APART = np.subtract.outer(SCALE, SCALE) ** 2
 TABLES = st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=3, max_size=3).map(np.array)

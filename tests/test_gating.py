@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import gating, metrics, records, statistics
+from medvqa import metrics, records, statistics
 from medvqa.cli import main
 from medvqa.cli.gate import _losses
-from medvqa.comparing import Side
-from medvqa.gating import Rules, deciding, planning
-from medvqa.gating.designs import designs
+from medvqa.comparing import Side, gating
+from medvqa.comparing.gating import Rules, deciding, planning
+from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
 
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}

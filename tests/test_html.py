@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from PIL import Image as Picture
 
 import pages
-from medvqa import benchmarks, gating, report
+from medvqa import benchmarks, report
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.cli import main
+from medvqa.comparing import gating
 from medvqa.data import lexicon
 from medvqa.items import Answer, Benchmark, Image, Item, Result, Score
 from medvqa.report import html, tables

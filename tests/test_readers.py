@@ -244,7 +244,8 @@ def test_a_row_of_a_table_has_a_limit(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["model", "rules"])
 def test_settings_that_are_nested_too_deep_or_too_large_are_an_error_of_their_own(tmp_path: Path, name: str) -> None:
-    from medvqa import configs, gating
+    from medvqa import configs
+    from medvqa.comparing import gating
     from medvqa.items import UsageError
 
     path = tmp_path / "m.toml"

@@ -11,7 +11,7 @@ from medvqa.cli.common import Commands
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
-    from medvqa.agreement import Agreement, Figure, Judged
+    from medvqa.judging.agreement import Agreement, Figure, Judged
     from medvqa.report.tables import Table
 
 CHECKED = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
@@ -63,7 +63,7 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, bool]:
     """A sheet for people, or the figures and whether they are too low."""
-    from medvqa import agreement
+    from medvqa.judging import agreement
 
     _check(options)
     judged = [agreement.judged(folder) for folder in options.runs]
@@ -116,7 +116,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _sheet(options: argparse.Namespace, judged: Judged) -> str:
-    from medvqa import agreement
+    from medvqa.judging import agreement
 
     path = options.output or judged.folder / "agreement.csv"
     dimension = agreement.dimension_of(list(judged.scored.values()), options.by)
@@ -188,7 +188,7 @@ def _decimal(figure: Figure) -> tuple[str, str]:
 
 def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
     """Counts of answers by the first rater's score and the second's."""
-    from medvqa import agreement
+    from medvqa.judging import agreement
     from medvqa.report.tables import Table
 
     first, second = shown[0].raters

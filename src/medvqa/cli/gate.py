@@ -14,8 +14,8 @@ from medvqa.items import Benchmark, Item, UsageError
 from medvqa.plugin.options import ENV_DATA
 
 if TYPE_CHECKING:
-    from medvqa.gating import Rules
-    from medvqa.gating.planning import Guarded, Planned, Prospect
+    from medvqa.comparing.gating import Rules
+    from medvqa.comparing.gating.planning import Guarded, Planned, Prospect
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -79,8 +79,9 @@ def run(options: argparse.Namespace) -> str | tuple[str, int]:
 
 
 def _decide(options: argparse.Namespace) -> tuple[str, int]:
-    from medvqa import benchmarks, comparing, gating, records, report
-    from medvqa.gating.rules import FILE, TABLE
+    from medvqa import benchmarks, comparing, records, report
+    from medvqa.comparing import gating
+    from medvqa.comparing.gating.rules import FILE, TABLE
     from medvqa.report.html import draw
     from medvqa.report.terminal import summary
 
@@ -118,8 +119,8 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _rules(options: argparse.Namespace) -> Rules:
-    from medvqa import gating
-    from medvqa.gating.rules import FILE
+    from medvqa.comparing import gating
+    from medvqa.comparing.gating.rules import FILE
 
     if options.rules is not None and not options.rules.is_file():
         raise UsageError(f"--rules={options.rules}: no such file")
@@ -134,8 +135,9 @@ def _rules(options: argparse.Namespace) -> Rules:
 
 
 def _plan(options: argparse.Namespace) -> str:
-    from medvqa import benchmarks, gating
-    from medvqa.gating import planning
+    from medvqa import benchmarks
+    from medvqa.comparing import gating
+    from medvqa.comparing.gating import planning
 
     if options.run is not None:
         raise UsageError(f"--plan is for before there is a run, so without {options.run}")
@@ -161,8 +163,8 @@ def _plan(options: argparse.Namespace) -> str:
 
 def _rules_of_plan(options: argparse.Namespace) -> Rules:
     """The rules of the file with what was typed over them; a plan needs no baseline."""
-    from medvqa import gating
-    from medvqa.gating.rules import FILE
+    from medvqa.comparing import gating
+    from medvqa.comparing.gating.rules import FILE
 
     if options.rules is not None and not options.rules.is_file():
         raise UsageError(f"--rules={options.rules}: no such file")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from medvqa import hookspecs, printing
+from medvqa import printing
 from medvqa.items import Item, MedVQAError
-from medvqa.plugin import options
+from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
 from medvqa.plugin.process import CONTROLLER, has_state, is_worker, occupy, state_of, usage_error
 

@@ -21,7 +21,7 @@ from medvqa.plugin import options as _options
 from medvqa.plugin import process
 
 if TYPE_CHECKING:
-    from medvqa.gating import Gate
+    from medvqa.comparing.gating import Gate
     from medvqa.plugin.collected import Collected
     from medvqa.plugin.collection import LeftOut
     from medvqa.plugin.crashes import Crashes

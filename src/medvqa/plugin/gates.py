@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from medvqa import gating, records
-from medvqa.comparing import Side
-from medvqa.gating import Gate, Verdict
+from medvqa import records
+from medvqa.comparing import Side, gating
+from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import UsageError
 from medvqa.plugin.collected import Collected, queries
 from medvqa.plugin.options import Options

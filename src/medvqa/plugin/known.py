@@ -9,8 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from medvqa import backends, benchmarks, hookspecs
+from medvqa import backends, benchmarks
 from medvqa.items import BackendFactory, Benchmark, Metric, UsageError
+from medvqa.plugin import hookspecs
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import engine, records, report
-from medvqa.gating import Gate, Verdict
+from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, Item, Outcome, Query
 from medvqa.plugin import gates
 from medvqa.plugin.collection import LeftOut

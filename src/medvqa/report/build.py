@@ -9,8 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medvqa import engine, files, gating, metrics, records
+from medvqa import engine, files, metrics, records
 from medvqa.benchmarks import not_known
+from medvqa.comparing import gating
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,

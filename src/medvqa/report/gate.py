@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from medvqa.gating import Decided, Entry, Flipped, Moved, Verdict
+from medvqa.comparing.gating import Decided, Entry, Flipped, Moved, Verdict
 from medvqa.report.tables import Table, percent
 
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")

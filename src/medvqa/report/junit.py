@@ -14,7 +14,7 @@ from xml.sax.saxutils import quoteattr
 from junitparser import Error, Failure, Skipped, TestCase
 
 from medvqa import printing, records
-from medvqa.gating import Entry, Verdict
+from medvqa.comparing.gating import Entry, Verdict
 from medvqa.items import Outcome, Result
 from medvqa.report.build import Report
 

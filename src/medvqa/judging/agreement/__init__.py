@@ -6,9 +6,18 @@ that people are to score and writes them down without the judge's score.
 
 from __future__ import annotations
 
-from medvqa.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of, require
-from medvqa.agreement.ratings import SCALE, Judged, Ratings, answer_id, beside, judged, scores_of_people, two_judges
-from medvqa.agreement.sampling import COLUMNS, sample, write_sheet
+from medvqa.judging.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of, require
+from medvqa.judging.agreement.ratings import (
+    SCALE,
+    Judged,
+    Ratings,
+    answer_id,
+    beside,
+    judged,
+    scores_of_people,
+    two_judges,
+)
+from medvqa.judging.agreement.sampling import COLUMNS, sample, write_sheet
 
 __all__ = [
     "COLUMNS",

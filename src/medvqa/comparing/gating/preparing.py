@@ -10,8 +10,8 @@ from typing import Any
 from medvqa import comparing, records
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
-from medvqa.gating.rules import FILE, TABLE, Headline, Rules, suggestion
-from medvqa.gating.verdict import digest
+from medvqa.comparing.gating.rules import FILE, TABLE, Headline, Rules, suggestion
+from medvqa.comparing.gating.verdict import digest
 from medvqa.items import Benchmark, Item, Metric, Result, Score, UsageError
 
 

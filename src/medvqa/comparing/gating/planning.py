@@ -12,10 +12,10 @@ from math import ceil, inf, isfinite, sqrt
 
 from medvqa import metrics, statistics
 from medvqa.comparing import Side
-from medvqa.gating.deciding import chances_of
-from medvqa.gating.designs import Place, designs, unanswered
-from medvqa.gating.preparing import Target, target_of
-from medvqa.gating.rules import Rules, suggestion
+from medvqa.comparing.gating.deciding import chances_of
+from medvqa.comparing.gating.designs import Place, designs, unanswered
+from medvqa.comparing.gating.preparing import Target, target_of
+from medvqa.comparing.gating.rules import Rules, suggestion
 from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.statistics import Design
 from medvqa.statistics.intervals import LEAST_DF

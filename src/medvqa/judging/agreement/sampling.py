@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from medvqa import records
-from medvqa.agreement.ratings import Judged, answer_id, names_of
 from medvqa.data import sheets
 from medvqa.items import Result, UsageError
+from medvqa.judging.agreement.ratings import Judged, answer_id, names_of
 
 COLUMNS = ("id", "question", "reference", "response", "score", "remark")
 """Of a sheet; people fill in `score`, and `remark` is theirs."""

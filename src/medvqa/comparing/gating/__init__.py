@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from medvqa.gating import rules
-from medvqa.gating.deciding import attempts, changed, decide, decided
-from medvqa.gating.preparing import Gate, Target, load, prepare
-from medvqa.gating.rules import DEFAULT_MARGIN, Floor, Headline, Rules, SliceMargin, from_json, typed_over
-from medvqa.gating.rules import read as read_rules
-from medvqa.gating.verdict import (
+from medvqa.comparing.gating import rules
+from medvqa.comparing.gating.deciding import attempts, changed, decide, decided
+from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
+from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Floor, Headline, Rules, SliceMargin, from_json, typed_over
+from medvqa.comparing.gating.rules import read as read_rules
+from medvqa.comparing.gating.verdict import (
     FAILED,
     FILE,
     UNDECIDED,

@@ -9,9 +9,9 @@ from typing import Any
 
 from medvqa import comparing, engine, metrics, records, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
-from medvqa.gating.designs import Place, designs
-from medvqa.gating.preparing import Gate, Target, metric_of
-from medvqa.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
+from medvqa.comparing.gating.designs import Place, designs
+from medvqa.comparing.gating.preparing import Gate, Target, metric_of
+from medvqa.comparing.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
 from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
@@ -155,7 +155,7 @@ def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
 
 def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
     """run.json of a run that met the baseline, None for others."""
-    from medvqa.gating import verdict
+    from medvqa.comparing.gating import verdict
 
     try:
         run = records.read_run(folder) if (folder / records.RUN).is_file() else {}

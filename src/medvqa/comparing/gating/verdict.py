@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from medvqa import files, records
-from medvqa.gating.rules import Inconclusive
+from medvqa.comparing.gating.rules import Inconclusive
 from medvqa.items import Result, UsageError
 from medvqa.statistics.sentences import Better, Outcome
 

@@ -18,8 +18,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from medvqa import statistics
-from medvqa.agreement.ratings import CONSENSUS, SCALE, Ratings
 from medvqa.items import Result, UsageError
+from medvqa.judging.agreement.ratings import CONSENSUS, SCALE, Ratings
 
 if TYPE_CHECKING:
     import numpy as np
