@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from medvqa.build import scenes
-from medvqa.build.canvas import Finding, Scene
-from medvqa.build.questions import LETTERS, multiple_responses, single_choices
 from medvqa.data import overlays
+from tools import scenes
+from tools.canvas import Finding, Scene
+from tools.questions import LETTERS, multiple_responses, single_choices
 
 SIDES = st.integers(1, 24)
 SHAPES = st.tuples(SIDES, SIDES)

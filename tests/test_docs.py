@@ -26,6 +26,7 @@ def run_console(example: Example) -> str | None:
     """Run the lines that start with "$ " (continued by "> "); what went wrong, None when nothing did."""
     commands = [line[2:] for line in str(example.parsed).splitlines() if line.startswith(("$ ", "> "))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+    environment["PYTHONPATH"] = str(ROOT)
     environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment["PATH"]))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],

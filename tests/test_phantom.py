@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from medvqa.benchmarks import load, phantom
-from medvqa.build import phantom as script
-from medvqa.build.questions import gmai_mmbench
-from medvqa.build.scenes import draw
 from medvqa.data import folders, lexicon
 from medvqa.data.overlays import GRANULARITIES, bounding_box
 from medvqa.items import Answer
+from tools import phantom as script
+from tools.questions import gmai_mmbench
+from tools.scenes import draw
 
 FOLDER = folders.bundled("fixtures") / "phantom"
 BENCHMARKS = {benchmark.name.removeprefix("phantom-"): benchmark for benchmark in phantom.BENCHMARKS}
@@ -99,7 +99,7 @@ class TestFiles:
 
     def test_says_what_it_is_and_whose(self):
         text = (FOLDER / "README.md").read_text()
-        assert "python -m medvqa.build.phantom" in text
+        assert "python -m tools.phantom" in text
         assert "CC0" in text
 
     def test_nothing_to_do_is_said(self, capsys):

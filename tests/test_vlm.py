@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from medvqa.benchmarks import phantom
-from medvqa.build.questions import SHIPPED_SEED
-from medvqa.build.vlm import Recipe, data, lessons
 from medvqa.data import folders
+from tools.questions import SHIPPED_SEED
+from tools.vlm import Recipe, data, lessons
 
 CHECKPOINT = folders.bundled("models") / "phantom-vlm"
 LIMIT = 8_000_000
@@ -31,7 +31,7 @@ def made(tmp_path_factory):
     """A checkpoint after two steps of each part."""
     pytest.importorskip("torch", reason="training needs torch")
     pytest.importorskip("transformers", reason="training needs transformers")
-    from medvqa.build.vlm.__main__ import main
+    from tools.vlm.__main__ import main
 
     folder = tmp_path_factory.mktemp("vlm") / "made"
     main([str(folder), "--phantoms", "1", "--see", "2", "--words", "2", "--letters", "2", "--last", "2"])
@@ -152,7 +152,7 @@ class TestScript:
         from PIL import Image
         from transformers import AutoProcessor
 
-        from medvqa.build.vlm import training
+        from tools.vlm import training
 
         processor = AutoProcessor.from_pretrained(made)
         for one in (lesson.asked[0], lesson.asked[-1]):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from medvqa.build import photography, radiology
-from medvqa.build.canvas import Scene
-from medvqa.build.questions import LETTERS, multiple_responses, single_choices
-from medvqa.build.scenes import draw
 from medvqa.data import lexicon
 from medvqa.data.overlays import Granularity, mark
+from tools import photography, radiology
+from tools.canvas import Scene
+from tools.questions import LETTERS, multiple_responses, single_choices
+from tools.scenes import draw
 
 
 @dataclass(frozen=True, slots=True)

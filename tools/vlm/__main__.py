@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from medvqa.build.vlm import Recipe, train
+from tools.vlm import Recipe, train
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train and write the checkpoint."""
     recipe = Recipe()
-    parser = argparse.ArgumentParser(prog="python -m medvqa.build.vlm", description="Train phantom-vlm.")
+    parser = argparse.ArgumentParser(prog="python -m tools.vlm", description="Train phantom-vlm.")
     parser.add_argument("folder", type=Path, metavar="OUT", help="where the checkpoint is written")
     parser.add_argument("--phantoms", type=int, default=recipe.phantoms, help="how many are drawn to learn from")
     parser.add_argument("--see", type=int, default=recipe.see, metavar="STEPS", help="steps of the first part")

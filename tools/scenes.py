@@ -14,9 +14,9 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from medvqa.build import photography, radiology
-from medvqa.build.canvas import Canvas, Field, Look, Scene
 from medvqa.data.overlays import Mask
+from tools import photography, radiology
+from tools.canvas import Canvas, Field, Look, Scene
 
 SIZE = 112
 """Side of the images in pixels, unless told otherwise."""

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from medvqa.benchmarks import medlesionvqa
-from medvqa.build.phantom import JPEG_QUALITY
-from medvqa.build.questions import LETTERS, SHIPPED_SEED
-from medvqa.build.questions import gmai_mmbench as gmai_questions
-from medvqa.build.questions import mediconfusion as confusing_pairs
-from medvqa.build.questions import medlesionvqa as lesion_questions
-from medvqa.build.questions.gmai_mmbench import Picture
 from medvqa.items import Item, Kind
+from tools.phantom import JPEG_QUALITY
+from tools.questions import LETTERS, SHIPPED_SEED
+from tools.questions import gmai_mmbench as gmai_questions
+from tools.questions import mediconfusion as confusing_pairs
+from tools.questions import medlesionvqa as lesion_questions
+from tools.questions.gmai_mmbench import Picture
 
 Pixels = NDArray[np.uint8]
 """(N, 112, 112, 3), RGB."""

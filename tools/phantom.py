@@ -1,7 +1,7 @@
 """The phantom: a small benchmark of synthetic images in the formats of the three benchmarks.
 
-    python -m medvqa.build.phantom fixtures/phantom
-    python -m medvqa.build.phantom --contact-sheet docs/images/phantom.png
+    python -m tools.phantom fixtures/phantom
+    python -m tools.phantom --contact-sheet docs/images/phantom.png
 
 The same seed gives the same files (PNG and JPEG files the same pixels: their bytes depend on Pillow's libraries).
 """
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from medvqa.build.canvas import Scene
-from medvqa.build.questions import SHIPPED_SEED, gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.build.questions.gmai_mmbench import Picture
-from medvqa.build.scenes import draw
+from tools.canvas import Scene
+from tools.questions import SHIPPED_SEED, gmai_mmbench, mediconfusion, medlesionvqa
+from tools.questions.gmai_mmbench import Picture
+from tools.scenes import draw
 
 JPEG_QUALITY = 92
 
@@ -34,7 +34,7 @@ nothing about how good a model is at medicine. No image, question or answer of t
 
 Made by
 
-    python -m medvqa.build.phantom DIR --seed {seed}
+    python -m tools.phantom DIR --seed {seed}
 
 The scenes that follow from seed {shipped} are reserved for evaluation: train on others.
 
@@ -112,7 +112,7 @@ def contact_sheet(seed: int = SHIPPED_SEED, columns: int = 12) -> Image.Image:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; see the module's text."""
-    parser = argparse.ArgumentParser(prog="python -m medvqa.build.phantom", description="Draw the phantom benchmark.")
+    parser = argparse.ArgumentParser(prog="python -m tools.phantom", description="Draw the phantom benchmark.")
     parser.add_argument("folder", type=Path, nargs="?", metavar="DIR", help="where the three data sets are written")
     parser.add_argument("--seed", type=int, default=SHIPPED_SEED, help=f"the shipped data have seed {SHIPPED_SEED}")
     parser.add_argument("--contact-sheet", type=Path, metavar="FILE", help="write an overview of the images")

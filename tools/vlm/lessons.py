@@ -9,10 +9,10 @@ from typing import Any
 from numpy.random import Generator
 
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.build.questions import LETTERS
-from medvqa.build.vlm.architecture import IMAGE, IMAGE_TOKENS
-from medvqa.build.vlm.data import Asked
 from medvqa.items import CHOICE_KINDS, Item, Prompt
+from tools.questions import LETTERS
+from tools.vlm.architecture import IMAGE, IMAGE_TOKENS
+from tools.vlm.data import Asked
 
 _PROMPTS = {
     "phantom-gmai-mmbench": gmai_mmbench.prompt,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from medvqa.build import photography
-from medvqa.build.canvas import Finding, Scene, spots
-from medvqa.build.questions import arranged, single_choices
+from tools import photography
+from tools.canvas import Finding, Scene, spots
+from tools.questions import arranged, single_choices
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from medvqa.build.canvas import Canvas, Field, Finding, Look, Scene, around, grain, join, meet, new_seed, ring
+from tools.canvas import Canvas, Field, Finding, Look, Scene, around, grain, join, meet, new_seed, ring
 
 CHEST_SIGNS = ("cardiomegaly", "pulmonary nodule", "pulmonary consolidation", "pleural effusion", "pneumothorax")
 ULTRASOUND_ORGANS = ("bladder", "gallbladder", "kidney", "ovary")

@@ -1,6 +1,6 @@
 """phantom-vlm: a tiny vision-language model, trained on phantoms of other seeds than the one that ships.
 
-    python -m medvqa.build.vlm models/phantom-vlm
+    python -m tools.vlm models/phantom-vlm
 
 It needs torch and transformers, and is written so that it can be read as a small course: `data` draws the images,
 `lessons` makes prompts of them, `architecture` puts the model together, `training` teaches it.
@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from medvqa.build.questions import SHIPPED_SEED
-from medvqa.build.vlm import architecture, data, lessons, training
+from tools.questions import SHIPPED_SEED
+from tools.vlm import architecture, data, lessons, training
 
 __all__ = ["Recipe", "save", "train"]
 

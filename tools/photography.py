@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from medvqa.build.canvas import (
+from tools.canvas import (
     Canvas,
     Colour,
     Field,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from medvqa.build.questions import LETTERS
-from medvqa.build.vlm import lessons
-from medvqa.build.vlm.architecture import END, IMAGE_TOKENS
-from medvqa.build.vlm.data import Asked, Lesson, Pixels
 from medvqa.items import CHOICE_KINDS
+from tools.questions import LETTERS
+from tools.vlm import lessons
+from tools.vlm.architecture import END, IMAGE_TOKENS
+from tools.vlm.data import Asked, Lesson, Pixels
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from medvqa.build import radiology
-from medvqa.build.canvas import Scene
+from tools import radiology
+from tools.canvas import Scene
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from medvqa.build.scenes import SIZE
+from tools.scenes import SIZE
 
 IMAGE, SYSTEM, USER, ASSISTANT, END, PAD = "<image>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|pad|>"
 CELL = 28

@@ -1,1 +1,0 @@
-"""Building benchmarks: marks on labelled images (`overlays`), synthetic scenes (`scenes`), the phantom (`phantom`)."""
