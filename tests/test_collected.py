@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medvqa import benchmarks
 from medvqa.items import Benchmark, Item, Query, Technique
 from medvqa.plugin.collected import names, pack
-from medvqa.plugin.plan import Plan
+from medvqa.session.plan import Plan
 from strangers import CONFTEST, TEST
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medvqa import cli
-from medvqa.plugin import options
+from medvqa.session import options
 
 COMMANDS = ("report", "rescore", "compare", "gate", "baseline", "merge", "agreement", "lexicon", "models", "cache")
 

@@ -16,7 +16,7 @@ from xdist.plugin import pytest_xdist_auto_num_workers
 
 from medvqa.backends.hf import HF
 from medvqa.items import UsageError
-from medvqa.plugin.leases import Leases
+from medvqa.session.places import Leases
 from strangers import CONFTEST, TEST
 
 PLACED = '''

@@ -591,7 +591,7 @@ def test_in_a_repository_without_items_the_plugin_is_invisible(pytester: pytest.
         def test_it():
             heavy = {"pandas", "numpy", "PIL", "torch", "scipy", "rich", "msgspec", "junitparser"} & set(sys.modules)
             assert not heavy
-            assert "medvqa.plugin.plan" not in sys.modules
+            assert "medvqa.session.plan" not in sys.modules
         """
     )
     result = pytester.runpytest_subprocess("-p", "no:html", "-p", "no:randomly")

@@ -18,9 +18,9 @@ from medvqa import benchmarks, records
 from medvqa.benchmarks import phantom
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, DataError, Item, Judgement, Result, Score, UsageError
-from medvqa.plugin.plan import Plan
-from medvqa.plugin.recording import Recording
 from medvqa.records import about
+from medvqa.session.plan import Plan
+from medvqa.session.run import Recording
 
 OPEN, PAIRS = "phantom-medlesionvqa", "phantom-mediconfusion"
 KNOWN: Mapping[str, Benchmark] = {each.name: each for each in phantom.BENCHMARKS}

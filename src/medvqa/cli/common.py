@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from medvqa import printing
 from medvqa.items import UsageError
-from medvqa.plugin.known import Known, gather_from
+from medvqa.session.registry import Known, gather_from
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name
 """What a command adds itself to."""

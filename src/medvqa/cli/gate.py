@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import Benchmark, Item, UsageError
-from medvqa.plugin.options import ENV_DATA
+from medvqa.session.options import ENV_DATA
 
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Rules

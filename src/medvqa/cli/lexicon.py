@@ -9,7 +9,7 @@ from pathlib import Path
 from medvqa import files
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import UsageError
-from medvqa.plugin.options import ENV_DATA
+from medvqa.session.options import ENV_DATA
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:

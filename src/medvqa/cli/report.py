@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import Benchmark, Item, UsageError
-from medvqa.plugin.known import Known
-from medvqa.plugin.options import ENV_DATA
+from medvqa.session.options import ENV_DATA
+from medvqa.session.registry import Known
 
 if TYPE_CHECKING:
     from medvqa.report.html import Pictures

@@ -25,11 +25,11 @@ from medvqa.items import (
     Result,
     UsageError,
 )
-from medvqa.plugin.options import DEFAULT_MAX_ERRORS, ENV_DATA
+from medvqa.session.options import DEFAULT_MAX_ERRORS, ENV_DATA
 
 if TYPE_CHECKING:
     from medvqa import engine, judging
-    from medvqa.plugin.judges import Judging
+    from medvqa.session.judges import Judging
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -169,7 +169,7 @@ def _now() -> str:
 def _judging(options: argparse.Namespace) -> Judging | None:
     """The judge that was asked for (UsageError)."""
     from medvqa.data import folders
-    from medvqa.plugin import judges
+    from medvqa.session import judges
 
     # Without a judge another lead takes the replies that are recorded.
     gap = options.ff_gap if options.judge is not None else None
@@ -223,7 +223,7 @@ def _check(
 
 
 def _judged(benchmark: Benchmark, results: Sequence[Result], judging: Judging) -> dict[str, str]:
-    from medvqa.plugin import judges
+    from medvqa.session import judges
 
     own = [result for result in results if result.item.benchmark == benchmark.name]
     techniques = sorted({result.technique for result in own})
@@ -242,7 +242,7 @@ def _judge(
 ) -> Iterator[tuple[engine.Judge, Mapping[str, Any]]]:
     """The judge with its store, and what run.json says of it."""
     from medvqa import engine, records
-    from medvqa.plugin.memory import Memory
+    from medvqa.session.memory import Memory
 
     try:
         records.bury(options.run, "earlier")

@@ -13,9 +13,10 @@ import pytest
 
 from medvqa import printing
 from medvqa.items import Item, MedVQAError
-from medvqa.plugin import hookspecs, options
+from medvqa.plugin import hookspecs
 from medvqa.plugin.controller import Controller
 from medvqa.plugin.process import CONTROLLER, has_state, is_worker, occupy, state_of, usage_error
+from medvqa.session import options
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result, Technique
@@ -78,7 +79,7 @@ def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """With a model that takes GPUs, as many as can hold a copy."""
-    from medvqa.plugin import leases
+    from medvqa.session import places as leases
 
     return leases.auto(config)
 

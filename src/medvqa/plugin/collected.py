@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from medvqa.items import Query
-from medvqa.plugin.plan import Plan
+from medvqa.session.plan import Plan
 
 Collected = tuple[list[tuple[str, str, int, str]], list[str]]
 """Benchmark, technique, sample, and the places of items as hexadecimal digits; then names of what the plan lacks."""

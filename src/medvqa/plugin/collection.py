@@ -10,8 +10,8 @@ import pytest
 from medvqa.data import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
 from medvqa.plugin.ahead import SAMPLE, TECHNIQUE, item_of, query_of
-from medvqa.plugin.plan import Plan
 from medvqa.plugin.process import state_of
+from medvqa.session.plan import Plan
 
 
 def plan_of(config: pytest.Config) -> Plan:

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from medvqa.items import MedVQAError, UsageError
-from medvqa.plugin import options as _options
 from medvqa.plugin import process
+from medvqa.session import options as _options
 
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Gate
     from medvqa.plugin.collected import Collected
     from medvqa.plugin.collection import LeftOut
     from medvqa.plugin.crashes import Crashes
-    from medvqa.plugin.leases import Leases
-    from medvqa.plugin.recording import Recording
     from medvqa.plugin.spread import BatchScheduling
     from medvqa.plugin.terminal import Progress
     from medvqa.report import Report
+    from medvqa.session.places import Leases
+    from medvqa.session.run import Recording
 
 
 class Controller:
@@ -109,7 +109,7 @@ class Controller:
                 )
         self._prepare_gate()
         if not self._config.option.collectonly and state.plan.places is not None:
-            from medvqa.plugin import leases
+            from medvqa.session import places as leases
 
             self._leases = leases.Leases(state.plan.places, state.plan.options.model)
             if not leases.workers_asked(self._config):
@@ -119,7 +119,7 @@ class Controller:
         """Find what is gated, once (UsageError, DataError)."""
         if self._prepared or self._config.option.collectonly:
             return
-        from medvqa.plugin import gates
+        from medvqa.session import gates
 
         self._prepared = True
         self._gate = gates.prepare(self._config, process.state_of(self._config).plan, self._folder)
@@ -129,7 +129,7 @@ class Controller:
         try:
             self._prepare_gate()
             if self._gate is not None:
-                from medvqa.plugin import gates
+                from medvqa.session import gates
 
                 plan = process.state_of(self._config).plan
                 if self._collected is not None:
@@ -168,8 +168,8 @@ class Controller:
         if process.has_state(self._config):
             process.print_safely(self._config)
         if process.has_state(self._config) and not self._config.option.collectonly:
-            from medvqa.plugin.state import STOP
             from medvqa.records import bury
+            from medvqa.session.asker import STOP
 
             # Whoever stopped an earlier session, what it was asking is asked with more care.
             try:
@@ -286,7 +286,7 @@ class Controller:
 
     def _recorded(self) -> Recording:
         if self._recording is None:
-            from medvqa.plugin.recording import Recording
+            from medvqa.session.run import Recording
 
             workers = len(self._scheduler.nodes) if self._scheduler is not None else 0
             plan = process.state_of(self._config).plan
@@ -321,7 +321,7 @@ class Controller:
 
                 close_journals(self._folder, complete=False)
                 if self._gate is not None:
-                    from medvqa.plugin import gates
+                    from medvqa.session import gates
 
                     gates.withdraw(self._folder)
             if self._expected and self._skipped:

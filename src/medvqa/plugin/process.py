@@ -9,11 +9,11 @@ import pytest
 
 from medvqa import printing
 from medvqa.items import MedVQAError
-from medvqa.plugin import options
+from medvqa.session import options
 
 if TYPE_CHECKING:
     from medvqa.plugin.controller import Controller
-    from medvqa.plugin.state import State
+    from medvqa.session.asker import State
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """Environment variable that says which GPUs a process sees; CUDA reads it when it is first used."""
@@ -63,7 +63,7 @@ def state_of(config: pytest.Config) -> State:
     """The state of this process, made when it is first needed (UsageError, DataError)."""
     if not has_state(config):
         print_safely(config)
-        from medvqa.plugin.state import State
+        from medvqa.session.asker import State
 
         told: dict[str, str] | None = getattr(config, "workerinput", None)
         if told is not None:

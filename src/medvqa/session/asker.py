@@ -29,10 +29,10 @@ from medvqa.items import (
 from medvqa.plugin.ahead import Upcoming, query_of
 from medvqa.plugin.collected import Collected, pack
 from medvqa.plugin.collection import LeftOut
-from medvqa.plugin.memory import Memory
-from medvqa.plugin.options import Options
-from medvqa.plugin.plan import Plan
 from medvqa.plugin.protocol import BriefProtocol, hears_every_phase
+from medvqa.session.memory import Memory
+from medvqa.session.options import Options
+from medvqa.session.plan import Plan
 
 FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
 """Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""

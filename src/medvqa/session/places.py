@@ -15,9 +15,9 @@ from medvqa import configs
 from medvqa.configs import ModelConfig
 from medvqa.data import folders
 from medvqa.items import BackendFactory, UsageError
-from medvqa.plugin import options
-from medvqa.plugin.known import gather
 from medvqa.plugin.process import VISIBLE
+from medvqa.session import options
+from medvqa.session.registry import gather
 
 AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 """Environment variable by which a user tells xdist what -n auto is."""

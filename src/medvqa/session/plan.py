@@ -35,10 +35,11 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.plugin import judges, leases
-from medvqa.plugin.known import Known, gather
-from medvqa.plugin.options import Options
 from medvqa.protocols import ablation
+from medvqa.session import judges
+from medvqa.session import places as leases
+from medvqa.session.options import Options
+from medvqa.session.registry import Known, gather
 
 
 class Plan:

@@ -15,8 +15,8 @@ from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import UsageError
 from medvqa.plugin.collected import Collected, queries
-from medvqa.plugin.options import Options
-from medvqa.plugin.plan import Plan
+from medvqa.session.options import Options
+from medvqa.session.plan import Plan
 
 
 def rules_of(config: pytest.Config, options: Options) -> gating.Rules:

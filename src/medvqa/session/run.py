@@ -12,11 +12,11 @@ from typing import Any
 from medvqa import engine, records, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, Item, Outcome, Query
-from medvqa.plugin import gates
 from medvqa.plugin.collection import LeftOut
-from medvqa.plugin.plan import Plan
-from medvqa.plugin.state import STOP, usage
 from medvqa.report import html
+from medvqa.session import gates
+from medvqa.session.asker import STOP, usage
+from medvqa.session.plan import Plan
 
 
 def _now() -> str:
