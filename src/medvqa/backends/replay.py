@@ -24,6 +24,8 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ import msgspec
 
 from medvqa import answers as answers_room
 from medvqa import files
+from medvqa.backend import Backend
 from medvqa.data import sheets
 from medvqa.data.sheets import Row
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
@@ -95,81 +98,100 @@ _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
 """Templates of the prompts of judges, without their digests."""
 
 
-class Replay:
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """What a file holds: answers, and where a judge was asked, its replies or how close it found answers to options.
+
+    `digest` is the SHA-256 of the file in hex, `repeat` the number of samples of each answer, 0 for no samples.
+    """
+
+    digest: str
+    answers: Mapping[Key, Answer | None]
+    repeat: int
+    replies: Mapping[tuple[str, str, str], str] | None
+    closeness: Mapping[str, str]
+
+
+class Replay(Backend):
     """`replay:FILE`: the recorded answer to each item; AnswerError for an item without one."""
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    sends_to = None
     recorded = True
     argument_is_path = True
 
-    def __init__(self, argument: str) -> None:
-        """Read the file. UsageError when there is none, DataError when it is none of the formats."""
+    @property
+    def title(self) -> str:
+        """The file without its folder."""
+        return f"replay:{self._path.name}" if self.argument else "replay"
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.argument)
+
+    @cached_property
+    def _recording(self) -> _Recording:
+        """The file, read once. UsageError when there is none, DataError when it is none of the formats."""
+        argument, path = self.argument, self._path
         if not argument:
             raise UsageError("--model=replay: replay needs a file of recorded answers: --model=replay:FILE")
         if os.path.isdir(argument):
             raise UsageError(f"--model=replay:{argument}: a folder; a run's answers are in its results.jsonl")
         if not os.path.isfile(argument):
             raise UsageError(f"--model=replay:{argument}: no such file")
-        path = Path(argument)
         if path.stat().st_size > sheets.MAX_BYTES:
             raise DataError(f"{path}: larger than {sheets.MAX_BYTES} bytes")
-        self.name = f"replay:{path.name}"
-        self._path = path
         try:
             with path.open("rb") as file:
-                self._digest = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
-        self._answers = read_answers(path)
-        self._repeat = max(sample for *_, sample in self._answers)
-        self._replies = read_replies(path)
-        self._closeness = read_closeness(path)
+        read = read_answers(path)
+        repeat = max(sample for *_, sample in read)
+        return _Recording(digest, read, repeat, read_replies(path), read_closeness(path))
 
-    @classmethod
-    def judged(cls, argument: str) -> bool:
+    def judged(self) -> bool:
         """Whether the answers are free-form ones, recorded with the scores of a judge; False for no such file."""
-        path = Path(argument)
         try:
-            if not path.is_file() or path.stat().st_size > sheets.MAX_BYTES:
-                return False
-            return bool(read_closeness(path))
+            return bool(self._recording.closeness)
         except (MedVQAError, OSError):
             # `check` tells what is wrong with it.
             return False
 
-    @classmethod
-    def check(cls, argument: str) -> None:
-        """Raise UsageError or DataError for a file that cannot be used before anything is collected."""
-        cls(argument)
+    def check(self) -> None:
+        """Raise UsageError or DataError for a file that cannot be used."""
+        _ = self._recording
 
-    @classmethod
-    def draws(cls, argument: str) -> bool:
+    def load(self) -> None:
+        """Read the file, unless that is done."""
+        self.check()
+
+    def draws(self) -> bool:
         """Whether samples were recorded, those of a run that repeated its questions."""
-        return cls(argument)._repeat > 0
+        return self._recording.repeat > 0
 
-    @classmethod
-    def samples(cls, argument: str) -> int:
+    def samples(self) -> int:
         """How many samples of each answer were recorded, 0 where there are answers without a number.
 
         DataError or UsageError for a file that cannot be used.
         """
-        recorded = cls(argument)
-        return recorded._repeat if all(sample for *_, sample in recorded._answers) else 0
+        recorded = self._recording
+        return recorded.repeat if all(sample for *_, sample in recorded.answers) else 0
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex."""
-        return self._digest
+        return self._recording.digest
 
     def fit(self, items: Iterable[Item]) -> None:
         """Warn (DataWarning) of answers to items that the run's benchmarks do not have."""
-        unknown = self.unknown_ids(items)
+        unknown = self._unknown_ids(items)
         if unknown:
             shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             answers = "1 answer to an item" if len(unknown) == 1 else f"{len(unknown)} answers to items"
             message = f"{self._path} has {answers} not in the benchmarks of this run: {shown}"
             warnings.warn(message, DataWarning, stacklevel=2)
 
-    def unknown_ids(self, items: Iterable[Item]) -> list[str]:
+    def _unknown_ids(self, items: Iterable[Item]) -> list[str]:
         """Return the ids in the file's order that none of the items has.
 
         Answers that the file assigns to a benchmark without items are left out: a run need not take all
@@ -181,7 +203,7 @@ class Replay:
         benchmarks.add("")
         return [
             item_id
-            for benchmark, _, item_id, _ in self._answers
+            for benchmark, _, item_id, _ in self._recording.answers
             if benchmark in benchmarks and (benchmark, item_id) not in known
         ]
 
@@ -191,8 +213,8 @@ class Replay:
 
     def _score(self, prompt: Prompt) -> Answer | AnswerError:
         """The recorded reply of a judge to an answer of this file, if that is what the prompt shows."""
-        answer = self._answers.get(("", "ff", prompt.item, 0))
-        reply = self._closeness.get(prompt.item)
+        answer = self._recording.answers.get(("", "ff", prompt.item, 0))
+        reply = self._recording.closeness.get(prompt.item)
         if reply is None or answer is None:
             return AnswerError(f"{self._path} has no scores of a judge for {prompt.item}")
         if as_shown(answer.text) not in prompt.text:
@@ -202,28 +224,30 @@ class Replay:
     def _answer(self, prompt: Prompt) -> Answer | AnswerError:
         if prompt.template == f"{RECORDED}/closeness":
             return self._score(prompt)
-        if self._replies is not None and prompt.template.partition("@")[0] in _JUDGING:
-            reply = self._replies.get((prompt.benchmark, prompt.item, digest(prompt)))
+        replies, answers = self._recording.replies, self._recording.answers
+        if replies is not None and prompt.template.partition("@")[0] in _JUDGING:
+            reply = replies.get((prompt.benchmark, prompt.item, digest(prompt)))
             if reply is not None:
                 return Answer(reply, finish=UNKNOWN)
             return AnswerError(f"{self._path} has no reply of a judge to {prompt.template} about {prompt.item}")
         for benchmark in (prompt.benchmark, ""):
             for technique in (prompt.technique, ""):
                 key = (benchmark, technique, prompt.item, prompt.sample)
-                if key in self._answers:
-                    answer = self._answers[key]
+                if key in answers:
+                    answer = answers[key]
                     if answer is None:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
-        if any((b, t, prompt.item, 1) in self._answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
+        if any((b, t, prompt.item, 1) in answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
             which = f"sample {prompt.sample} of {prompt.item}" if prompt.sample else prompt.item
+            repeat = self._recording.repeat
             return AnswerError(
-                f"{self._path} has no answer for {which}: it was recorded with --repeat={self._repeat}; ask so"
+                f"{self._path} has no answer for {which}: it was recorded with --repeat={repeat}; ask so"
             )
-        first = " ".join(str(part) for part in next(iter(self._answers)) if part)
+        first = " ".join(str(part) for part in next(iter(answers)) if part)
         return AnswerError(
             f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "
-            f"{prompt.item}, first of {len(self._answers)} recorded: {first}"
+            f"{prompt.item}, first of {len(answers)} recorded: {first}"
         )
 
 

@@ -190,7 +190,7 @@ def _check(
     known: Mapping[str, Benchmark],
 ) -> None:
     """UsageError for what cannot or may not be done, before anything is asked."""
-    from medvqa import records
+    from medvqa import backend, records
     from medvqa.engine import rules
 
     names = sorted({result.item.benchmark for result in results})
@@ -203,20 +203,19 @@ def _check(
             )
         return
     judging.check(trust_remote_code=options.trust_remote_code)
-    service = judging.service
-    if options.max_cost is not None and not (options.max_cost > 0 and service is not None and service.priced):
+    if options.max_cost is not None and not (options.max_cost > 0 and judging.model.priced):
         raise UsageError(
             f"--max-cost={options.max_cost:g}: a sum of more than 0, for a judge whose config gives price_input and "
             "price_output"
         )
-    if service is None or not service.remote:
+    if not backend.is_remote(judging.sends_to):
         return
     sent = [name for name in names if _judged(known[name], results, judging)]
     kept = [name for name in sent if not known[name].upload]
     if kept and not options.allow_upload:
         raise UsageError(
             f"{', '.join(kept)}: released on request, and '{judging.spec}' sends questions, references and answers to "
-            f"{service.origin}. Add --allow-upload if your agreement with the owners permits it"
+            f"{judging.sends_to}. Add --allow-upload if your agreement with the owners permits it"
         )
     if sent and (notice := judging.notice(sent)) is not None:
         say(notice)
@@ -263,8 +262,7 @@ def _judge(
     finally:
         judge.close()
         memory.close()
-        if (close := getattr(model, "close", None)) is not None:
-            close()
+        model.close()
         records.close_journals(options.run, complete=False)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import answers, judging, scoring
+from medvqa.backend import Backend
 from medvqa.engine.rules import scorer
 from medvqa.items import (
     CHOICE_KINDS,
@@ -56,7 +57,7 @@ class Failure:
 
 
 def attempt(
-    model: Model, batch: Sequence[Prompt], secrets: Collection[str] = ()
+    model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()
 ) -> list[Answer | AnswerError] | Failure:
     """One answer or error for each prompt, in order; the batch's wall time is shared out where the model gave none.
 
@@ -73,9 +74,13 @@ def attempt(
         line = answers.redacted(f"{type(error).__name__}: {answers.line_of(error)}", secrets)
         return Failure(line, memory=_out_of_memory(error))
     if len(given) != len(batch):
-        return Failure(f"model '{model.name}' gave {len(given)} answers to {len(batch)} prompts")
+        return Failure(f"model '{_name(model)}' gave {len(given)} answers to {len(batch)} prompts")
     share = (time.perf_counter() - start) / len(batch)
-    return [_admitted(each, prompt, share, model, secrets) for each, prompt in zip(given, batch, strict=True)]
+    return [_admitted(each, prompt, share, _name(model), secrets) for each, prompt in zip(given, batch, strict=True)]
+
+
+def _name(model: Model | Backend) -> str:
+    return model.title if isinstance(model, Backend) else model.name
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -88,25 +93,25 @@ def _line(error: BaseException, secrets: Collection[str]) -> str:
 
 
 def _admitted(
-    given: object, prompt: Prompt, share: float, model: Model, secrets: Collection[str]
+    given: object, prompt: Prompt, share: float, model: str, secrets: Collection[str]
 ) -> Answer | AnswerError:
     """What a model gave to one prompt as it may be stored: the only way by which an answer enters a run."""
     if isinstance(given, AnswerError):
         return AnswerError(_line(given, secrets))
     if not isinstance(given, Answer):
-        return AnswerError(f"model '{model.name}' gave a {type(given).__name__} in the place of an Answer")
+        return AnswerError(f"model '{model}' gave a {type(given).__name__} in the place of an Answer")
     try:
         answer = answers.checked(given)
     except Exception as error:  # noqa: BLE001 - a class of a stranger's may raise anything when it is read
         why = answers.line_of(error) if isinstance(error, AnswerError) else f"{type(error).__name__}: {error}"
-        return AnswerError(answers.redacted(f"model '{model.name}' gave an answer that cannot be kept: {why}", secrets))
+        return AnswerError(answers.redacted(f"model '{model}' gave an answer that cannot be kept: {why}", secrets))
     if (misfit := answers.misfit(answer, prompt)) is not None:
         return AnswerError(answers.redacted(misfit, secrets))
     answer = answers.without_secrets(answer, secrets)
     return replace(answer, seconds=share) if answer.seconds is None else answer
 
 
-def ask(model: Model, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> list[Answer | AnswerError]:
+def ask(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> list[Answer | AnswerError]:
     """Ask once, here and now: one answer or error for each prompt, in order."""
     said = attempt(model, batch, secrets)
     return [AnswerError(said.why)] * len(batch) if isinstance(said, Failure) else said

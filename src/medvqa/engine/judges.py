@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from medvqa import judging, scoring
+from medvqa.backend import Backend
 from medvqa.engine.stream import Limits, Memory, Stream, Submitted, Ticket, Traffic
-from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Model, Prompt, Query, Score, Technique
+from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Prompt, Query, Score, Technique
 
 TRIES = 3
 """Sessions, or runs that find each other's replies, in which a judge is asked again what it never answered readably."""
@@ -55,7 +56,7 @@ class Judge:
 
     def __init__(
         self,
-        model: Model,
+        model: Backend,
         settings: judging.Settings,
         limits: Limits,
         memory: Memory | None = None,
@@ -65,7 +66,7 @@ class Judge:
     ) -> None:
         """`limits`, `memory` and `traffic` are as for a `Stream`; once `ends`, only what is waited for is asked."""
         self.settings = settings
-        self._name = model.name
+        self._name = model.title
         self.ahead = limits.window * limits.batch_size * limits.concurrency
         """How many answers keep it busy."""
         # It is given texts, and never queries.

@@ -20,8 +20,9 @@ from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa import answers as answers_room
+from medvqa.backend import Backend
 from medvqa.engine.asking import Failure, attempt
-from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt, Query, UsageError
+from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, UsageError
 from medvqa.protocols import prompts as prompts_room
 
 BATCH_SIZE = 32
@@ -155,7 +156,7 @@ class Limits:
     @classmethod
     def of(
         cls,
-        model: Model,
+        model: Backend,
         *,
         batch_size: int | None = None,
         concurrency: int | None = None,
@@ -163,35 +164,24 @@ class Limits:
         window: int = WINDOW,
         budget: float = inf,
     ) -> Limits:
-        """What was asked for, else what the model's attributes `batch_size` and `concurrency` say, else the default.
+        """What was asked for, else what the model's `batch_size` and `concurrency` say, else the default.
 
         A model with `concurrency` gets batches of 1, one with `patience` at least so many seconds for each prompt.
-        UsageError when a concurrency is asked of one without, and for attributes of wrong types.
+        UsageError when a concurrency is asked of one without, and for values of wrong types.
         """
-        offered = _whole(model, "concurrency")
+        offered = model.concurrency
         if concurrency is not None and offered is None:
             raise UsageError(
-                f"--concurrency={concurrency}: model '{model.name}' is asked one batch at a time; try --batch-size"
+                f"--concurrency={concurrency}: model '{model.title}' is asked one batch at a time; try --batch-size"
             )
-        size = batch_size or _whole(model, "batch_size") or (BATCH_SIZE if offered is None else 1)
-        patience = getattr(model, "patience", 0.0)
-        if isinstance(patience, bool) or not isinstance(patience, int | float) or not 0 <= patience < inf:
-            raise UsageError(f"model '{model.name}': patience is {patience!r}; seconds, 0 or more, are expected")
-        return cls(size, concurrency or offered or 1, deadline, window, budget, patience)
+        size = batch_size or model.batch_size or (BATCH_SIZE if offered is None else 1)
+        return cls(size, concurrency or offered or 1, deadline, window, budget, model.patience)
 
     def seconds(self, prompts: int) -> float:
         """The deadline of a batch of so many prompts."""
         if self.deadline is not None:
             return self.deadline
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
-
-
-def _whole(model: Model, name: str) -> int | None:
-    """An attribute of a model that counts, None where it has none (UsageError)."""
-    value = getattr(model, name, None)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        return value
-    raise UsageError(f"model '{model.name}': {name} is {value!r}; a whole number of 1 or more is expected")
 
 
 class Ticket:
@@ -296,7 +286,7 @@ class Stream:
 
     def __init__(
         self,
-        model: Model,
+        model: Backend,
         prompt: Callable[[Query], Prompt],
         upcoming: Upcoming,
         limits: Limits,
@@ -311,7 +301,6 @@ class Stream:
         returns comes with the `Reply`. It may submit to another stream. Streams of one process share its `traffic`.
         """
         self._model = model
-        self._prepare: Callable[[Sequence[Prompt]], None] | None = getattr(model, "prepare", None)
         self._memory = memory if memory is not None else Forgetful()
         self._prompt = prompt
         self._upcoming = upcoming
@@ -438,9 +427,9 @@ class Stream:
                 if isinstance(self._fault, MedVQAError):
                     raise self._fault
                 if self._fault is not None:
-                    raise RuntimeError(f"model '{self._model.name}' cannot be asked any more") from self._fault
+                    raise RuntimeError(f"model '{self._model.title}' cannot be asked any more") from self._fault
                 if self._closed:
-                    raise RuntimeError(f"model '{self._model.name}' was closed: its session has ended")
+                    raise RuntimeError(f"model '{self._model.title}' was closed: its session has ended")
                 self._work.notify()
                 self._news.wait(self._expire(left))
         finally:
@@ -466,7 +455,7 @@ class Stream:
                 _end(call.tickets, f"no answer within {call.allowed:.10g} s")
         held = [call.end + call.allowed for call in self._calls.values()]
         if len(held) == self._limits.concurrency and now >= max(held):
-            _end(waiting, f"model '{self._model.name}' hangs: a call never came back")
+            _end(waiting, f"model '{self._model.title}' hangs: a call never came back")
         if any(ticket.done for ticket in waiting):
             return 0
         # No call that starts from now on ends before the last of these.
@@ -494,10 +483,10 @@ class Stream:
 
     def _announce(self) -> None:
         """Let the model prepare what it will probably get next."""
-        if self._plan and self._prepare is not None:
+        if self._plan:
             prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.prompt is not None]
             if prompts:
-                self._prepare(prompts)
+                self._model.prepare(prompts)
 
     def _next(self) -> _Batch | None:
         """The next batch, waiting for one; None when the stream was closed."""
@@ -690,30 +679,29 @@ def _end(tickets: Iterable[Ticket], why: str) -> None:
 
 
 class Streamed:
-    """The model as tests get it: what they ask of it goes through the stream, all else is the model's own."""
+    """The model as tests get it, a `medvqa.items.Model`: what they ask of it goes through the stream.
+
+    All else that it declares is had by `backend`.
+    """
 
     def __init__(
-        self, model: Model, stream: Stream, prepare: Callable[[Prompt], Prompt] = lambda prompt: prompt
+        self, model: Backend, stream: Stream, prepare: Callable[[Prompt], Prompt] = lambda prompt: prompt
     ) -> None:
         """Stand in for the model. `prepare` completes a prompt of a test's own, for instance by the limit in force."""
-        self._model = model
+        self.backend = model
         self._stream = stream
         self._prepare = prepare
 
     @property
     def name(self) -> str:
-        """The model's name."""
-        return self._model.name
+        """The model's title."""
+        return self.backend.title
 
     @property
-    def capabilities(self) -> frozenset[str]:
+    def capabilities(self) -> Collection[str]:
         """What the model can do."""
-        return self._model.capabilities
+        return self.backend.capabilities or frozenset()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt, asked by the thread that asks all others."""
         return self._stream.generate([self._prepare(prompt) for prompt in prompts])
-
-    def __getattr__(self, name: str) -> Any:
-        """All else."""
-        return getattr(self._model, name)

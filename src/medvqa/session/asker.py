@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from medvqa import answers, engine, files, records
+from medvqa.backend import Backend
 from medvqa.configs import ModelConfig
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -62,6 +63,7 @@ class State:
         self._pending: list[Result] = []
         self._about: dict[str, Any] = {}
         self._model: Model | None = None
+        self._backend: Backend | None = None
         self._stream: engine.Stream | None = None
         self._judge: engine.Judge | None = None
         self._close_judge: Callable[[], None] | None = None
@@ -89,7 +91,7 @@ class State:
         try:
             # Before the model is made, which may kill: a worker with a journal was one of this run's.
             journal = records.Journal(self._folder, self._names[1])
-            model = self.plan.make_model()
+            model = self._backend = self.plan.make_model()
             limits = self.plan.limits(model)
             identity = self._identity(model, "model")
             self._memory = self._remembering(identity, journal)
@@ -142,7 +144,7 @@ class State:
         benchmark = self.plan.benchmarks[query.item.benchmark]
         return self._judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
 
-    def _identity(self, model: Model, role: str) -> engine.Identity:
+    def _identity(self, model: Backend, role: str) -> engine.Identity:
         """What a model says of itself; UsageError where the run began with another, and for wrong types."""
         found = engine.identify(model, self.plan.secrets)
         if (self._folder / records.RUN).is_file():
@@ -182,18 +184,17 @@ class State:
             self._judge.close()
         if self._close_judge is not None:
             self._close_judge()
-        self._end(self._model, self._memory)
+        self._end(self._backend, self._memory)
 
-    def _end(self, model: Model | None, memory: Memory | None) -> None:
+    def _end(self, model: Backend | None, memory: Memory | None) -> None:
         if memory is not None:
             try:
                 memory.close()
             except records.Unwritable as error:
                 if self._session is not None:
                     self._session.shouldstop = str(error)
-        close: Callable[[], None] | None = getattr(model, "close", None)
-        if close is not None:
-            close()
+        if model is not None:
+            model.close()
 
     @contextmanager
     def brief(self, config: pytest.Config, model: Model) -> Iterator[None]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from medvqa import configs, engine, files, judging, records
+from medvqa import backend, configs, engine, files, judging, records
+from medvqa.backend import Backend
 from medvqa.configs import ModelConfig
-from medvqa.items import Answer, BackendFactory, Benchmark, Item, Model, Service, Technique, UsageError
+from medvqa.items import Answer, Benchmark, Item, Technique, UsageError
 
 MAX_PROMPT = 2**20
 """Bytes of a prompt's file."""
@@ -34,58 +35,45 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The judge's config, and how it judges. `backends` are those that are known."""
+    """The judge, its config, and how it judges."""
 
     spec: str
     config: ModelConfig
     settings: judging.Settings
-    backends: Mapping[str, BackendFactory]
-
-    @property
-    def _factory(self) -> BackendFactory:
-        return self.backends[self.config.backend]
+    model: Backend
 
     def check(self, *, trust_remote_code: bool) -> None:
         """What can be told of the judge without making it (UsageError, DataError)."""
         with _as_judge():
-            given = configs.arguments(self.config, self.backends)
-            consent = getattr(self._factory, "consent", None)
-            needed = consent(*given) if consent is not None else None
+            needed = self.model.consent()
             if needed and not trust_remote_code:
                 raise UsageError(f"'{self.spec}' {needed}. Read it; if you trust it, add --trust-remote-code")
-            check = getattr(self._factory, "check", None)
-            if check is not None:
-                check(*given)
+            self.model.check()
 
     def preflight(self) -> None:
         """Raise UsageError if the judge cannot run now; it may ask the network."""
         with _as_judge():
-            look = getattr(self._factory, "preflight", None)
-            if look is not None:
-                look(*configs.arguments(self.config, self.backends))
+            self.model.preflight()
 
     @property
-    def service(self) -> Service | None:
-        """What runs the judge, where that is something else than this process."""
-        tell = getattr(self._factory, "service", None)
+    def sends_to(self) -> str | None:
+        """The origin that gets the judge's prompts, None where they stay in this process."""
         with _as_judge():
-            told: Service | None = tell(*configs.arguments(self.config, self.backends)) if tell is not None else None
-        return told
+            return self.model.sends_to
 
     def notice(self, names: Sequence[str]) -> str | None:
         """What leaves this machine for the judge when answers of these benchmarks are judged, None for nothing."""
-        service = self.service
-        if not names or service is None or not service.remote:
+        if not names or not backend.is_remote(self.sends_to):
             return None
         return (
-            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to {service.origin}, "
+            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to {self.sends_to}, "
             "where the judge is; no images"
         )
 
-    def make(self) -> Model:
-        """The judge."""
+    def make(self) -> Backend:
+        """The judge, loaded."""
         with _as_judge():
-            return configs.build(self.config, self.backends)
+            return backend.loaded(self.model)
 
     def about(self) -> dict[str, Any]:
         """What run.json says of the judge, as far as it is known before it is made."""
@@ -109,9 +97,9 @@ class Judging:
     @property
     def secrets(self) -> frozenset[str]:
         """The judge's keys."""
-        return configs.secrets(self.config, self.backends)
+        return frozenset(self.model.secrets())
 
-    def told(self, model: Model) -> dict[str, Any]:
+    def told(self, model: Backend) -> dict[str, Any]:
         """What run.json says of the judge once it is made (UsageError for wrong types)."""
         found = engine.identify(model, self.secrets)
         return {
@@ -128,7 +116,7 @@ class Judging:
         digest = hashlib.sha256(known.encode() if isinstance(known, str) else known).hexdigest()
         return f"{name}@{digest[:8]}"
 
-    def store(self, model: Model, shared: Path, folder: Path, session: str, *, fresh: bool) -> records.Store:
+    def store(self, model: Backend, shared: Path, folder: Path, session: str, *, fresh: bool) -> records.Store:
         """The replies of earlier sessions: in the store that runs share, or in the run's own folder (Unwritable).
 
         The own folder tells judges without a fingerprint apart by their configs.
@@ -159,7 +147,7 @@ def judged(
 
 
 def resolve(
-    typed: Typed, *, folders: Sequence[Path], backends: Mapping[str, BackendFactory], beside: Path
+    typed: Typed, *, folders: Sequence[Path], backends: Mapping[str, type[Backend]], beside: Path
 ) -> Judging | None:
     """The judge that was asked for, None where none was; UsageError for what does not exist.
 
@@ -176,24 +164,21 @@ def resolve(
                 raise UsageError(f"{option} says how a judge judges, and there is none: add --judge=MODEL")
         return None
     with _as_judge():
-        config = configs.resolve(typed.judge, folders=folders, backends=backends)
-        factory = backends[config.backend]
-        fitted = getattr(factory, "as_judge", None)
-        config = replace(config, options=fitted(config.options)) if fitted is not None else config
-    if not getattr(factory, "reads", True):
+        config = configs.as_judge(configs.resolve(typed.judge, folders=folders, backends=backends), backends)
+        model = configs.make(config, backends)
+    if not model.reads:
         raise UsageError(
             f"--judge={typed.judge}: '{config.backend}' does not read what it is asked, and a score is never guessed. "
             "Name a model that reads: a config of models/, or BACKEND:ARGUMENT such as --judge=openai:MODEL"
         )
-    able = configs.capabilities(config, backends)
+    able = model.capabilities
     if able is not None and "generate" not in able:
         raise UsageError(
             f"--judge={typed.judge}: a judge has to generate text; this one has: {', '.join(sorted(able)) or 'nothing'}"
         )
-    judged = getattr(factory, "judged", None)
     with _as_judge():
-        recorded = judged is not None and judged(*configs.arguments(config, backends))
-    return Judging(typed.judge, config, replace(settings(typed, beside), recorded=recorded), backends)
+        recorded = model.judged()
+    return Judging(typed.judge, config, replace(settings(typed, beside), recorded=recorded), model)
 
 
 def settings(typed: Typed, beside: Path) -> judging.Settings:

@@ -7,14 +7,15 @@ id to GPU would keep two workers apart.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from medvqa import configs
+from medvqa.backend import Backend
 from medvqa.configs import ModelConfig
 from medvqa.data import folders
-from medvqa.items import BackendFactory, UsageError
+from medvqa.items import UsageError
 from medvqa.plugin.process import VISIBLE
 from medvqa.session import options
 from medvqa.session.registry import gather
@@ -46,36 +47,30 @@ class Leases:
             self._free.insert(0, self._held.pop(worker))
 
 
-def places(models: Sequence[ModelConfig], backends: Mapping[str, BackendFactory]) -> tuple[str, ...] | None:
+def places(models: Sequence[tuple[ModelConfig, Backend]]) -> tuple[str, ...] | None:
     """The devices that can each hold one copy of all the models, None when these take none.
 
     The first of the models that takes GPUs says which devices make a place. UsageError where they fit none.
     """
-    taking = [(config, told) for config in models if (told := _told(config, backends)) is not None]
+    taking = [(config, model, told) for config, model in models if (told := model.places()) is not None]
     if not taking:
         return None
-    config, told = taking[0]
+    config, model, told = taking[0]
     if not told:
         raise UsageError(f"'{config.name}' takes more GPUs than are here: choose a model that runs on the CPU")
-    measure: Callable[[str], int | None] = getattr(backends[config.backend], "memory", lambda _: None)
-    sizes = [size for config, _ in taking if (size := configs.size(config, backends)) is not None]
+    sizes = [size for _, each, _ in taking if (size := each.size()) is not None]
     size = sum(sizes) if sizes else None
-    found = {place: measure(place) for place in told}
+    found = {place: model.memory(place) for place in told}
     fitting = [place for place, memory in found.items() if size is None or memory is None or memory >= size]
     if not fitting:
         largest = max(memory for memory in found.values() if memory is not None)
-        names = "' and '".join(config.name for config, _ in taking)
+        names = "' and '".join(config.name for config, *_ in taking)
         have = "has" if len(taking) == 1 else "have together"
         raise UsageError(
             f"'{names}' {have} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
             f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
         )
     return tuple(place for place in told if place in fitting)
-
-
-def _told(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Sequence[str] | None:
-    tell: Callable[..., Sequence[str] | None] = getattr(backends[config.backend], "places", lambda *_: None)
-    return tell(*configs.arguments(config, backends))
 
 
 def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
@@ -105,16 +100,17 @@ def auto(config: pytest.Config) -> int | None:
     try:
         backends = gather(config.pluginmanager).backends
         named = [asked.model] if asked.judge is None else [asked.model, asked.judge]
-        models = [resolve(config, spec, backends) for spec in named]
-        for model in models:
-            check: Callable[..., None] = getattr(backends[model.backend], "check", lambda *_: None)
-            check(*configs.arguments(model, backends))  # without what the backend needs, it need not know any places
-        found = places(models, backends)
+        models = [
+            (found, configs.make(found, backends)) for found in (resolve(config, spec, backends) for spec in named)
+        ]
+        for _, model in models:
+            model.check()  # without what the backend needs, it need not know any places
+        told = places(models)
     except UsageError:
         return None  # told by `Controller.check`
-    return None if found is None else len(found)
+    return None if told is None else len(told)
 
 
-def resolve(config: pytest.Config, model: str, backends: Mapping[str, BackendFactory]) -> ModelConfig:
+def resolve(config: pytest.Config, model: str, backends: Mapping[str, type[Backend]]) -> ModelConfig:
     """The config that `--model=MODEL` names: of the rootdir's, or of those that ship (UsageError)."""
     return configs.resolve(model, folders=[config.rootpath / "models", folders.bundled("models")], backends=backends)

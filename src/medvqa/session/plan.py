@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from medvqa import answers, benchmarks, configs, engine, judging, metrics, records
+from medvqa import answers, backend, benchmarks, configs, engine, judging, metrics, records
+from medvqa.backend import Backend
 from medvqa.configs import ModelConfig
 from medvqa.data import folders
 from medvqa.data.selection import Shard
@@ -26,12 +27,10 @@ from medvqa.items import (
     Image,
     Item,
     Kind,
-    Model,
     Prompt,
     Query,
     Result,
     Score,
-    Service,
     Technique,
     UsageError,
 )
@@ -73,6 +72,7 @@ class Plan:
             raise UsageError(f"--data={options.data}: no such folder")
         self.data = options.data or config.rootpath
         self.config = leases.resolve(config, options.model, self.known.backends)
+        self.model = configs.make(self.config, self.known.backends)
         recorded = self._recorded_judge()
         self.judge = judges.resolve(
             judges.Typed(
@@ -89,7 +89,7 @@ class Plan:
         self._workers = leases.workers_asked(config)
         self._collects_only = bool(config.option.collectonly)
         self.ablation = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
-        if self.ablation and getattr(self.known.backends[self.config.backend], "recorded", False):
+        if self.ablation and self.model.recorded:
             raise UsageError(
                 f"--ablate={self.ablation}: the answers of '{options.model}' were given to the images as they are; "
                 "ablate with a model that can be asked"
@@ -101,7 +101,7 @@ class Plan:
         self.extraction = engine.rules.resolve(options.extraction, self.benchmarks.values())
         self.techniques = self._techniques()
         self._check_benchmarks()
-        self._token_limits = configs.token_limits(self.config, self.known.backends)
+        self._token_limits = self.model.token_limits()
         self._check_token_limits()
         self.samples = tuple(range(1, options.repeat + 1)) if options.repeat is not None else ()
         """Numbers of the samples that each question is asked for; () where it is asked once."""
@@ -115,7 +115,7 @@ class Plan:
         )
         if not (options.typed or self._collects_only):
             try:
-                self._check_backend()
+                self.model.check()
             except UsageError as error:
                 raise UsageError(f"{error}; or choose another model, such as --model=random") from None
 
@@ -124,8 +124,7 @@ class Plan:
 
         UsageError if it is asked by another technique.
         """
-        judged = getattr(self.known.backends[self.config.backend], "judged", None)
-        if judged is None or not judged(*configs.arguments(self.config, self.known.backends)):
+        if not self.model.judged():
             return None
         if set(self.options.techniques or self.config.techniques or ("mc",)) != {"ff"}:
             raise UsageError(
@@ -154,7 +153,7 @@ class Plan:
         defined = {technique for benchmark in self.benchmarks.values() for technique in benchmark.techniques}
         if not self.options.typed and defined.isdisjoint(techniques):
             techniques = ("mc",)
-        self._check_able(techniques, configs.capabilities(self.config, self.known.backends))
+        self._check_able(techniques, self.model.capabilities)
         return techniques
 
     def _check_able(self, techniques: Iterable[Technique], able: Collection[str] | None) -> None:
@@ -185,7 +184,7 @@ class Plan:
         if typed is None:
             return
         if self._token_limits is None:
-            able = sorted(name for name, backend in backends.items() if hasattr(backend, "token_limits"))
+            able = sorted(name for name, kind in backends.items() if backend.says(kind, "token_limits"))
             raise UsageError(
                 f"--max-tokens={typed}: backend '{self.config.backend}' takes no limit; those that do: "
                 f"{', '.join(able)}"
@@ -225,8 +224,7 @@ class Plan:
                 f"--repeat={self.options.repeat}: technique '{scoring[0]}' draws nothing, so that all samples of an "
                 "answer would be the same; repeat with --technique=mc"
             )
-        tell = getattr(self.known.backends[self.config.backend], "draws", None)
-        if tell is not None and not tell(*configs.arguments(self.config, self.known.backends)):
+        if not self.model.draws():
             raise UsageError(
                 f"--repeat={self.options.repeat}: '{self.options.model}' answers the same question always alike. "
                 "Repeat a model whose config samples: temperature above 0 (openai), generation.do_sample (hf)"
@@ -267,7 +265,7 @@ class Plan:
     def _check_model(self, answered: Callable[[ModelConfig], bool]) -> None:
         """What can be told of the model without making it."""
         self._check_consent()
-        self._check_backend()
+        self.model.check()
         self._check_recorded()
         if self.judge is not None:
             self.judge.check(trust_remote_code=self.options.trust_remote_code)
@@ -283,13 +281,11 @@ class Plan:
 
         A model elsewhere that was `answered` before may not be needed: its answers may all be stored.
         """
-        backend = self.known.backends[self.config.backend]
-        if getattr(backend, "looks", False) and self.ablation != "text-only":
+        if self.model.looks and self.ablation != "text-only":
             self._check_images()
-        look = getattr(backend, "preflight", None)
-        if look is not None and not (self.service is not None and answered(self.config)):
-            look(*configs.arguments(self.config, self.known.backends))
-        if self.judge is not None and not (self.judge.service is not None and answered(self.judge.config)):
+        if not (self.model.sends_to is not None and answered(self.config)):
+            self.model.preflight()
+        if self.judge is not None and not (self.judge.sends_to is not None and answered(self.judge.config)):
             self.judge.preflight()
 
     def _check_images(self) -> None:
@@ -303,17 +299,9 @@ class Plan:
                     "--ablate=text-only"
                 )
 
-    def _check_backend(self) -> None:
-        check = getattr(self.known.backends[self.config.backend], "check", None)
-        if check is not None:
-            check(*configs.arguments(self.config, self.known.backends))
-
     def _check_recorded(self) -> None:
         """UsageError where answers were recorded as samples, and are asked for without a number."""
-        tell = getattr(self.known.backends[self.config.backend], "samples", None)
-        if self.samples or tell is None:
-            return
-        if number := tell(*configs.arguments(self.config, self.known.backends)):
+        if not self.samples and (number := self.model.samples()):
             raise UsageError(
                 f"'{self.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
                 f"--repeat={number}"
@@ -322,25 +310,17 @@ class Plan:
     @cached_property
     def places(self) -> tuple[str, ...] | None:
         """Devices that can each hold one copy of the model and the judge; None where they take none (UsageError)."""
-        judge = () if self.judge is None else (self.judge.config,)
-        return leases.places((self.config, *judge), self.known.backends)
+        judge = () if self.judge is None else ((self.judge.config, self.judge.model),)
+        return leases.places(((self.config, self.model), *judge))
 
     @cached_property
     def secrets(self) -> frozenset[str]:
         """The keys of the model and of the judge, which are in nothing that is kept or shown."""
-        judge = frozenset[str]() if self.judge is None else configs.secrets(self.judge.config, self.known.backends)
-        return configs.secrets(self.config, self.known.backends) | judge
-
-    @cached_property
-    def service(self) -> Service | None:
-        """What runs the model, where that is something else than this process."""
-        tell = getattr(self.known.backends[self.config.backend], "service", None)
-        told: Service | None = tell(*configs.arguments(self.config, self.known.backends)) if tell is not None else None
-        return told
+        judge = frozenset[str]() if self.judge is None else self.judge.secrets
+        return frozenset(self.model.secrets()) | judge
 
     def _check_consent(self) -> None:
-        consent = getattr(self.known.backends[self.config.backend], "consent", None)
-        needed = consent(*configs.arguments(self.config, self.known.backends)) if consent is not None else None
+        needed = self.model.consent()
         if needed and not self.options.trust_remote_code:
             raise UsageError(f"'{self.options.model}' {needed}. Read it; if you trust it, add --trust-remote-code")
 
@@ -350,12 +330,12 @@ class Plan:
             raise UsageError(f"--max-cost={limit:g}: a sum of money is more than 0")
         if limit is None:
             return
-        asked = {self.options.model: self.service}
+        asked = {self.options.model: self.model}
         if self.judge is not None:
-            asked[self.judge.spec] = self.judge.service
-        priced = [spec for spec, service in asked.items() if service is not None and service.priced]
+            asked[self.judge.spec] = self.judge.model
+        priced = [spec for spec, model in asked.items() if model.priced]
         # What runs here costs no money beside what is paid for elsewhere.
-        unknown = [spec for spec, service in asked.items() if spec not in priced and (service or not priced)]
+        unknown = [spec for spec, model in asked.items() if spec not in priced and (model.sends_to or not priced)]
         if unknown:
             raise UsageError(
                 f"--max-cost={limit:g}: '{unknown[0]}' does not tell what its answers cost; give price_input "
@@ -366,16 +346,16 @@ class Plan:
         if self.options.allow_upload:
             return
         kept = [name for name, benchmark in self.benchmarks.items() if not benchmark.upload]
-        self._refuse_upload(kept, self.options.model, self.service, "images")
+        self._refuse_upload(kept, self.options.model, self.model.sends_to, "images")
         if self.judge is not None:
             kept = [name for name in kept if self._judged(name)]
-            self._refuse_upload(kept, self.judge.spec, self.judge.service, "questions, references and answers")
+            self._refuse_upload(kept, self.judge.spec, self.judge.sends_to, "questions, references and answers")
 
-    def _refuse_upload(self, names: Sequence[str], spec: str, service: Service | None, what: str) -> None:
-        if names and service is not None and service.remote:
+    def _refuse_upload(self, names: Sequence[str], spec: str, origin: str | None, what: str) -> None:
+        if names and backend.is_remote(origin):
             raise UsageError(
                 f"{', '.join(names)}: released on request, and '{spec}' sends {what} to "
-                f"{service.origin}. Add --allow-upload if your agreement with the owners permits it, "
+                f"{origin}. Add --allow-upload if your agreement with the owners permits it, "
                 "or choose others with --benchmark"
             )
 
@@ -392,11 +372,11 @@ class Plan:
 
     def upload_notice(self) -> str | None:
         """What leaves this machine, None when nothing does. Items that are deselected later are counted."""
-        if self.service is None or not self.service.remote:
+        if not backend.is_remote(self.model.sends_to):
             return None
         if self.ablation in ("text-only", "blank"):
             return (
-                f"medvqa: questions of {', '.join(self.benchmarks)} will be sent to {self.service.origin}, "
+                f"medvqa: questions of {', '.join(self.benchmarks)} will be sent to {self.model.sends_to}, "
                 f"with {ablation.LABELS[self.ablation]}"
             )
         shown = {
@@ -406,7 +386,7 @@ class Plan:
             for image in item.images
         }
         return (
-            f"medvqa: up to {len(shown)} images of {', '.join(self.benchmarks)} will be sent to {self.service.origin}"
+            f"medvqa: up to {len(shown)} images of {', '.join(self.benchmarks)} will be sent to {self.model.sends_to}"
         )
 
     def items(self, name: str) -> tuple[Item, ...]:
@@ -425,23 +405,22 @@ class Plan:
         wanted = benchmarks.members(name, self.known.benchmarks)
         return [item for b in wanted if b.name in self.benchmarks for item in self.items(b.name)]
 
-    def make_model(self) -> Model:
-        """The model, with baselines fitted on the answer key."""
-        model = configs.build(self.config, self.known.backends)
-        if configs.capabilities(self.config, self.known.backends) is None:
+    def make_model(self) -> Backend:
+        """The model, loaded, with baselines fitted on the answer key."""
+        unknown = self.model.capabilities is None
+        model = backend.loaded(self.model)
+        if unknown:
             self._check_able(self.techniques, model.capabilities)
-        fit: Callable[[Sequence[Item]], None] | None = getattr(model, "fit", None)
-        if fit is not None:
-            items = [item for name in self.benchmarks for item in self.items(name)]
-            # A model that must not see the images gets none here either.
-            fit([replace(item, images=()) for item in items] if self.ablation else items)
+        items = [item for name in self.benchmarks for item in self.items(name)]
+        # A model that must not see the images gets none here either.
+        model.fit([replace(item, images=()) for item in items] if self.ablation else items)
         return model
 
-    def limits(self, model: Model) -> engine.Limits:
+    def limits(self, model: Backend) -> engine.Limits:
         """How the model is asked (UsageError where it cannot be asked so)."""
         options = self.options
-        if options.concurrency is not None and hasattr(model, "concurrency"):
-            model.concurrency = options.concurrency  # a model may keep a limit of its own
+        if options.concurrency is not None and model.concurrency is not None:
+            model.concurrency = options.concurrency  # type: ignore[misc]  # a model may keep a limit of its own
         # Behind a test that may end the session, what was asked ahead may never be wanted.
         window = {"window": 1} if self._may_stop_early else {}
         return engine.Limits.of(
@@ -453,7 +432,7 @@ class Plan:
             **window,
         )
 
-    def judge_limits(self, model: Model) -> engine.Limits:
+    def judge_limits(self, model: Backend) -> engine.Limits:
         """How the judge is asked: in batches, or by as many calls at a time, as itself or its config says."""
         budget = inf if self.options.max_cost is None else self.options.max_cost
         return engine.Limits.of(model, deadline=self.options.deadline, budget=budget)

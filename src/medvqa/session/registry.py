@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from medvqa import backends, benchmarks
-from medvqa.items import BackendFactory, Benchmark, Metric, UsageError
+from medvqa.backend import Backend, usable
+from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.plugin import hookspecs
 
 
@@ -19,7 +20,7 @@ class Known:
     """Benchmarks and backends by name, and the metrics that every benchmark gets."""
 
     benchmarks: Mapping[str, Benchmark]
-    backends: Mapping[str, BackendFactory]
+    backends: Mapping[str, type[Backend]]
     metrics: Sequence[Metric]
 
 
@@ -29,12 +30,12 @@ def gather(pluginmanager: pytest.PytestPluginManager) -> Known:
         if not pluginmanager.is_registered(room):
             pluginmanager.register(room, room.__name__)
     hook = pluginmanager.hook
-    found: dict[str, BackendFactory] = {}
-    for offered in hook.pytest_medvqa_backends():
-        for name, factory in offered.items():
-            if name in found:
-                raise UsageError(f"two backends are called '{name}'; rename one of them")
-            found[name] = factory
+    found: dict[str, type[Backend]] = {}
+    for offered in chain.from_iterable(hook.pytest_medvqa_backends()):
+        kind = usable(offered, "pytest_medvqa_backends")
+        if kind.name in found:
+            raise UsageError(f"two backends are called '{kind.name}'; rename one of them")
+        found[kind.name] = kind
     return Known(
         benchmarks=benchmarks.by_name(chain.from_iterable(hook.pytest_medvqa_benchmarks())),
         backends=found,
