@@ -149,7 +149,7 @@ def _extraction(
     known: Mapping[str, Benchmark],
 ) -> Extraction:
     """The rule that was asked for, or that of the run (UsageError)."""
-    from medvqa.engine import rules
+    from medvqa.scoring import rules
 
     items: dict[str, list[Item]] = {}
     for result in results:
@@ -191,7 +191,7 @@ def _check(
 ) -> None:
     """UsageError for what cannot or may not be done, before anything is asked."""
     from medvqa import records
-    from medvqa.engine import rules
+    from medvqa.scoring import rules
 
     names = sorted({result.item.benchmark for result in results})
     if judging is None:
@@ -285,14 +285,14 @@ def _by_lead(
     settings: judging.Settings | None,
 ) -> list[Result]:
     """The results by another lead of an option, from recorded replies (UsageError where there are none)."""
-    from medvqa import engine
+    from medvqa import judging
 
     if settings is None or not any(each.judgement and each.judgement.task == "closeness" for each in results):
         raise UsageError(
             f"--ff-gap={options.ff_gap:g}: no judge has compared answers of {options.run} with their options; add "
             "--judge=MODEL"
         )
-    return [engine.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
+    return [judging.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
 
 
 def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
@@ -318,9 +318,9 @@ def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
 def _by_rule(
     result: Result, known: Mapping[str, Benchmark], extraction: Extraction, settings: judging.Settings | None
 ) -> Result:
-    from medvqa import engine
+    from medvqa import judging
 
-    return engine.rescored(result, benchmark=known[result.item.benchmark], extraction=extraction, settings=settings)
+    return judging.rescored(result, benchmark=known[result.item.benchmark], extraction=extraction, settings=settings)
 
 
 def _scored(
@@ -373,12 +373,12 @@ def _begun(
     result: Result, known: Mapping[str, Benchmark], extraction: Extraction, judge: engine.Judge
 ) -> tuple[Result, engine.Pending | None]:
     """A result by rule, and what the judge is asked about it."""
-    from medvqa import engine
+    from medvqa import judging
 
     if result.answer is None or result.technique in OPTION_TECHNIQUES:
         return result, None
     benchmark = known[result.item.benchmark]
-    ruled = engine.rescored(replace(result, judgement=None), benchmark=benchmark, extraction=extraction)
+    ruled = judging.rescored(replace(result, judgement=None), benchmark=benchmark, extraction=extraction)
     return ruled, judge.begin(benchmark, result.item, result.technique, result.answer, ruled.score)
 
 
@@ -406,7 +406,7 @@ def _about(
 ) -> dict[str, Any]:
     """run.json of the run as it is scored now."""
     from medvqa import metrics, records
-    from medvqa.engine import rules
+    from medvqa.scoring import rules
 
     now = {**about, "extraction": extraction, "benchmarks": {}}
     others = records.signed(about) if judging is not None else frozenset()

@@ -6,6 +6,7 @@ A judge is a `Model` that is asked by text. This room says what it is asked and 
 
 from medvqa.judging.cases import Case, again, as_shown, case_of
 from medvqa.judging.replies import Complaint, Reading, read
+from medvqa.judging.rescoring import led_by, rescored
 from medvqa.judging.scores import score
 from medvqa.judging.settings import RECORDED, Settings
 from medvqa.judging.templates import TASKS, Task
@@ -21,6 +22,8 @@ __all__ = [
     "again",
     "as_shown",
     "case_of",
+    "led_by",
     "read",
+    "rescored",
     "score",
 ]

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medvqa import engine, files, metrics, records
+from medvqa import files, metrics, records, scoring
 from medvqa.benchmarks import not_known
 from medvqa.comparing import gating
 from medvqa.items import (
@@ -173,7 +173,7 @@ def _part(
         benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
-        score=engine.scorer(benchmark, engine.rules.recorded(run, [benchmark])),
+        score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
         read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
@@ -229,9 +229,9 @@ def notes_of(report: Report) -> list[str]:
             notes.append(f"{name}: {have} only one question in this run, left out of pair measures: {some}.")
         if about.get("answers") == "category":
             notes.append(f"{name}: the answer key was recovered from the column 'category', not given by its owners.")
-        extraction = engine.rules.recorded(report.run, [part.benchmark])
-        if engine.rules.is_official(extraction) and part.benchmark.official_note:
-            version = engine.rules.version_of(part.benchmark, extraction)
+        extraction = scoring.rules.recorded(report.run, [part.benchmark])
+        if scoring.rules.is_official(extraction) and part.benchmark.official_note:
+            version = scoring.rules.version_of(part.benchmark, extraction)
             notes.append(f"{name}: {part.benchmark.official_note}" + (f" (version {version})" if version else ""))
     if ours := _read_by_ours(report):
         notes.append(f"scored by this project's rule, as their owners published none: {ours}.")
@@ -284,7 +284,9 @@ def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool
 def _read_by_ours(report: Report) -> str:
     """What no published rule read in a run that asked for one: benchmarks with kinds of questions."""
     told = {name: said.get("read_by") or {} for name, said in report.run.get("benchmarks", {}).items()}
-    kinds = {name: sorted(kind for kind, rule in by.items() if rule == engine.rules.SOUND) for name, by in told.items()}
+    kinds = {
+        name: sorted(kind for kind, rule in by.items() if rule == scoring.rules.SOUND) for name, by in told.items()
+    }
     return ", ".join(f"{name} ({', '.join(some)})" for name, some in kinds.items() if some)
 
 

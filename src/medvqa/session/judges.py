@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from medvqa import configs, engine, files, judging, records
+from medvqa import configs, engine, files, judging, records, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, BackendFactory, Benchmark, Item, Model, Service, Technique, UsageError
+from medvqa.protocols.techniques import NEEDS
 
 MAX_PROMPT = 2**20
 """Bytes of a prompt's file."""
@@ -147,11 +148,11 @@ def judged(
     """What a judge would be asked about answers to these items, by task the prompt's template; {} for nothing."""
     found: dict[str, str] = {}
     for technique in techniques:
-        if technique not in benchmark.techniques or engine.NEEDS[technique] != "generate":
+        if technique not in benchmark.techniques or NEEDS[technique] != "generate":
             continue
         firsts = {item.kind: item for item in reversed(items) if item.answers and benchmark.applies(item, technique)}
         for item in firsts.values():
-            score = engine.by_rule(item, technique, SAID, benchmark=benchmark)
+            score = scoring.by_rule(item, technique, SAID, benchmark=benchmark)
             case = judging.case_of(benchmark, item, technique, SAID, score, settings)
             if case is not None:
                 found[case.task] = case.template

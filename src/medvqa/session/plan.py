@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import answers, benchmarks, configs, engine, judging, metrics, records
+from medvqa import answers, benchmarks, configs, engine, judging, metrics, records, scoring
 from medvqa.configs import ModelConfig
 from medvqa.data import folders
 from medvqa.data.selection import Shard
@@ -35,7 +35,8 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.protocols import ablation
+from medvqa.protocols import ablation, prompts
+from medvqa.protocols.techniques import NEEDS
 from medvqa.session import judges
 from medvqa.session import places as leases
 from medvqa.session.options import Options
@@ -98,7 +99,7 @@ class Plan:
             benchmark.name: benchmark
             for benchmark in benchmarks.choose(options.benchmarks, self.known.benchmarks, options.data)
         }
-        self.extraction = engine.rules.resolve(options.extraction, self.benchmarks.values())
+        self.extraction = scoring.rules.resolve(options.extraction, self.benchmarks.values())
         self.techniques = self._techniques()
         self._check_benchmarks()
         self._token_limits = configs.token_limits(self.config, self.known.backends)
@@ -160,9 +161,9 @@ class Plan:
     def _check_able(self, techniques: Iterable[Technique], able: Collection[str] | None) -> None:
         """UsageError for a technique that the model is not able to be asked by; None: it is not known yet."""
         for technique in techniques:
-            if able is not None and engine.NEEDS[technique] not in able:
+            if able is not None and NEEDS[technique] not in able:
                 raise UsageError(
-                    f"technique '{technique}' needs a model that can {engine.NEEDS[technique]}; "
+                    f"technique '{technique}' needs a model that can {NEEDS[technique]}; "
                     f"'{self.options.model}' has: {', '.join(sorted(able)) or 'nothing'}"
                 )
 
@@ -262,7 +263,7 @@ class Plan:
             self.items(name)
             if self.ablation == "shuffle":
                 self._shuffle(name)
-        engine.rules.check(self.extraction, {name: self.items(name) for name in self.benchmarks}, self.benchmarks)
+        scoring.rules.check(self.extraction, {name: self.items(name) for name in self.benchmarks}, self.benchmarks)
 
     def _check_model(self, answered: Callable[[ModelConfig], bool]) -> None:
         """What can be told of the model without making it."""
@@ -480,12 +481,12 @@ class Plan:
         """Whether the answers of a run that goes on were read by another rule; `before` is its run.json."""
         names = before.get("benchmarks", self.benchmarks)
         known = [benchmark for name, benchmark in self.known.benchmarks.items() if name in names]
-        return engine.rules.recorded(before, known) != self.extraction
+        return scoring.rules.recorded(before, known) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
         """The score of an answer in words without a judge."""
         benchmark = self.benchmarks[query.item.benchmark]
-        return engine.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
+        return scoring.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
 
     def result(
         self,
@@ -497,14 +498,14 @@ class Plan:
         score: Score | None = None,
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` that by rule, where they are known."""
-        return engine.result(
+        return scoring.result(
             item,
             prompt,
             answer,
             benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,
-            digest=digest,
+            digest=digest or prompts.digest(prompt),
             score=score,
         )
 
@@ -566,7 +567,7 @@ class Plan:
         digest = records.data_digest(items)
         judged = self._judged(benchmark.name)
         kinds = {item.kind for item in items}
-        read_by = engine.rules.read_by(benchmark, self.extraction, kinds)
+        read_by = scoring.rules.read_by(benchmark, self.extraction, kinds)
         signature = {
             "data": digest[:12],
             "extraction": metrics.reading(read_by),
@@ -583,7 +584,7 @@ class Plan:
             "judged": judged,
             "judged_by": [each for each in self.techniques if self._judged(benchmark.name, each)],
             "signature": signature,
-            **({"read_by": read_by} if engine.rules.is_official(self.extraction) else {}),
+            **({"read_by": read_by} if scoring.rules.is_official(self.extraction) else {}),
             "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
             # New tokens of an answer in words, by technique and kind of question; 0: no limit.
             "max_tokens": limits,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, engine, metrics, records, statistics
+from medvqa import comparing, metrics, records, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
 from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, metric_of
@@ -380,14 +380,14 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     of 1 - measure where less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
-    extraction = engine.rules.recorded(side.run, [target.benchmark])
+    extraction = scoring.rules.recorded(side.run, [target.benchmark])
     measured = metrics.measures(
         results,
         [target.metric],
         target.benchmark.dimensions,
         benchmark=target.benchmark.name,
         signature={},
-        score=engine.scorer(target.benchmark, extraction),
+        score=scoring.scorer(target.benchmark, extraction),
     )
     found: dict[Place, tuple[float | None, float | None]] = {}
     for each in measured:
