@@ -5,9 +5,11 @@ import subprocess
 import sys
 import tomllib
 from configparser import ConfigParser
+from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
 
+import grimp
 import pytest
 from importlinter.cli import lint_imports
 from packaging.requirements import Requirement
@@ -38,6 +40,14 @@ def imported_with(module: str) -> set[str]:
 
 def test_rooms_import_one_way() -> None:
     assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+def test_no_circle_of_files() -> None:
+    """Stricter than import-linter's siblings: files that import their own room's __init__ count too."""
+    graph = grimp.build_graph("medvqa", cache_dir=None)
+    files = {name for name in graph.modules if name.split(".")[1:2] not in (["session"], ["plugin"])}
+    assert "medvqa.report.html.page" in files, "else nothing is looked at"
+    TopologicalSorter({file: graph.find_modules_directly_imported_by(file) & files for file in files}).prepare()
 
 
 def test_every_room_has_its_place() -> None:

@@ -4,8 +4,8 @@ A judge is a `Model` that is asked by text. This room says what it is asked and 
 (item, answer, score by rule) -> `Case` with prompts -> replies -> `Reading` or `Complaint` -> `Score`.
 """
 
-from medvqa.judging.cases import Case, again, as_shown, case_of
-from medvqa.judging.replies import Complaint, Reading, read
+from medvqa.judging.cases import Case, as_shown, case_of
+from medvqa.judging.replies import Complaint, Reading, again, read
 from medvqa.judging.rescoring import led_by, rescored
 from medvqa.judging.scores import score
 from medvqa.judging.settings import RECORDED, Settings

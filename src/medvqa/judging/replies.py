@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
+from medvqa.items import Prompt
+from medvqa.judging.cases import Case
 from medvqa.judging.settings import HIGHEST, LOWEST
-from medvqa.judging.templates import NONE
+from medvqa.judging.templates import NONE, filled
 from medvqa.scoring import without_reasoning
-
-if TYPE_CHECKING:
-    from medvqa.judging.cases import Case
 
 SCORES = (0.0, 0.5, 1.0)
 """The scale of MedLesionVQA's rubric."""
@@ -70,6 +68,15 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> Readin
         letters = case.extractor.read(reply, options)
         return Complaint("It names no option, or several.") if letters is None else Reading(letters=letters)
     return _options(reply, tuple(options), single=case.prompts[index].kind == "single_choice")
+
+
+def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
+    """The second and last try after a reply that could not be read.
+
+    The reply itself is not shown to the judge again: it may repeat what the answer said, outside of any fence.
+    """
+    asked = case.prompts[index]
+    return replace(asked, text=f"{asked.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
 
 
 def _score(reply: str) -> Reading | Complaint:

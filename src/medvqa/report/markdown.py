@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from medvqa import printing
 from medvqa.report import gate
-from medvqa.report.build import Report, notes_of, usage_of
+from medvqa.report.build import Report
+from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.tables import Table, by_dimension, headline, outcomes
 
 ROWS = 40

@@ -12,7 +12,8 @@ from rich.text import Text
 from medvqa import printing
 from medvqa.items import Measure
 from medvqa.report import gate
-from medvqa.report.build import Report, answers_of, notes_of, usage_of
+from medvqa.report.build import Report
+from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.tables import Table, few, headline, outcomes
 
 WIDE = 110
