@@ -136,13 +136,12 @@ def _planned(
     known: bool,
 ) -> list[Planned]:
     designed = designs(results, target.metric, (*target.benchmark.dimensions, *rules.slices))
-    own = {(each.dimension, each.value): each.margin for each in rules.slice if each.benchmark == target.benchmark.name}
+    own = {place: rule.margin for place, rule in rules.of_slices(target.benchmark.name).items()}
     _check(designed, rules.slices, own)
-    points = rules.margin if target.rules.margin is None else target.rules.margin
     found = []
     for place, design in designed.items():
         where = " ".join(place[0]) if place else ""
-        margin = points if not place else own.get(place[0])
+        margin = target.rule.margin if not place else own.get(place[0])
         if place and margin is None and place[0][0] not in rules.slices:
             continue
         chance, low = chances.get(place, (None, None))
