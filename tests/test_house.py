@@ -1,5 +1,6 @@
 """The shape of the house: the order of rooms, light imports, and packaging files that agree with each other."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -48,6 +49,17 @@ def test_no_circle_of_files() -> None:
     files = {name for name in graph.modules if name.split(".")[1:2] not in (["session"], ["plugin"])}
     assert "medvqa.report.html.page" in files, "else nothing is looked at"
     TopologicalSorter({file: graph.find_modules_directly_imported_by(file) & files for file in files}).prepare()
+
+
+def test_class_names_are_unique() -> None:
+    """So that a name in a traceback, an issue or a search has one meaning; private classes included."""
+    places: dict[str, list[str]] = {}
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert "Benchmark" in places, "else nothing is looked at"
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_every_room_has_its_place() -> None:

@@ -80,7 +80,7 @@ class _Tally:
     reused: int = 0
     usage: Counter[str] = field(default_factory=Counter)
 
-    def add(self, judged: engine.Judged) -> None:
+    def add(self, judged: engine.JudgedAnswer) -> None:
         self.asked += len(judged.asked)
         self.reused += judged.reused
         for reply in judged.asked:

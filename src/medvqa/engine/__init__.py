@@ -6,10 +6,11 @@ it says; `identity` is what a model says of itself.
 
 from medvqa.engine.asking import Failure, Unavailable, ask, attempt
 from medvqa.engine.identity import Identity, identify
-from medvqa.engine.judges import Judge, Judged, Pending
+from medvqa.engine.judges import Judge, JudgedAnswer, Pending
 from medvqa.engine.stream import (
+    AnswerMemory,
     Limits,
-    Memory,
+    Lookahead,
     Recollection,
     Reply,
     Stream,
@@ -17,16 +18,16 @@ from medvqa.engine.stream import (
     Submitted,
     Ticket,
     Traffic,
-    Upcoming,
 )
 
 __all__ = [
+    "AnswerMemory",
     "Failure",
     "Identity",
     "Judge",
-    "Judged",
+    "JudgedAnswer",
     "Limits",
-    "Memory",
+    "Lookahead",
     "Pending",
     "Recollection",
     "Reply",
@@ -36,7 +37,6 @@ __all__ = [
     "Ticket",
     "Traffic",
     "Unavailable",
-    "Upcoming",
     "ask",
     "attempt",
     "identify",

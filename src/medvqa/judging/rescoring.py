@@ -7,7 +7,7 @@ from dataclasses import replace
 from medvqa import scoring
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Result
 from medvqa.judging.cases import case_of
-from medvqa.judging.replies import Reading, read
+from medvqa.judging.replies import JudgeReading, read
 from medvqa.judging.scores import score as score_of
 from medvqa.judging.settings import Settings
 
@@ -26,7 +26,7 @@ def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Resul
         return result
     # Of two replies the second was asked for because the first could not be read.
     readings = [read(case, 0, reply) for reply in reversed(judgement.replies)]
-    readable = [reading for reading in readings if isinstance(reading, Reading)]
+    readable = [reading for reading in readings if isinstance(reading, JudgeReading)]
     return replace(result, score=score_of(case, result.item, readable[:1], settings)) if readable else result
 
 

@@ -50,8 +50,10 @@ def has_state(config: pytest.Config) -> bool:
 def print_safely(config: pytest.Config) -> None:
     """Let the terminal reporter write what is printable alone: it repeats answers, names, cells and messages."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and not isinstance(reporter._tw._file, printing.Stream):
-        reporter._tw._file = printing.Stream(reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup)
+    if reporter is not None and not isinstance(reporter._tw._file, printing.PrintableStream):
+        reporter._tw._file = printing.PrintableStream(
+            reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup
+        )
 
 
 def usage_error(error: MedVQAError) -> pytest.UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medvqa.comparing.gating import Decided, Flipped, Moved, Ruling, Verdict
-from medvqa.report.tables import Table, percent
+from medvqa.report.tables import TextTable, percent
 
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
@@ -107,7 +107,7 @@ def flip(each: Flipped) -> str:
     return f"{each.benchmark}/{each.unit}: {' + '.join(each.baseline)} -> {' + '.join(each.new)}"
 
 
-def table(verdict: Verdict, *, every: bool = False) -> Table:
+def table(verdict: Verdict, *, every: bool = False) -> TextTable:
     """The rules with their numbers, those that `listed` names or all of them."""
     columns = (
         "verdict",
@@ -122,7 +122,7 @@ def table(verdict: Verdict, *, every: bool = False) -> Table:
         "adjusted p",
     )
     shown = sorted(verdict.entries, key=lambda each: ORDER.index(each.outcome)) if every else listed(verdict)
-    return Table("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
+    return TextTable("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
 
 
 def _row(entry: Ruling) -> tuple[str, ...]:

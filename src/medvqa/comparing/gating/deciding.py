@@ -171,7 +171,7 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
     return run if baseline in known else None
 
 
-_Tested = tuple[Rule, statistics.Rule, Compared | None]
+_Tested = tuple[Rule, statistics.TestedRule, Compared | None]
 """A rule, its numbers for `statistics.decide`, and the row of a comparison of two runs that it is about."""
 
 
@@ -298,7 +298,7 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Tested]:
             if where is not None:
                 rule = _of_slice(whole, where, own[where].margin if where in own else None)
             design = designed.get(tuple(each.slice.items()))
-            numbers: statistics.Rule
+            numbers: statistics.TestedRule
             if rule.margin is not None:
                 chance, low = chances[()] if where is None else chances.get((where,), (None, None))
                 numbers = MarginRule(
@@ -406,9 +406,9 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
 def _ruling(
     gate: Gate,
     rule: Rule,
-    numbers: statistics.Rule,
+    numbers: statistics.TestedRule,
     row: Compared | None,
-    decided: statistics.Verdict,
+    decided: statistics.RuleVerdict,
     run: Mapping[str, Any],
 ) -> Ruling:
     ruling = Ruling.of(

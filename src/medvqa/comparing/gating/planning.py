@@ -20,7 +20,7 @@ from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.statistics import Design
 from medvqa.statistics.intervals import LEAST_DF
 from medvqa.statistics.planning import NORMAL
-from medvqa.statistics.sentences import Better, Facts, sentence
+from medvqa.statistics.sentences import Better, RuleFigures, sentence
 
 DISCORDANCE = 0.15
 """Share of units that flip either way between two runs of much the same model, where nobody says."""
@@ -58,7 +58,7 @@ class Planned:
         """Why the groups allow no verdict."""
         if self.of_slice:
             return f"not gated: {statistics.shortfall(self.design)}"
-        return sentence(Facts(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
+        return sentence(RuleFigures(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
 
     @property
     def above_chance(self) -> bool:

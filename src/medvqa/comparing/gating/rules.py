@@ -50,7 +50,7 @@ TABLE = "tool.medvqa.gate"
 Inconclusive = Literal["pass", "fail"]
 
 
-Kind = Literal["baseline", "slice guard", "slice", "floor", "point"]
+RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point"]
 
 # The keys of a file's tables, as run.json stores them too; each table is read into a `Rule`.
 BENCHMARK_KEYS = ("measure", "technique", "margin", "judge_reliability")
@@ -81,7 +81,7 @@ class Rule:
     point: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RuleKind:
         """What is decided by it."""
         if self.limit is not None:
             return "point" if self.point else "floor"

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import msgspec
 
 from medvqa import files, records
-from medvqa.comparing.gating.rules import Inconclusive, Kind, Rule
+from medvqa.comparing.gating.rules import Inconclusive, Rule, RuleKind
 from medvqa.items import Result, UsageError
-from medvqa.statistics.sentences import Better, Outcome
+from medvqa.statistics.sentences import Better, RuleOutcome
 
 FILE = "gate.json"
 SCHEMA = 1
@@ -41,11 +41,11 @@ class Ruling:
     """
 
     rule: str
-    kind: Kind
+    kind: RuleKind
     benchmark: str
     measure: str
     technique: str
-    outcome: Outcome
+    outcome: RuleOutcome
     why: str
     slice: Mapping[str, str] = field(default_factory=dict)
     baseline: str | None = None
@@ -75,7 +75,7 @@ class Ruling:
     unchanged: bool = False
 
     @classmethod
-    def of(cls, rule: Rule, outcome: Outcome, why: str, **figures: Any) -> Ruling:
+    def of(cls, rule: Rule, outcome: RuleOutcome, why: str, **figures: Any) -> Ruling:
         """The row of a rule; `figures` are the other fields by name."""
         return cls(
             rule=rule.name,
