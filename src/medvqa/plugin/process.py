@@ -94,8 +94,10 @@ def _restore(before: str | None) -> None:
 def print_safely(config: pytest.Config) -> None:
     """Let the terminal reporter write printable text alone: it repeats answers, names, cells and messages."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and not isinstance(reporter._tw._file, printing.Stream):
-        reporter._tw._file = printing.Stream(reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup)
+    if reporter is not None and not isinstance(reporter._tw._file, printing.PrintableStream):
+        reporter._tw._file = printing.PrintableStream(
+            reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup
+        )
 
 
 def usage_error(error: MedVQAError) -> pytest.UsageError:

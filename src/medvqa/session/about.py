@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from medvqa import answers, engine, metrics, records
+from medvqa import answers, metrics, records, scoring
 from medvqa.items import Benchmark, Kind, Query, Technique
 from medvqa.session.plan import Plan
 
@@ -69,7 +69,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     digest = records.data_digest(items)
     judged = plan.judged(benchmark.name)
     kinds = {item.kind for item in items}
-    read_by = engine.rules.read_by(benchmark, plan.extraction, kinds)
+    read_by = scoring.rules.read_by(benchmark, plan.extraction, kinds)
     signature = {
         "data": digest[:12],
         "extraction": metrics.reading(read_by),
@@ -86,7 +86,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "judged": judged,
         "judged_by": [each for each in plan.techniques if plan.judged(benchmark.name, each)],
         "signature": signature,
-        **({"read_by": read_by} if engine.rules.is_official(plan.extraction) else {}),
+        **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
         "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
         # New tokens of an answer in words, by technique and kind of question; 0: no limit.
         "max_tokens": limits,

@@ -168,7 +168,7 @@ class Asker:
         self._close: Callable[[], None] | None = None
         self._streaks = {"model": 0, "judge": 0}
 
-    def open(self, ahead: engine.Upcoming, keys: Sequence[records.Key], left_out: LeftOut) -> Model:
+    def open(self, ahead: engine.Lookahead, keys: Sequence[records.Key], left_out: LeftOut) -> Model:
         """Make the model and the judge; `keys` are those of all questions that the session selected.
 
         A model that cannot be made is replaced by one whose answers are errors, and `stop` says why; an exception that
@@ -206,7 +206,7 @@ class Asker:
         self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
 
-    def _make_bench(self, judging: Judging, journal: records.Journal, ahead: engine.Upcoming) -> Bench:
+    def _make_bench(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> Bench:
         options = self.plan.options
         return Bench(
             judging,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from medvqa import engine
+from medvqa import scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, UsageError
 from medvqa.protocols import ablation
@@ -27,7 +27,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.items(name)
         if plan.ablation == "shuffle":
             plan.shuffled(name)
-    engine.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
+    scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from medvqa import engine, files, judging
+from medvqa import files, judging, scoring
 from medvqa.engine import Identity
 from medvqa.items import Answer, BackendFactory, Benchmark, Item, Technique, UsageError
+from medvqa.protocols.techniques import NEEDS
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.options import Options, Setting
 
@@ -90,11 +91,11 @@ def judged(
     """What a judge would be asked about answers to these items: task -> template of the prompt; {} for nothing."""
     templates: dict[str, str] = {}
     for technique in techniques:
-        if technique not in benchmark.techniques or engine.NEEDS[technique] != "generate":
+        if technique not in benchmark.techniques or NEEDS[technique] != "generate":
             continue
         firsts = {item.kind: item for item in reversed(items) if item.answers and benchmark.applies(item, technique)}
         for item in firsts.values():
-            score = engine.by_rule(item, technique, UNREADABLE, benchmark=benchmark)
+            score = scoring.by_rule(item, technique, UNREADABLE, benchmark=benchmark)
             case = judging.case_of(benchmark, item, technique, UNREADABLE, score, settings or judging.Settings())
             if case is not None:
                 templates[case.task] = case.template

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from medvqa import benchmarks, configs, engine
+from medvqa import benchmarks, configs, engine, scoring
 from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
@@ -31,7 +31,8 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
-from medvqa.protocols import ablation
+from medvqa.protocols import ablation, prompts
+from medvqa.protocols.techniques import NEEDS
 from medvqa.records import Key
 from medvqa.session import judging
 from medvqa.session.chosen import Chosen, choose
@@ -183,12 +184,12 @@ class Plan:
         """Whether the answers of a continued run were read by another rule; `before` is its run.json."""
         names = before.get("benchmarks", self.benchmarks)
         known = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
-        return engine.rules.recorded(before, known) != self.extraction
+        return scoring.rules.recorded(before, known) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
         """The score of an answer in words without a judge."""
         benchmark = self.benchmarks[query.item.benchmark]
-        return engine.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
+        return scoring.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
 
     def result(
         self,
@@ -200,14 +201,14 @@ class Plan:
         score: Score | None = None,
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` the one by rule, if they are known."""
-        return engine.result(
+        return scoring.result(
             item,
             prompt,
             answer,
             benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,
-            digest=digest,
+            digest=digest or prompts.digest(prompt),
             score=score,
         )
 
@@ -238,7 +239,7 @@ def resolve(
         )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data)
     by_name = {benchmark.name: benchmark for benchmark in chosen}
-    extraction = engine.rules.resolve(options.extraction, chosen)
+    extraction = scoring.rules.resolve(options.extraction, chosen)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
@@ -320,9 +321,9 @@ def _check_able(techniques: Iterable[Technique], able: Iterable[str], spec: str)
     """UsageError for a technique that needs a capability which the model does not have."""
     able = frozenset(able)
     for technique in techniques:
-        if engine.NEEDS[technique] not in able:
+        if NEEDS[technique] not in able:
             raise UsageError(
-                f"technique '{technique}' needs a model that can {engine.NEEDS[technique]}; "
+                f"technique '{technique}' needs a model that can {NEEDS[technique]}; "
                 f"'{spec}' has: {', '.join(sorted(able)) or 'nothing'}"
             )
 

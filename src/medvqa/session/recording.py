@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from medvqa import engine, records, report
+from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, Item, Outcome
 from medvqa.report import html
@@ -85,7 +85,7 @@ class Recording:
         for line, result in records.lines(self._recorder.folder):
             if anew and result.item.benchmark in known:
                 judge = self._plan.judge
-                rescored = engine.rescored(
+                rescored = judging.rescored(
                     result,
                     benchmark=known[result.item.benchmark],
                     extraction=self._plan.extraction,

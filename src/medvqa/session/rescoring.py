@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import benchmarks, engine, judging, metrics, records
-from medvqa.engine import rules
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
+from medvqa.scoring import rules
 from medvqa.session import checks
 from medvqa.session.asker import Bench, Process
 from medvqa.session.judging import Judging, judged, resolve
@@ -33,7 +33,7 @@ class Replies:
     reused: int = 0
     usage: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: engine.Judged) -> None:
+    def add(self, result: engine.JudgedAnswer) -> None:
         """Count the replies about one answer."""
         self.asked += len(result.asked)
         self.reused += result.reused
@@ -204,7 +204,7 @@ def _settings(about: Mapping[str, Any], gap: float | None) -> judging.Settings |
 
 def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | None = None) -> Result:
     benchmark = rescoring.known[result.item.benchmark]
-    return engine.rescored(result, benchmark=benchmark, extraction=rescoring.extraction, settings=settings)
+    return judging.rescored(result, benchmark=benchmark, extraction=rescoring.extraction, settings=settings)
 
 
 def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.Settings | None) -> list[Result]:
@@ -215,7 +215,7 @@ def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.
             "options; add --judge=MODEL"
         )
     known = rescoring.known
-    return [engine.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
+    return [judging.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
 
 
 def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
