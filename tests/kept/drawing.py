@@ -57,8 +57,11 @@ MADE: Mapping[str, tuple[str, ...]] = {
     "worse": ("--model=replay:worse.jsonl", *GATED),
     "other": ("--model=replay:other.jsonl", *GATED),
     "ruled": ("--model=replay:other.jsonl", "--benchmark=kept"),
+    "vlm": ("--model=phantom-vlm", "--benchmark=phantom", "--limit=4"),
 }
 """What was typed after `pytest --run=RUN`; `ruled` found rules.toml as its pyproject.toml, `merged` is two parts."""
+ENDED = tuple(run for run in MADE if not run.startswith("killed") and run != "vlm")
+"""Sessions that another machine repeats to the bit; log-probabilities of `vlm` depend on the processor."""
 KILLED = ("killed", "killed-spread")
 EXIT: Mapping[str, int] = {"worse": 10, "other": 11, "ruled": 11} | dict.fromkeys(("whole", "part1", "part2"), 1)
 """Exit codes of the sessions that did not end with 0: of `candidate` some questions end in error."""
@@ -158,6 +161,21 @@ def _short(case: str, name: str, content: bytes) -> tuple[str, bytes]:
     if not name.endswith("/index.html") or case in PAGES:
         return name, content
     return f"{name}.sha256", f"{hashlib.sha256(content).hexdigest()}\n".encode()
+
+
+def told(output: str, root: Path) -> str:
+    """What the plugin says at the end of a session: the section `medvqa`, normalised, without pytest's last line."""
+    lines = output.splitlines()
+    begin = next(number for number, line in enumerate(lines) if re.fullmatch(r"=+ medvqa =+", line))
+    end = next(number for number in range(begin + 1, len(lines)) if re.fullmatch(r"=+ .* =+", lines[number]))
+    text = "".join(f"{line}\n" for line in lines[begin + 1 : end])
+    return normal("output.txt", text.encode(), root).decode()
+
+
+def session_of(root: Path, run: str, output: str) -> dict[str, bytes]:
+    """What a session leaves: what it said, and the names of its files."""
+    names = sorted(path.name for path in (root / "reports" / run).iterdir())
+    return {"output.txt": told(output, root).encode(), "files.txt": "".join(f"{name}\n" for name in names).encode()}
 
 
 _ASIDE = {"__pycache__", ".answers", "answers", "asking"}

@@ -1,7 +1,7 @@
 """Make the kept runs, and draw what is expected from them.
 
     python tests/kept/make.py              makes all run folders, stores and the baseline file anew, and draws
-    python tests/kept/make.py --expected   draws anew from the folders as they are
+    python tests/kept/make.py --expected   draws anew from the folders as they are, and notes anew what sessions say
 
 Type `--expected` when an issue changes a page, a table or a message on purpose: read the difference (`git diff`, packed
 files by `gzip -dc`), and say in the commit what changed. Never type it to make a test pass whose change nobody wanted.
@@ -29,6 +29,7 @@ from kept.drawing import (
     CASES,
     DATE,
     DRAWN,
+    ENDED,
     EXIT,
     EXPECTED,
     HERE,
@@ -39,10 +40,12 @@ from kept.drawing import (
     draw,
     lay_runs,
     lay_suite,
+    session_of,
     store,
 )
 
 VERSIONS = {"python": "3.11.0", "pytest-medvqa": "0.1.0", "numpy": "2.0.0", "pytest": "9.0.0"}
+REPOSITORY = HERE.parents[1]
 KILLS = {"killed": "k14", "killed-spread": "k21"}
 """The question during which a session is killed."""
 
@@ -60,6 +63,12 @@ def main() -> None:
             lay_runs(root, [*MADE, "merged"], stores=("judged",))
             store(case, draw(root, case))
             print(case)
+    for run in ENDED:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve() / "repository"
+            lay_suite(root)
+            lay_runs(root, () if run == "main" else ("main",))
+            store(f"session-{run}", session_of(root, run, make_run(root, run)))
 
 
 def make_runs() -> None:
@@ -83,8 +92,8 @@ def make_runs() -> None:
         keep(root, "merged")
 
 
-def make_run(root: Path, run: str) -> None:
-    """A session in a process group of its own, which the model of killed runs kills."""
+def make_run(root: Path, run: str) -> str:
+    """What a session says; it is in a process group of its own, which the model of killed runs kills."""
     if run == "ruled":
         shutil.copy(root / "rules.toml", root / "pyproject.toml")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
@@ -99,7 +108,8 @@ def make_run(root: Path, run: str) -> None:
     wanted = -signal.SIGKILL if run in KILLED else EXIT.get(run, 0)
     print(run, done.returncode)
     if done.returncode != wanted:
-        print(f"{done.stdout}{done.stderr}\n{run}: exit code {done.returncode}, and {wanted} is expected")
+        sys.exit(f"{done.stdout}{done.stderr}\n{run}: exit code {done.returncode}, and {wanted} is expected")
+    return done.stdout
 
 
 def medvqa(root: Path, *arguments: str) -> None:
@@ -135,7 +145,8 @@ def scrub(path: Path, root: Path, run: str) -> None:
         text = path.read_text("utf-8")
     else:
         text = SECONDS.sub(plain_seconds, path.read_text("utf-8"))
-        text = re.sub(r'("session":")[0-9a-f]{8}"', rf'\g<1>{session_of(run)}"', text)
+        text = re.sub(r'("session":")[0-9a-f]{8}"', rf'\g<1>{session_name(run)}"', text)
+    text = text.replace(str(REPOSITORY), "/medvqa")
     if str(root) in text:
         sys.exit(f"{path}: names {root}")
     path.unlink()
@@ -150,7 +161,7 @@ def plain_seconds(match: re.Match[str]) -> str:
     return match[0] if (float(match[1]) * 8).is_integer() else '"seconds":0.125'
 
 
-def session_of(run: str) -> str:
+def session_name(run: str) -> str:
     return hashlib.sha256(run.encode()).hexdigest()[:8]
 
 
@@ -172,7 +183,7 @@ def dated(value: Any, run: str) -> Any:
         told = {name: dated(each, run) for name, each in value.items()}
         told |= {"started": f"{DATE}T04:05:06+00:00"} if "started" in told else {}
         told |= {"finished": f"{DATE}T04:06:16+00:00"} if "finished" in told else {}
-        return told | ({"session": session_of(run)} if "session" in told else {})
+        return told | ({"session": session_name(run)} if "session" in told else {})
     return [dated(each, run) for each in value] if isinstance(value, list) else value
 
 
