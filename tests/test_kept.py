@@ -106,11 +106,15 @@ def session(pytester: pytest.Pytester, run: str, typed: Sequence[str] = ()) -> t
     return done.returncode, done.stdout
 
 
+def calls(root: Path) -> list[list[str]]:
+    """The items of each call of the model, and `judge` for each prompt of the judge."""
+    path = root / "calls"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.split()[1:] for line in lines]
+
+
 def asked(root: Path) -> Counter[str]:
-    """The items that the model was asked, and `judge` for each prompt of the judge."""
-    calls = root / "calls"
-    lines = calls.read_text().splitlines() if calls.exists() else []
-    return Counter(item for line in lines for item in line.split()[1:])
+    return Counter(item for items in calls(root) for item in items)
 
 
 def check_equal(root: Path, run: str) -> None:
@@ -211,6 +215,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     assert set(now.values()) == {1}
     assert now.total() == 36 - stored
     assert not known & now.keys()
+    assert [drawing.KILLED[run]] in calls(pytester.path), "what was asked when the run died is asked alone"
     last = json.loads((folder / "run.json").read_text("utf-8"))["sessions"][-1]
     assert (last["asked"], last["reused"]) == (36 - stored, stored)
     assert results_but_run(folder) == results_but_run(drawing.RUNS / "whole")

@@ -62,7 +62,8 @@ MADE: Mapping[str, tuple[str, ...]] = {
 """What was typed after `pytest --run=RUN`; `ruled` found rules.toml as its pyproject.toml, `merged` is two parts."""
 ENDED = tuple(run for run in MADE if not run.startswith("killed") and run != "vlm")
 """Sessions that another machine repeats to the bit; log-probabilities of `vlm` depend on the processor."""
-KILLED = ("killed", "killed-spread")
+KILLED = {"killed": "k14", "killed-spread": "k21"}
+"""Runs that were killed, and the question during which they were."""
 EXIT: Mapping[str, int] = {"worse": 10, "other": 11, "ruled": 11} | dict.fromkeys(("whole", "part1", "part2"), 1)
 """Exit codes of the sessions that did not end with 0: of `candidate` some questions end in error."""
 
@@ -71,8 +72,8 @@ CASES: Mapping[str, str] = {
     **{f"report-{run}": f"report reports/{run} --images=none" for run in [*MADE, "merged"]},
     "report-thumbs": "report reports/techniques",
     "report-several": "report reports/main reports/worse reports/other --images=none -o several.html",
-    "compare-two": "compare reports/main reports/worse --json=c.json --csv=c.csv --markdown=c.md",
-    "compare-all": "compare reports/serial reports/spread --slices=all --flips=all --bootstrap --json=c.json",
+    "compare-two": "compare reports/main reports/worse --bootstrap --json=c.json --csv=c.csv --markdown=c.md",
+    "compare-all": "compare reports/serial reports/spread --slices=all --flips=all --json=c.json",
     "compare-ranked": "compare reports/main reports/worse reports/other reports/same --json=c.json --markdown=c.md",
     "compare-judged": "compare reports/judged reports/serial --anyway --benchmark=phantom-medlesionvqa --json=c.json",
     "compare-refused": "compare reports/official reports/blank",
@@ -154,6 +155,9 @@ def draw(root: Path, case: str) -> dict[str, bytes]:
     found = {"output.txt": f"{output.getvalue()}exit code {code}\n".encode()}
     found |= {name: content for name, content in contents(root).items() if before.get(name) != content}
     drawn = {name: normal(name, content, root) for name, content in sorted(found.items())}
+    if arguments[0] == "rescore":
+        # The session of today is in the sum.
+        drawn = {name: _TOOK.sub(rb"\1TIME", content) for name, content in drawn.items()}
     return dict(_short(case, name, content) for name, content in drawn.items())
 
 
@@ -218,6 +222,7 @@ def store(case: str, found: Mapping[str, bytes]) -> None:
 # --- normalising ----------------------------------------------------------------------------------------------------
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\+00:00|Z| UTC)?")
+_TOOK = re.compile(rb"(Took</\w+>\s*<\w+>)[^<]*")
 _SESSION = re.compile(r'("session": ?")[0-9a-f]{8}(")')
 
 

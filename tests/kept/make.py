@@ -46,8 +46,6 @@ from kept.drawing import (
 
 VERSIONS = {"python": "3.11.0", "pytest-medvqa": "0.1.0", "numpy": "2.0.0", "pytest": "9.0.0"}
 REPOSITORY = HERE.parents[1]
-KILLS = {"killed": "k14", "killed-spread": "k21"}
-"""The question during which a session is killed."""
 
 
 def main() -> None:
@@ -100,7 +98,7 @@ def make_run(root: Path, run: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", f"--run={run}", *MADE[run]],
         cwd=root,
-        env=environment | {"KEPT_KILLS": KILLS.get(run, "")},
+        env=environment | {"KEPT_KILLS": KILLED.get(run, "")},
         start_new_session=True,
         capture_output=True,
         text=True,
