@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import engine, judging, records
+from medvqa import judging, records
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read_answers
@@ -41,6 +41,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
+from medvqa.protocols.techniques import NEEDS
 from medvqa.scoring import likeliest
 
 (MEDICONFUSION,) = mediconfusion.BENCHMARKS
@@ -71,7 +72,7 @@ def refusal(model: Model, asked: Prompt) -> str:
 def test_shipped_backends_are_models() -> None:
     backends = {kind.name: kind for kind in pytest_medvqa_backends()}
     assert set(backends) == {"replay", "random", "majority", "echo", "openai", "hf"}
-    every = frozenset(engine.NEEDS.values())
+    every = frozenset(NEEDS.values())
     for name, backend in backends.items():
         letters = frozenset({"generate", "option_logprobs"})
         words = frozenset({"generate"})

@@ -223,15 +223,15 @@ def test_making_says_what_is_missing() -> None:
 def test_an_argument_is_a_path_where_its_backend_says_so_and_something_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Reads(Backend):
+    class Reads(Fixed):
         argument_is_path = True
 
     (tmp_path / "a/tiny").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    backends: dict[str, type] = {"reads": Reads, "echo": Backend}
+    backends: dict[str, type] = {"reads": Reads, "echo": Fixed}
 
     def name(backend: str, argument: str) -> str | None:
-        return path_name(ModelConfig("m", backend, argument), backends)
+        return path_name(ModelConfig("m", backend, argument), backends[backend](argument))
 
     arguments = ("a/tiny", "a/tiny/", str(tmp_path / "a/tiny"), "a", "b/tiny", "", "\0/a", "<a>1</a>", "x/" * 9000)
     assert [name("reads", each) for each in arguments] == ["tiny", "tiny", "tiny", "a", *[None] * 5]

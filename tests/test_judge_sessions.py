@@ -342,7 +342,7 @@ from medvqa.benchmarks import phantom
 def pytest_medvqa_benchmarks():
     return [dataclasses.replace(phantom.BENCHMARKS[2], name="kept", upload=False)]
 """)
-    (repository.path / "test_kept.py").write_text(TEST.replace('"phantom"', '"kept"'))
+    (repository.path / "test_recorded.py").write_text(TEST.replace('"phantom"', '"kept"'))
     (repository.path / "said.json").write_text(json.dumps({OPEN: SAID[OPEN], "kept": SAID[OPEN]}))
     with Server(scripted) as server:
         judge = repository.judge(server.remote_url)

@@ -286,7 +286,7 @@ def test_a_reply_is_read_as_the_harness_reads_it_and_never_drawn() -> None:
     said |= {"The answer is B, without any doubt in my mind about it": "B", "A or B": None, "I do not know": None}
     for reply, letters in said.items():
         read = judging.read(case(), 0, reply)
-        assert ("".join(read.letters) if isinstance(read, judging.Reading) else None) == letters, reply
+        assert ("".join(read.letters) if isinstance(read, judging.JudgeReading) else None) == letters, reply
 
 
 class Said(Backend):

@@ -78,6 +78,7 @@ def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, s
     assert measures["accuracy"]["references"]["random"] == pytest.approx(1 / 3)
     assert {p.name for p in folder(slake).iterdir()} == {
         "run.json",
+        "selected.jsonl",
         "results.jsonl",
         "answers",
         "metrics.json",

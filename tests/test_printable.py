@@ -272,11 +272,11 @@ def test_what_is_printed_of_a_text(text: str, printed: str) -> None:
 def test_a_stream_knows_where_lines_begin_and_keeps_colours_alone() -> None:
     import io
 
-    from medvqa.printing import Stream
+    from medvqa.printing import PrintableStream
 
     def written(*pieces: str, terminal: bool) -> str:
         below = io.StringIO()
-        stream = Stream(below, terminal=terminal)
+        stream = PrintableStream(below, terminal=terminal)
         for piece in pieces:
             stream.write(piece)
         return below.getvalue()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa.engine import Limits, Memory, Recollection, Stream, Streamed
+from medvqa.engine import AnswerMemory, Limits, Recollection, Stream, Streamed
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
 from stubs import backend
@@ -92,7 +92,7 @@ def streaming(
     concurrency: int | None = None,
     deadline: float | None = 60,
     window: int = 4,
-    memory: Memory | None = None,
+    memory: AnswerMemory | None = None,
 ) -> Iterator[Stream]:
     made = backend(model)
     limits = Limits.of(made, batch_size=batch_size, concurrency=concurrency, deadline=deadline, window=window)

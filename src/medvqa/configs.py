@@ -244,9 +244,9 @@ def _beside(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
     return config
 
 
-def path_name(config: ModelConfig, backends: Backends) -> str | None:
+def path_name(config: ModelConfig, model: Backend) -> str | None:
     """The last part of an argument that names a file or folder here, None for any other: a slash makes no path."""
-    if backends[config.backend].argument_is_path and os.path.exists(config.argument):
+    if model.argument_is_path and os.path.exists(config.argument):
         return Path(config.argument).absolute().name
     return None
 

@@ -102,7 +102,7 @@ class Meta(msgspec.Struct, frozen=True):
     case_id: str | int | None = None
 
 
-class Row(msgspec.Struct, frozen=True):
+class QuestionLine(msgspec.Struct, frozen=True):
     """One line. A key without default must be there, so that a misspelt `image` is no question without image."""
 
     id: str | int
@@ -145,7 +145,7 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
     for path in files:
         for where, raw in _rows(path, path.relative_to(root).as_posix()):
             try:
-                row = msgspec.convert(raw, Row)
+                row = msgspec.convert(raw, QuestionLine)
             except msgspec.ValidationError as error:
                 raise DataError(f"{where}: {error}. Is this the file of another data set?") from error
             if row.split not in SPLITS:
@@ -204,7 +204,7 @@ def _rows(path: Path, name: str) -> Iterator[tuple[str, Any]]:
         raise DataError(f"{name}: empty file")
 
 
-def _item(row: Row, raw: Mapping[str, Any], folder: Path, root: Path, benchmark: str, where: str) -> Item:
+def _item(row: QuestionLine, raw: Mapping[str, Any], folder: Path, root: Path, benchmark: str, where: str) -> Item:
     kind = KINDS.get(lexicon.slug(row.question_type))
     if kind is None:
         raise DataError(f"{where}: no question type {row.question_type!r}; known: {', '.join(KINDS)}")
@@ -234,7 +234,7 @@ def _item(row: Row, raw: Mapping[str, Any], folder: Path, root: Path, benchmark:
         answers=_letters(answers, options, where) if kind in CHOICE_KINDS else answers,
         images=tuple(_image(file, row.window, folder, root, where) for file in _listed(row.image)),
         tags={dimension: values for dimension, values in tags.items() if values},
-        extra={key: value for key, value in raw.items() if key == "meta" or key not in Row.__struct_fields__},
+        extra={key: value for key, value in raw.items() if key == "meta" or key not in QuestionLine.__struct_fields__},
     )
 
 

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> str:
     """A table of configs."""
     from medvqa import configs
     from medvqa.data import folders
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
     from medvqa.report.terminal import draw
 
     backends = known_from(options.plugin).backends
@@ -36,4 +36,4 @@ def run(options: argparse.Namespace) -> str:
         size = configs.in_units(None if model is None else model.size())
         rows.append((config.name, config.backend, written.argument, ", ".join(able), size, config.description))
     columns = ("model", "backend", "argument", "capabilities", "size", "description")
-    return draw(Table("", columns, tuple(rows), frozenset({4}))).removesuffix("\n")
+    return draw(TextTable("", columns, tuple(rows), frozenset({4}))).removesuffix("\n")

@@ -39,7 +39,7 @@ _NUMBERS = count(1)
 """Of the calls of all streams of the process."""
 
 
-class Upcoming(Protocol):
+class Lookahead(Protocol):
     """What lies ahead of the test that runs. All but `stopped` is called by the thread that runs tests."""
 
     def take(self, count: int) -> Sequence[Query]:
@@ -67,7 +67,7 @@ class Recollection:
     alone: bool = False
 
 
-class Memory(Protocol):
+class AnswerMemory(Protocol):
     """What outlasts the process. Several lanes may call it; what it raises ends the stream."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
@@ -238,7 +238,7 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _TicketBatch:
     """Tickets that are asked together; `size` is the batch size that was in force when they first were."""
 
     tickets: list[Ticket]
@@ -288,9 +288,9 @@ class Stream:
         self,
         model: Backend,
         prompt: Callable[[Query], Prompt],
-        upcoming: Upcoming,
+        upcoming: Lookahead,
         limits: Limits,
-        memory: Memory | None = None,
+        memory: AnswerMemory | None = None,
         *,
         follow: Callable[[Query, Answer], Any] | None = None,
         traffic: Traffic | None = None,
@@ -320,7 +320,7 @@ class Stream:
         self._exhausted = False
         self._loose: list[Ticket] = []
         self._planning = False
-        self._plan: deque[_Batch] = deque()
+        self._plan: deque[_TicketBatch] = deque()
         self._calls: dict[int, _Call] = {}
         self._awaited: set[Ticket] = set()
         self._fault: BaseException | None = None
@@ -338,7 +338,7 @@ class Stream:
             ticket = self._claim(query)
             if ticket is None:
                 ticket = self._ticket(query)
-                self._plan.appendleft(_Batch([ticket], self._size))
+                self._plan.appendleft(_TicketBatch([ticket], self._size))
             self._wait([ticket])
         # Where the model hangs, no lane has come to it.
         self._built([ticket])
@@ -353,7 +353,7 @@ class Stream:
             tickets.append(Ticket(None, prompt, seen[same]))
             seen[same] += 1
         with self._lock:
-            self._plan.appendleft(_Batch(tickets, self._size))
+            self._plan.appendleft(_TicketBatch(tickets, self._size))
             self._wait(tickets)
         return [ticket.reply().answer for ticket in tickets]
 
@@ -488,7 +488,7 @@ class Stream:
             if prompts:
                 self._model.prepare(prompts)
 
-    def _next(self) -> _Batch | None:
+    def _next(self) -> _TicketBatch | None:
         """The next batch, waiting for one; None when the stream was closed."""
         while not self._closed:
             stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
@@ -498,21 +498,21 @@ class Stream:
                 batch = self._plan.popleft()
                 tickets = [ticket for ticket in batch.tickets if not ticket.done]
                 if len(tickets) > self._size:
-                    self._plan.appendleft(_Batch(tickets[self._size :], batch.size))
+                    self._plan.appendleft(_TicketBatch(tickets[self._size :], batch.size))
                 if self._plan or self._loose:
                     self._work.notify()
                 if any(ticket.key is None for ticket in tickets[: self._size]):
                     unknown = self._recalled(tickets[: self._size])
                     self._plan.extendleft(reversed(self._batches(unknown, batch.size)))
                 elif tickets:
-                    return _Batch(tickets[: self._size], batch.size)
+                    return _TicketBatch(tickets[: self._size], batch.size)
             elif not self._plan and not self._planning and self._is_ready(stopped):
                 self._make_plan(stopped)
             else:
                 self._work.wait()
         return None
 
-    def _may_ask(self, batch: _Batch) -> bool:
+    def _may_ask(self, batch: _TicketBatch) -> bool:
         """Whether a batch may be asked beside those in flight."""
         flying = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
         return not any(flying) and not (flying and batch.alone)
@@ -575,11 +575,11 @@ class Stream:
         self._news.notify_all()
         return [ticket for ticket in tickets if not ticket.done]
 
-    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_Batch]:
+    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_TicketBatch]:
         """Tickets that stand alone, then the others in batches of similar ones."""
         alone = [[ticket] for ticket in tickets if ticket.alone]
         others = [ticket for ticket in tickets if not ticket.alone]
-        return [_Batch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
+        return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Tickets with their prompts and keys, less those whose prompt could not be built."""
@@ -618,7 +618,7 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
-    def _settle(self, batch: _Batch, said: list[Answer | AnswerError] | Failure | BaseException) -> None:
+    def _settle(self, batch: _TicketBatch, said: list[Answer | AnswerError] | Failure | BaseException) -> None:
         """Hand out what a batch came to; halve one that failed."""
         if isinstance(said, list):
             for ticket, answer in zip(batch.tickets, said, strict=True):
@@ -634,7 +634,9 @@ class Stream:
             half = len(batch.tickets) // 2
             if said.memory:
                 self._size = min(self._size, half)
-            self._plan.extendleft(_Batch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half]))
+            self._plan.extendleft(
+                _TicketBatch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half])
+            )
         else:
             if said.memory:
                 # It was this prompt, which does not even fit alone, and not the size of its batch.

@@ -1,7 +1,7 @@
 """What is on disk: the run folder, and the answers that runs share.
 
 `folder` is one run's files, `merging` makes one run of several, `baseline` a file of one, `store` are the answers,
-`journal` what the processes of a run are asking this moment.
+`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected.
 """
 
 from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
@@ -33,6 +33,7 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
+from medvqa.records.selected import SELECTED, Key, add_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -60,9 +61,11 @@ __all__ = [
     "OWN_REPLIES",
     "RESULTS",
     "RUN",
+    "SELECTED",
     "STORE",
     "Contents",
     "Journal",
+    "Key",
     "Recalled",
     "Recorder",
     "Store",
@@ -70,6 +73,7 @@ __all__ = [
     "Suspects",
     "Unwritable",
     "Writer",
+    "add_selected",
     "answer_key",
     "answer_writers",
     "answers_asked",
@@ -98,6 +102,9 @@ __all__ = [
     "response_digest",
     "run_name",
     "said",
+    "select",
+    "selected",
+    "selected_by",
     "signed",
     "versions",
     "write_atomic",

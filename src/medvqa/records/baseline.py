@@ -41,14 +41,14 @@ _MAGIC = b"\x1f\x8b"
 _encoder = msgspec.json.Encoder()
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
+class _BaselineHeader(msgspec.Struct, forbid_unknown_fields=True):
     medvqa_baseline: int
     responses: bool
     results: int
     run: dict[str, Any]
 
 
-_header = msgspec.json.Decoder(_Header)
+_header = msgspec.json.Decoder(_BaselineHeader)
 
 
 def response_digest(answer: Answer | None) -> str:
@@ -152,7 +152,7 @@ def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
         raise DataError(f"{path} line {number + 1}: the file is damaged: {error}") from error
 
 
-def _read_header(path: Path, line: tuple[int, bytes]) -> _Header:
+def _read_header(path: Path, line: tuple[int, bytes]) -> _BaselineHeader:
     try:
         found = _header.decode(line[1])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

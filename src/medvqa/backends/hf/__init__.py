@@ -126,12 +126,12 @@ class HF(Backend):
         digests = self._decoders.submit(self._checkpoint.digests, code=options.trust_remote_code)
         try:
             self._loaded = loading.load(self._checkpoint, options)
-            self._writer = prompting.Writer(self._loaded.processor, options)
+            self._writer = prompting.PromptWriter(self._loaded.processor, options)
             self._digests = digests.result()
         except BaseException:
             self.close()
             raise
-        self._asker = asking.Asker(self._loaded)
+        self._asker = asking.CheckpointAsker(self._loaded)
         self._batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
 
     def check(self) -> None:
