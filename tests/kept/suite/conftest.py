@@ -12,7 +12,7 @@ from pathlib import Path
 import judges
 from medvqa import metrics, scoring
 from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item
-from medvqa.prompts import Template
+from medvqa.protocols.prompts import Template
 
 ASK = Template("kept/mc", "{question}\n{options}", "{letter}. {text}\n")
 ORGANS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "lung"}
