@@ -48,7 +48,7 @@ def prepare(config: pytest.Config, plan: Plan, folder: Path) -> Gate | None:
 
 def check(gate: Gate, plan: Plan, collected: Collected) -> None:
     """UsageError where a baseline lacks a question that was collected."""
-    asked = {(each.item.benchmark, each.item.id, each.technique) for each in queries(collected, plan)}
+    asked = {query.key.question for query in queries(collected, plan)}
     if lack := gate.lacking(asked):
         raise UsageError(lack)
 

@@ -240,9 +240,7 @@ class Plan:
 
     def name_of(self, query: Query) -> str:
         """What names a test case in lists of what is expected and missing."""
-        name = f"{query.item.benchmark}/{query.item.id}"
-        technique = f"-{query.technique}" if len(self.techniques) > 1 else ""
-        return name + technique + (f"-sample{query.sample}" if query.sample else "")
+        return query.key.name(technique=len(self.techniques) > 1)
 
     @property
     def recovers(self) -> frozenset[str]:
@@ -499,7 +497,7 @@ class Plan:
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` that by rule, where they are known."""
         return scoring.result(
-            item,
+            Query(item, prompt.technique, prompt.sample),
             prompt,
             answer,
             benchmark=self.benchmarks[item.benchmark],
