@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from medvqa import records
-from medvqa.items import Item, Model, Outcome, Query, Result
+from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, query_of
 from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
@@ -43,7 +43,7 @@ class State:
         """The question of a collected test; None for a test of another kind."""
         return query_of(node, self.plan.techniques[0])
 
-    def selected(self, nodes: Sequence[pytest.Item]) -> list[records.Key]:
+    def selected(self, nodes: Sequence[pytest.Item]) -> list[QuestionKey]:
         """The keys of the questions of collected tests, in their order."""
         return [query.key for node in nodes if (query := self.query(node)) is not None]
 
