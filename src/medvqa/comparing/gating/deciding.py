@@ -232,7 +232,12 @@ def _absent(gate: Gate, found: Paired) -> list[Ruling]:
         whole = replace(target.rule, baseline=found.baseline.name)
         own = gate.rules.of_slices(target.benchmark.name)
         wanted = [(whole, NOTHING_ASKED)]
-        wanted += [(_of_slice(whole, place, rule.margin), NOTHING_ASKED) for place, rule in own.items()]
+        wanted += [
+            (_of_slice(whole, place, rule.margin), NOTHING_ASKED)
+            for rule in gate.rules.slice
+            if rule.benchmark == target.benchmark.name
+            for place in rule.slice.items()
+        ]
         # A slice that is large enough, and of which no answer counts in either run.
         wanted += [
             (_of_slice(whole, slice_[0], None), NOTHING_COUNTS)
