@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -86,7 +87,7 @@ class State:
         running = self.query(self._node) if self._node is not None else None
         query = Query(item, self.plan.techniques[0])
         if running is not None:
-            query = Query(item, running.technique, running.sample)
+            query = replace(running, item=item)
         result = self.asker.evaluate(query, model)
         if self._node is not None:
             self._stop(self._node.session)
