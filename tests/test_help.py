@@ -60,8 +60,6 @@ def test_fixtures_and_marks_are_told_in_sentences(tmp_path: Path) -> None:
     told = re.findall(r"^(\w+) \[session scope\] -- \S+medvqa/plugin/__init__.py:\d+\n    (.+)$", ours, re.MULTILINE)
     assert dict(told) == {
         "model": "The model that --model names. Each process that runs tests has one.",
-        "medvqa_technique": "The technique by which the model is asked; a parameter if there are several.",
-        "medvqa_sample": "The number of the sample with --repeat, from 1; 0 without --repeat.",
         "evaluate": "A function: ask the model about an item, score and record the answer, return the Result.",
     }
     marks = printed(tmp_path, "pytest", "--markers").stdout

@@ -11,10 +11,8 @@ import pytest
 from medvqa.items import Item, Query, Technique
 from medvqa.plugin.process import is_worker
 
-TECHNIQUE = "medvqa_technique"
-"""Fixture by which a test asks by a technique; a parameter where there are several."""
-SAMPLE = "medvqa_sample"
-"""Fixture by which a test asks for one of several samples; a parameter with `--repeat`."""
+EVALUATE = "evaluate"
+"""Fixture by which a test asks; its parameter is (technique, sample) if there are several of either."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
 """Marks of tests that may not get to ask."""
 
@@ -31,8 +29,8 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
     item = item_of(node)
     if item is None:
         return None
-    params = node.callspec.params  # type: ignore[attr-defined]
-    return Query(item, params.get(TECHNIQUE, default), params.get(SAMPLE, 0))
+    technique, sample = node.callspec.params.get(EVALUATE, (default, 0))  # type: ignore[attr-defined]
+    return Query(item, technique, sample)
 
 
 class Ahead:
