@@ -12,7 +12,7 @@ from pathlib import Path
 from medvqa import benchmarks, comparing, metrics, records, scoring
 from medvqa.benchmarks import phantom
 from medvqa.comparing import gating
-from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Result, Score
+from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Query, Result, Score
 from medvqa.protocols import prompts
 from medvqa.report.html import pack
 
@@ -61,7 +61,9 @@ def guesses() -> list[Result]:
             answer = Answer(text, logprobs, seconds=draw.random(), usage={"input": 10, "output": 2})
             asked = Prompt("?", item=item.id)
             made.append(
-                scoring.result(item, asked, answer, benchmark=benchmark, run="first", digest=prompts.digest(asked))
+                scoring.result(
+                    Query(item), asked, answer, benchmark=benchmark, run="first", digest=prompts.digest(asked)
+                )
             )
     return made
 
@@ -90,7 +92,7 @@ def changed(results: list[Result], seed: int, share: float, right: float = 0.7) 
             benchmark = PHANTOM[item.benchmark]
             asked = Prompt("?", item=item.id)
             result = scoring.result(
-                item, asked, answer, benchmark=benchmark, run="second", digest=prompts.digest(asked)
+                Query(item), asked, answer, benchmark=benchmark, run="second", digest=prompts.digest(asked)
             )
         made.append(result)
     return made

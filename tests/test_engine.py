@@ -17,6 +17,7 @@ from medvqa.items import (
     Item,
     Outcome,
     Prompt,
+    Query,
     Result,
     Score,
     UsageError,
@@ -59,7 +60,9 @@ SLAKE = Benchmark(
 def evaluate(said: Sequence[Answer | AnswerError] | Exception) -> Result:
     prompt = SLAKE.prompt(ITEM, "mc")
     (answer,) = engine.ask(Scripted(said), [prompt])
-    return scoring.result(ITEM, prompt, answer, benchmark=SLAKE, run="r", digest=prompts.digest(prompt))
+    return scoring.result(
+        Query(ITEM, prompt.technique), prompt, answer, benchmark=SLAKE, run="r", digest=prompts.digest(prompt)
+    )
 
 
 def test_an_answer_is_scored() -> None:
@@ -174,7 +177,9 @@ def test_the_likeliest_letter_is_scored_by_the_benchmark_s_own_rule(
     answer: Answer | AnswerError, outcome: Outcome, why: str
 ) -> None:
     prompt = Prompt("Which?", options=ITEM.options, technique="gd")
-    result = scoring.result(ITEM, prompt, answer, benchmark=SLAKE, run="r", digest=prompts.digest(prompt))
+    result = scoring.result(
+        Query(ITEM, prompt.technique), prompt, answer, benchmark=SLAKE, run="r", digest=prompts.digest(prompt)
+    )
     assert (result.score.outcome, result.score.why, result.technique) == (outcome, why, "gd")
     assert result.item == ITEM
     assert result.answer == (None if outcome == "error" else answer)

@@ -359,7 +359,7 @@ def test_a_rule_about_a_benchmark_that_was_left_out_is_noted() -> None:
 def test_what_a_baseline_lacks_is_told_before_anything_is_asked() -> None:
     gate = prepared(Rules(), None, replace(MAIN, results=MAIN.results[:290]))
     assert gate is not None
-    asked = [records.key(each)[:3] for each in MAIN.results]
+    asked = [each.key.question for each in MAIN.results]
     assert gate.lacking(asked[:290]) is None
     lack = gate.lacking(asked)
     assert lack is not None
@@ -636,7 +636,7 @@ def test_what_a_baseline_found_and_did_not_ask_blocks_where_it_is_asked() -> Non
     assert found.blockers[0] == "vqa-rad: baseline main was asked none of its questions"
     gate = prepared(Rules(), new.run, main_)
     assert gate is not None
-    assert gate.lacking([records.key(each)[:3] for each in main_.results]) is None
+    assert gate.lacking([each.key.question for each in main_.results]) is None
 
 
 def test_a_benchmark_of_another_technique_is_no_target() -> None:

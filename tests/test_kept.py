@@ -176,6 +176,8 @@ def test_answers_of_a_server_are_stored_under_the_fingerprint_of_then(monkeypatc
     plain = OpenAI("large", OpenAIOptions(base_url=url, key_env=key))
     tuned = OpenAI("large", OpenAIOptions(base_url=url, key_env=key, reasoning=True, system="Be brief.", timeout=9))
     try:
+        plain.load()
+        tuned.load()
         assert plain.fingerprint() == "large@https://api.example.org/v1 b9eaae6b5ef02276"
         assert tuned.fingerprint() == "large@https://api.example.org/v1 b3717d35325b457e"
     finally:

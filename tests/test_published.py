@@ -16,7 +16,7 @@ from medvqa import engine, metrics, scoring
 from medvqa.backends.replay import Replay
 from medvqa.benchmarks import gmai_mmbench, load
 from medvqa.cli import main
-from medvqa.items import Item, Result
+from medvqa.items import Item, Query, Result
 from medvqa.metrics import parts
 from medvqa.protocols import prompts
 
@@ -248,7 +248,7 @@ def test_table_two_of_gmai_mmbench_comes_out(tmp_path: Path) -> None:
         asked = [benchmark.prompt(item, "mc") for item in items]
         answered = zip(items, asked, engine.ask(replay, asked), strict=True)
         results: list[Result] = [
-            scoring.result(item, prompt, answer, benchmark=benchmark, run="t", digest=prompts.digest(prompt))
+            scoring.result(Query(item), prompt, answer, benchmark=benchmark, run="t", digest=prompts.digest(prompt))
             for item, prompt, answer in answered
         ]
         measures = metrics.measures(

@@ -190,7 +190,7 @@ def resumes(folder: Path) -> None:
         registry=SimpleNamespace(benchmarks=KNOWN, metrics=()),
         extraction="sound",
         judge=None,
-        name_of_key=lambda key: key[1],
+        name_of=lambda key: key.item,
         options=SimpleNamespace(answers=None),
         benchmarks={},
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from medvqa.image import AnswerError as AnswerError
 from medvqa.image import DataError as DataError
@@ -68,21 +68,58 @@ class Item:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+class QuestionKey(NamedTuple):
+    """The key of a question in a run; results are sorted by it.
+
+    `item` is the item's id. `variant` names another wording or order of the same question, "" for the question as its
+    benchmark asks it. `sample` counts from 1 where a question is asked several times (`--repeat`); 0: it is asked once.
+    """
+
+    benchmark: str
+    item: str
+    technique: str
+    variant: str = ""
+    sample: int = 0
+
+    @property
+    def question(self) -> QuestionKey:
+        """The key without the sample: samples of one question share it."""
+        return QuestionKey(self.benchmark, self.item, self.technique, self.variant)
+
+    @property
+    def stored(self) -> tuple[str | int, ...]:
+        """The values that enter digests: an empty variant is left out, so that digests of old runs stay."""
+        return tuple(self) if self.variant else (self.benchmark, self.item, self.technique, self.sample)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values as texts, less an empty variant and sample 0."""
+        variant = [self.variant] if self.variant else []
+        sample = [f"sample{self.sample}"] if self.sample else []
+        return self.benchmark, self.item, self.technique, *variant, *sample
+
+    def name(self, *, technique: bool) -> str:
+        """What lists of expected and missing questions call it; `technique`: the run asks by several."""
+        benchmark, item, asked, *others = self.names
+        return "-".join([f"{benchmark}/{item}", *([asked] if technique else []), *others])
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One test case: an item, and the technique by which a model is asked about it.
 
-    `sample` counts from 1 where a question is asked several times (`--repeat`); 0: it is asked once.
+    `sample` and `variant` are as in `QuestionKey`.
     """
 
     item: Item
     technique: Technique = "mc"
     sample: int = 0
+    variant: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        """What identifies it within a run: benchmark, item, technique and sample."""
-        return self.item.benchmark, self.item.id, self.technique, self.sample
+    def key(self) -> QuestionKey:
+        """What identifies it within a run."""
+        return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +216,7 @@ class Judgement:
 class Result:
     """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None where there is none.
 
-    `judgement` is None where the score was found by rule. `sample` is as in `Query`.
+    `judgement` is None where the score was found by rule. `sample` and `variant` are as in `QuestionKey`.
     """
 
     run: str
@@ -190,6 +227,12 @@ class Result:
     technique: Technique = "mc"
     judgement: Judgement | None = None
     sample: int = 0
+    variant: str = ""
+
+    @property
+    def key(self) -> QuestionKey:
+        """What identifies it within a run."""
+        return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
     side = comparing.load(options.run)
-    if lack := gate.lacking([records.key(result)[:3] for result in side.results]):
+    if lack := gate.lacking([result.key.question for result in side.results]):
         raise UsageError(lack)
     missing = list(about.get("missing", ()))
     if "finished" not in about and "merged" not in about:

@@ -203,15 +203,15 @@ def _part(
     level: float,
     bootstrap: bool,
 ) -> tuple[PairedPart, list[Compared], list[Flip]]:
-    sides = [matching.by_item(side.results, benchmark.name, technique) for side in (new, baseline)]
+    sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
     found = matching.match(*sides)
     both = list(zip(found.first, found.second, strict=True))
     part = PairedPart(
         benchmark.name,
         technique,
         len(both),
-        found.alone_first,
-        found.alone_second,
+        tuple(key.item for key in found.alone_first),
+        tuple(key.item for key in found.alone_second),
         tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
         tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
         bool(both)

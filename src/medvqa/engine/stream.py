@@ -22,7 +22,7 @@ from typing import Any, Protocol, cast
 from medvqa import answers as answers_room
 from medvqa.backend import Backend
 from medvqa.engine.asking import Failure, attempt
-from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, UsageError
+from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
 
 BATCH_SIZE = 32
@@ -315,7 +315,7 @@ class Stream:
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
-        self._unclaimed: dict[tuple[str, str, str, int], deque[Ticket]] = {}
+        self._unclaimed: dict[QuestionKey, deque[Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
         self._loose: list[Ticket] = []

@@ -142,7 +142,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if is_worker(config):
         # For the controller of a session in which nothing is asked; `model` stores it with the run otherwise.
         state = config.stash[STATE]
-        config.workeroutput["medvqa_selected"] = state.selected(session.items), state.left_out  # type: ignore[attr-defined]
+        keys = [tuple(key) for key in state.selected(session.items)]
+        config.workeroutput["medvqa_selected"] = keys, state.left_out  # type: ignore[attr-defined]
     else:
         config.stash[CONTROLLER].selected(session)
 

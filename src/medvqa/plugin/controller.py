@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from medvqa.items import MedVQAError
+from medvqa.items import MedVQAError, QuestionKey
 from medvqa.plugin import options, process
 from medvqa.plugin.process import STATE
 
@@ -159,7 +159,8 @@ class Controller:
         if self._leases is not None:
             self._leases.give_back(node.gateway.id)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
-            self._run.select(*selection)
+            keys, left_out = selection
+            self._run.select([QuestionKey(*key) for key in keys], left_out)
         if error and not hasattr(node, "workeroutput"):
             self._written(lambda: self._crashed.note(node.gateway.id))
 

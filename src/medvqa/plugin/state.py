@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from medvqa import records
-from medvqa.items import Item, Model, Outcome, Query, Result
+from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, query_of
 from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
@@ -43,7 +44,7 @@ class State:
         """The question of a collected test; None for a test of another kind."""
         return query_of(node, self.plan.techniques[0])
 
-    def selected(self, nodes: Sequence[pytest.Item]) -> list[records.Key]:
+    def selected(self, nodes: Sequence[pytest.Item]) -> list[QuestionKey]:
         """The keys of the questions of collected tests, in their order."""
         return [query.key for node in nodes if (query := self.query(node)) is not None]
 
@@ -86,7 +87,7 @@ class State:
         running = self.query(self._node) if self._node is not None else None
         query = Query(item, self.plan.techniques[0])
         if running is not None:
-            query = Query(item, running.technique, running.sample)
+            query = replace(running, item=item)
         result = self.asker.evaluate(query, model)
         if self._node is not None:
             self._stop(self._node.session)

@@ -20,7 +20,6 @@ from medvqa.records.folder import (
     encode,
     judge_name,
     judged_by_rule,
-    key,
     lines,
     properties,
     read,
@@ -33,7 +32,7 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
-from medvqa.records.selected import SELECTED, Key, add_selected, select, selected, selected_by
+from medvqa.records.selected import SELECTED, add_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -65,7 +64,6 @@ __all__ = [
     "STORE",
     "Contents",
     "Journal",
-    "Key",
     "Recalled",
     "Recorder",
     "Store",
@@ -90,7 +88,6 @@ __all__ = [
     "is_baseline",
     "judge_name",
     "judged_by_rule",
-    "key",
     "lines",
     "own_folder",
     "properties",

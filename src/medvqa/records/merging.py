@@ -12,8 +12,8 @@ import msgspec
 
 from medvqa import files
 from medvqa.data.selection import Shard
-from medvqa.items import Result, UsageError
-from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
+from medvqa.items import QuestionKey, Result, UsageError
+from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 
 METRICS = "metrics.json"
@@ -66,24 +66,22 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     other counts. UsageError names what differs in the configurations, or an item that was answered differently.
     """
     _check_configurations(runs)
-    results: dict[tuple[str, str, str, int], tuple[Result, str]] = {}
+    results: dict[QuestionKey, tuple[Result, str]] = {}
     for run in runs:
         for result in run.results:
-            known = results.get(key(result))
+            known = results.get(result.key)
             if known is None or known[0].score.outcome == "error":
-                results[key(result)] = result, run.name
+                results[result.key] = result, run.name
             elif result.score.outcome != "error" and _said(known[0]) != _said(result):
-                benchmark, item, technique, sample = key(result)
-                which = f"{technique}, sample {sample}" if sample else technique
+                key = result.key
+                sample = f"sample {key.sample}" if key.sample else ""
+                which = ", ".join(filter(None, (key.technique, key.variant, sample)))
                 raise UsageError(
-                    f"{benchmark}/{item} ({which}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
+                    f"{key.benchmark}/{key.item} ({which}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
                     f"{run.name}: leave one of the two runs out"
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
-    there = {
-        f"{benchmark}/{item}" + (f"-{technique}" if several else "") + (f"-sample{sample}" if sample else "")
-        for benchmark, item, technique, sample in results
-    }
+    there = {key.name(technique=several) for key in results}
     missing = tuple(sorted(frozenset[str]().union(*(run.missing for run in runs)) - there))
     absent = _absent_shares(runs)
     unended = [run.name for run in runs if "finished" not in run.about]

@@ -13,24 +13,22 @@ from pathlib import Path
 import msgspec
 
 from medvqa import files
-from medvqa.items import DataError
+from medvqa.items import DataError, QuestionKey
 
 SELECTED = "selected.jsonl"
 MAX_SELECTED = 2**30
 """Bytes of a file of keys."""
-Key = tuple[str, str, str, int]
-"""As `items.Query.key`."""
 
-_decoder = msgspec.json.Decoder(Key)
+_decoder = msgspec.json.Decoder(QuestionKey)
 
 
-def select(folder: Path, session: str, keys: Iterable[Key]) -> None:
+def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
     """Write the keys of a session, one JSON array a line; the run folder is made if it is missing. OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(_own(folder, session), keys)
 
 
-def selected_by(folder: Path, session: str) -> tuple[Key, ...]:
+def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...]:
     """The keys of one session, in the order of its tests; () if it wrote none (DataError, OSError)."""
     return _read(_own(folder, session))
 
@@ -46,7 +44,7 @@ def add_selected(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def selected(folder: Path) -> tuple[Key, ...]:
+def selected(folder: Path) -> tuple[QuestionKey, ...]:
     """The keys that all sessions of a run have selected; () for a run of an earlier version (DataError, OSError)."""
     return _read(folder / SELECTED)
 
@@ -55,11 +53,11 @@ def _own(folder: Path, session: str) -> Path:
     return folder / f".selected-{session}.jsonl"
 
 
-def _write(path: Path, keys: Iterable[Key]) -> None:
+def _write(path: Path, keys: Iterable[QuestionKey]) -> None:
     files.replace(path, (msgspec.json.encode(key) + b"\n" for key in keys))
 
 
-def _read(path: Path) -> tuple[Key, ...]:
+def _read(path: Path) -> tuple[QuestionKey, ...]:
     if not path.exists():
         return ()
     try:

@@ -11,6 +11,7 @@ from medvqa.items import (
     Extraction,
     Item,
     Prompt,
+    Query,
     Result,
     Score,
     Technique,
@@ -32,7 +33,7 @@ def by_rule(
 
 
 def result(
-    item: Item,
+    query: Query,
     prompt: Prompt,
     answer: Answer | AnswerError,
     *,
@@ -46,15 +47,17 @@ def result(
 
     `digest` is the prompt's. `score` is the answer's, if it is known already.
     """
+    item, technique = query.item, query.technique
     rule = scorer(benchmark, extraction)
+    given: Answer | None = None
     try:
         if isinstance(answer, AnswerError):
             raise answer
-        if prompt.technique in OPTION_TECHNIQUES:
-            scored = score_likeliest(item, answer, prompt.options, prompt.technique, rule)
+        if technique in OPTION_TECHNIQUES:
+            scored = score_likeliest(item, answer, prompt.options, technique, rule)
         else:
-            scored = score or by_rule(item, prompt.technique, answer, benchmark=benchmark, extraction=extraction)
+            scored = score or by_rule(item, technique, answer, benchmark=benchmark, extraction=extraction)
+        given = answer
     except AnswerError as error:
-        failed = Score(None, "error", why=str(error))
-        return Result(run, item, digest, None, failed, prompt.technique, sample=prompt.sample)
-    return Result(run, item, digest, answer, scored, prompt.technique, sample=prompt.sample)
+        scored = Score(None, "error", why=str(error))
+    return Result(run, item, digest, given, scored, technique, sample=query.sample, variant=query.variant)

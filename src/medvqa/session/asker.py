@@ -20,6 +20,7 @@ from medvqa.items import (
     Outcome,
     Prompt,
     Query,
+    QuestionKey,
     Result,
     Score,
     UsageError,
@@ -168,7 +169,7 @@ class Asker:
         self._close: Callable[[], None] | None = None
         self._streaks = {"model": 0, "judge": 0}
 
-    def open(self, ahead: engine.Lookahead, keys: Sequence[records.Key], left_out: LeftOut) -> Model:
+    def open(self, ahead: engine.Lookahead, keys: Sequence[QuestionKey], left_out: LeftOut) -> Model:
         """Make the model and the judge; `keys` are those of all questions that the session selected.
 
         A model that cannot be made is replaced by one whose answers are errors, and `stop` says why; an exception that
@@ -249,7 +250,7 @@ class Asker:
                 self.stop = str(error)
         pending: Pending | None = reply.then
         score = pending.score if pending is not None else None
-        result = self.plan.result(query.item, reply.prompt, reply.answer, self.process.folder.name, reply.digest, score)
+        result = self.plan.result(query, reply.prompt, reply.answer, self.process.folder.name, reply.digest, score)
         if isinstance(reply.answer, Answer) and result.answer is not None:
             result = self._judged(result, pending or self._begin_judging(query, reply.answer))
         self._tally.results.append(result)
@@ -305,7 +306,7 @@ class Asker:
             return None
         self._count_errors(tally.results)
         first, self._first = self._first, {}
-        outcomes: list[tuple[Any, Outcome]] = [(records.key(each), each.score.outcome) for each in tally.results]
+        outcomes: list[tuple[QuestionKey, Outcome]] = [(each.key, each.score.outcome) for each in tally.results]
         served = {each.answer.served_by for each in tally.results if each.answer is not None}
         delivery = Delivery(
             lines=[records.encode(each).decode() for each in tally.results],

@@ -11,7 +11,7 @@ from typing import Any
 from medvqa import records
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Gate, Verdict
-from medvqa.items import UsageError
+from medvqa.items import QuestionKey, UsageError
 from medvqa.session.about import about
 from medvqa.session.plan import Plan
 
@@ -42,10 +42,10 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
     return gating.prepare(rules, baselines, run, plan.registry.benchmarks, plan.registry.metrics)
 
 
-def check(gate: Gate, plan: Plan, keys: Iterable[records.Key]) -> None:
+def check(gate: Gate, plan: Plan, keys: Iterable[QuestionKey]) -> None:
     """UsageError if a baseline lacks a selected question of a benchmark; a test's own questions do not count."""
     known = {(name, item.id) for name in plan.benchmarks for item in plan.items(name)}
-    if lack := gate.lacking({key[:3] for key in keys if key[:2] in known}):
+    if lack := gate.lacking({key.question for key in keys if (key.benchmark, key.item) in known}):
         raise UsageError(lack)
 
 

@@ -25,6 +25,7 @@ from medvqa.items import (
     Item,
     Prompt,
     Query,
+    QuestionKey,
     Result,
     Score,
     Technique,
@@ -33,7 +34,6 @@ from medvqa.items import (
 )
 from medvqa.protocols import ablation, prompts
 from medvqa.protocols.techniques import NEEDS
-from medvqa.records import Key
 from medvqa.session import judging
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.judging import Judging
@@ -93,11 +93,9 @@ class Plan:
         benchmark = self.benchmarks[query.item.benchmark]
         return query.technique in benchmark.techniques and benchmark.applies(query.item, query.technique)
 
-    def name_of_key(self, key: Key) -> str:
+    def name_of(self, key: QuestionKey) -> str:
         """The name of a question in the list of missing ones."""
-        benchmark, item, technique, sample = key
-        shown = f"-{technique}" if len(self.techniques) > 1 else ""
-        return f"{benchmark}/{item}{shown}" + (f"-sample{sample}" if sample else "")
+        return key.name(technique=len(self.techniques) > 1)
 
     # Prompts
 
@@ -192,7 +190,7 @@ class Plan:
 
     def result(
         self,
-        item: Item,
+        query: Query,
         prompt: Prompt,
         answer: Answer | AnswerError,
         run: str,
@@ -201,10 +199,10 @@ class Plan:
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` the one by rule, if they are known."""
         return scoring.result(
-            item,
+            query,
             prompt,
             answer,
-            benchmark=self.benchmarks[item.benchmark],
+            benchmark=self.benchmarks[query.item.benchmark],
             run=run,
             extraction=self.extraction,
             digest=digest or prompts.digest(prompt),

@@ -11,7 +11,7 @@ from typing import Any
 
 from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
-from medvqa.items import Benchmark, Item, Outcome
+from medvqa.items import Benchmark, Item, Outcome, QuestionKey
 from medvqa.report import html
 from medvqa.session import gates
 from medvqa.session.about import about
@@ -36,10 +36,10 @@ class Recording:
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
         # What stands there already is not written again: a run that goes on ten times grows no longer for it.
-        self._known: dict[records.Key, bytes] = {}
+        self._known: dict[QuestionKey, bytes] = {}
         if before:
             self._take_over(anew=plan.reads_anew(before))
-        self._outcomes: dict[records.Key, Outcome] = {}
+        self._outcomes: dict[QuestionKey, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
         self.usage: Counter[str] = Counter()
         self.judge_usage: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class Recording:
                 line = records.encode(rescored)
                 self._recorder.append(line)
             if result.score.outcome != "error":
-                self._known[records.key(result)] = _digest(line)
+                self._known[result.key] = _digest(line)
 
     def _make_up(self, ended: dict[str, Any]) -> None:
         """Count the stored answers of a session that was killed: they were paid for."""
@@ -146,18 +146,18 @@ class Recording:
                 fields.setdefault("signature", {})["judge"] = told["identity"]
         return {**(self._about["judge"] or {}), **told}
 
-    def is_complete(self, expected: Collection[records.Key]) -> bool:
+    def is_complete(self, expected: Collection[QuestionKey]) -> bool:
         """Whether every expected question has a result and none ended in error."""
         return not self._missing(expected) and "error" not in self._outcomes.values()
 
-    def _missing(self, expected: Collection[records.Key]) -> set[records.Key]:
+    def _missing(self, expected: Collection[QuestionKey]) -> set[QuestionKey]:
         return set(expected) - self._outcomes.keys() - self._known.keys()
 
-    def finish(self, expected: Collection[records.Key], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
+    def finish(self, expected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
         """Close the folder, decide what is gated, and write the reports."""
         self._recorder.close()
         folder = self._recorder.folder
-        missing = self._about["missing"] = sorted(map(self._plan.name_of_key, self._missing(expected)))
+        missing = self._about["missing"] = sorted(map(self._plan.name_of, self._missing(expected)))
         records.close_journals(folder, complete=not missing)
         for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
             records.remove_empty(folder / own)

@@ -26,7 +26,8 @@ class Registry:
     def of(cls, modules: Iterable[object] = ()) -> Registry:
         """Call `pytest_medvqa_benchmarks`, `_backends` and `_metrics` of the shipped rooms and of each module.
 
-        A module may lack any of the three. UsageError, which names both files, if two things share a name.
+        A module may lack any of the three. Subclasses of Backend that it defines need no hook; a name that begins with
+        an underscore hides one. UsageError, which names both files, if two things share a name.
         """
         sources = [*SHIPPED, *(module for module in modules if module not in SHIPPED)]
         found_benchmarks: dict[str, Benchmark] = {}
@@ -41,6 +42,10 @@ class Registry:
                 kind = usable(offered, f"{_file(module)}: pytest_medvqa_backends")
                 _claim(origins, "backends", kind.name, module)
                 found_backends[kind.name] = kind
+            for kind in _defined(module):
+                if found_backends.get(kind.name) is not kind:
+                    _claim(origins, "backends", kind.name, module)
+                    found_backends[kind.name] = kind
             metrics += _offered(module, "pytest_medvqa_metrics")
         return cls(dict(sorted(found_benchmarks.items())), found_backends, tuple(metrics))
 
@@ -48,6 +53,20 @@ class Registry:
 def _offered(module: object, name: str) -> Any:
     function: Callable[[], Any] | None = getattr(module, name, None)
     return function() if function is not None else ()
+
+
+def _defined(module: object) -> list[type[Backend]]:
+    """The backends that a module defines, and does not import; one that lacks a member is refused once it is chosen."""
+    if not isinstance(module, ModuleType) or module in SHIPPED:
+        return []
+    return [
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Backend)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
 
 
 def _claim(origins: dict[tuple[str, str], str], kind: str, name: str, module: object) -> None:

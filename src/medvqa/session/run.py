@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from medvqa import records
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
-from medvqa.items import MedVQAError, Outcome, UsageError
+from medvqa.items import MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
 from medvqa.session import checks, gates
 from medvqa.session.about import about
@@ -49,7 +49,7 @@ class Run:
         self.plan = plan
         self.folder = process.folder
         self._process = process
-        self._selected: tuple[records.Key, ...] = ()
+        self._selected: tuple[QuestionKey, ...] = ()
         self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
@@ -111,7 +111,7 @@ class Run:
         records.bury(self.folder, "earlier")
         return checks.notices(self.plan)
 
-    def select(self, keys: Sequence[records.Key], left_out: LeftOut) -> None:
+    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the questions that must end with a result, and how many were left out."""
         self._selected, self._left_out = tuple(keys), left_out
 

@@ -38,7 +38,7 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     asked = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
-    questions = {records.key(result)[:3] for result in results}
+    questions = {result.key.question for result in results}
     selected: list[str] = []
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
     if not gate.targets and not blockers:
@@ -53,8 +53,8 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
             for each in (new, side)
         ]
         # A question counts with all samples of its answer, however many each run has.
-        kept = tuple(r for r in both[1].results if records.key(r)[:3] in questions)
-        had, has = (len({records.key(r)[:3] for r in each}) for each in (both[1].results, kept))
+        kept = tuple(r for r in both[1].results if r.key.question in questions)
+        had, has = (len({r.key.question for r in each}) for each in (both[1].results, kept))
         if has < had:
             selected.append(f"decided on {has:,} of the {had:,} questions of {side.name}: the others were not selected")
         blockers += _other_judge(new, side, mine)

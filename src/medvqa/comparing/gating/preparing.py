@@ -12,7 +12,7 @@ from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
-from medvqa.items import Benchmark, Item, Metric, Result, Score, UsageError
+from medvqa.items import Benchmark, Item, Metric, QuestionKey, Result, Score, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,21 @@ class Gate:
         """The measure that a rule is about."""
         return metric_of(self.known[rule.benchmark], rule.measure or "", self.extra, "floor")
 
-    def lacking(self, asked: Collection[tuple[str, str, str]]) -> str | None:
-        """What is asked (benchmark, item, technique) that a baseline has not, as one line; None when it has all."""
+    def lacking(self, asked: Collection[QuestionKey]) -> str | None:
+        """What is asked (keys without samples) that a baseline has not, as one line; None when it has all."""
         for side in self.baselines:
-            have = {records.key(result)[:3] for result in side.results}
-            benchmarks = {name for name, _, _ in have}
+            have = {result.key.question for result in side.results}
+            benchmarks = {key.benchmark for key in have}
             for target in self.targets:
                 if target.benchmark.name not in benchmarks:
                     # Its run found the data and asked nothing: where this one does, that blocks a verdict.
                     continue
-                wanted = [key for key in asked if (key[0], key[2]) == (target.benchmark.name, target.technique)]
+                of = target.benchmark.name, target.technique
+                wanted = [key for key in asked if (key.benchmark, key.technique) == of]
                 if lack := sorted(key for key in wanted if key not in have):
                     return (
                         f"baseline {side.name} has no result for {len(lack)} of {len(wanted)} questions of "
-                        f"{target.benchmark.name}, the first: {lack[0][1]}. Select what it has, or run it on all"
+                        f"{target.benchmark.name}, the first: {lack[0].item}. Select what it has, or run it on all"
                     )
         return None
 

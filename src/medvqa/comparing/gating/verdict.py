@@ -201,7 +201,7 @@ def remove(folder: Path) -> None:
 def digest(run: Mapping[str, Any], results: Sequence[Result]) -> str:
     """What identifies the results of a run, 12 hex digits: questions, what was said, and how it was scored."""
     total = sha256()
-    for result in sorted(results, key=records.key):
+    for result in sorted(results, key=lambda result: result.key):
         score = result.score.outcome, result.score.value
-        total.update(msgspec.json.encode((records.key(result), records.said(run, result), score)))
+        total.update(msgspec.json.encode((result.key.stored, records.said(run, result), score)))
     return total.hexdigest()[:12]
