@@ -672,7 +672,8 @@ class Mine(medvqa.Backend):
     sends_to = None
     def generate(self, prompts):
         return [Answer(ask(p.text, [image.pil() for image in p.images])) for p in prompts]
-
+"""
+HOOK = """
 def pytest_medvqa_backends():
     return [Mine]
 """
@@ -690,8 +691,9 @@ def slake(pytester: pytest.Pytester) -> Callable[[str], pytest.Pytester]:
     return repository
 
 
-def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester]) -> None:
-    repository = slake(MINE)
+@pytest.mark.parametrize("hook", ["", HOOK], ids=["found", "offered"])
+def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester], hook: str) -> None:
+    repository = slake(MINE + hook)
     result = run(repository, "--model=mine", "--run=first")
     assert result.ret == 0, text(result)
     assert outcomes(folder(repository)) == {"correct": 8, "wrong": 16}
@@ -720,7 +722,7 @@ def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester]) -> Non
 def test_what_is_wrong_with_a_class_is_told_before_anything_is_asked(
     slake: Callable[[str], pytest.Pytester], changed: tuple[str, str], told: str
 ) -> None:
-    repository = slake(MINE.replace(*changed))
+    repository = slake((MINE + HOOK).replace(*changed))
     # A conftest that cannot be imported ends a process.
     result = repository.runpytest_subprocess("-p", "no:randomly", "-p", "no:benchmark", "--model=mine", "--run=first")
     assert result.ret != 0
