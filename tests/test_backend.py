@@ -604,13 +604,13 @@ def test_a_wrapper_needs_a_model_and_another_backend_takes_none() -> None:
 
 def test_a_wrapper_of_a_config_and_one_that_wraps_itself(tmp_path: Path) -> None:
     backends = {**SHIPPED, "wrapped": Wrapped}
-    (tmp_path / "letter.toml").write_text('backend = "echo"\nargument = "B"\n')
+    (tmp_path / "letter.toml").write_text('backend = "echo"\nargument = "B"\ntechniques = ["ff"]\n')
     (tmp_path / "both.toml").write_text('backend = "wrapped"\nargument = "letter"\n')
     (tmp_path / "gpt.toml").write_text('backend = "openai"\nargument = "m"\n')
     (found,) = (each for each in configs.available([tmp_path], backends) if each.name == "both")
     assert found == configs.resolve("both", folders=[tmp_path], backends=backends)
     assert found.inner is not None
-    assert (found.inner.name, found.inner.backend) == ("letter", "echo")
+    assert (found.inner.name, found.inner.backend, found.techniques) == ("letter", "echo", ("ff",))
     assert engine.ask(configs.make(found, backends), [Prompt("?")])[0].text == "B"  # type: ignore[union-attr]
     judge = configs.as_judge(configs.resolve("wrapped:gpt", folders=[tmp_path], backends=backends), backends)
     assert judge.inner is not None
@@ -672,7 +672,8 @@ class Mine(medvqa.Backend):
     sends_to = None
     def generate(self, prompts):
         return [Answer(ask(p.text, [image.pil() for image in p.images])) for p in prompts]
-
+"""
+HOOK = """
 def pytest_medvqa_backends():
     return [Mine]
 """
@@ -690,8 +691,9 @@ def slake(pytester: pytest.Pytester) -> Callable[[str], pytest.Pytester]:
     return repository
 
 
-def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester]) -> None:
-    repository = slake(MINE)
+@pytest.mark.parametrize("hook", ["", HOOK], ids=["found", "offered"])
+def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester], hook: str) -> None:
+    repository = slake(MINE + hook)
     result = run(repository, "--model=mine", "--run=first")
     assert result.ret == 0, text(result)
     assert outcomes(folder(repository)) == {"correct": 8, "wrong": 16}
@@ -710,7 +712,7 @@ def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester]) -> Non
             ("[Mine]", '{"mine": Mine}'),
             r"pytest_medvqa_backends: 'mine' is no backend; write class NAME\(medvqa\.Backend",
         ),
-        (("[Mine]", "[Mine, Mine]"), "two backends are called 'mine'; rename one of them"),
+        (("[Mine]", "[Mine, Mine]"), r"two backends are called 'mine', both in \S*conftest\.py; rename one of them"),
         (
             ("def generate", "def load(self):\n        self.modle = 3\n\n    def generate"),
             "model 'mine': modle: no member of",
@@ -720,7 +722,7 @@ def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester]) -> Non
 def test_what_is_wrong_with_a_class_is_told_before_anything_is_asked(
     slake: Callable[[str], pytest.Pytester], changed: tuple[str, str], told: str
 ) -> None:
-    repository = slake(MINE.replace(*changed))
+    repository = slake((MINE + HOOK).replace(*changed))
     # A conftest that cannot be imported ends a process.
     result = repository.runpytest_subprocess("-p", "no:randomly", "-p", "no:benchmark", "--model=mine", "--run=first")
     assert result.ret != 0

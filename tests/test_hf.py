@@ -61,18 +61,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def load(folder: Callable[[str], Path]) -> Iterator[Callable[..., HF]]:
     """Loads a tiny checkpoint with options (those of the family if none are given)."""
-    loaded: list[HF] = []
+    models: list[HF] = []
 
     @cache
     def usual(family: str) -> HF:
         return made(family, OPTIONS.get(family, HFOptions()))
 
     def made(family: str, options: HFOptions) -> HF:
-        loaded.append(loaded(HF(str(folder(family)), replace(options, max_new_tokens=8))))
-        return loaded[-1]
+        models.append(loaded(HF(str(folder(family)), replace(options, max_new_tokens=8))))
+        return models[-1]
 
     yield lambda family, options=None: usual(family) if options is None else made(family, options)
-    for model in loaded:
+    for model in models:
         model.close()
 
 
@@ -447,8 +447,8 @@ def test_what_was_prepared_is_used_and_answers_are_the_same(
 
 def test_a_fingerprint_changes_with_weights_files_and_settings(folder: Callable[[str], Path], tmp_path: Path) -> None:
     path = shutil.copytree(folder("llava"), tmp_path / "llava")
-    prints = [HF(str(path)).fingerprint()]
-    assert prints == [HF(str(path), HFOptions(batch_size=3)).fingerprint()]
+    prints = [loaded(HF(str(path))).fingerprint()]
+    assert prints == [loaded(HF(str(path), HFOptions(batch_size=3))).fingerprint()]
     prints += [
         loaded(HF(str(path), options)).fingerprint()
         for options in (

@@ -64,10 +64,6 @@ class Candidate(Backend):
     def generate(self, prompts):
         os.write(CALLS, " ".join([*(f"{p.benchmark}/{p.item}" for p in prompts), "\\n"]).encode())
         return [Answer(SAID[p.benchmark][p.item], usage={"input": 7, "output": 1}) for p in prompts]
-
-
-def pytest_medvqa_backends():
-    return [Candidate, *globals().get("MORE", [])]
 '''
 
 
@@ -324,7 +320,7 @@ def test_a_technique_that_needs_a_judge_says_so(repository: Repository) -> None:
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_asked(repository: Repository, typed: list[str], line: str) -> None:
-    repository.conftest('MORE = [type("Mute", (Candidate,), {"capabilities": {"option_logprobs"}})]')
+    repository.conftest('class Mute(Candidate):\n    capabilities = {"option_logprobs"}\n')
     (repository.path / "mine.txt").write_text("Score it.")
     (repository.path / "good.txt").write_text("{question} {reference} {response}")
     (repository.path / "latin.txt").write_bytes(b"\xff{question} {reference} {response}")
@@ -373,13 +369,13 @@ def pytest_medvqa_benchmarks():
 def test_the_judge_is_asked_before_the_candidate_has_been_asked_everything(repository: Repository) -> None:
     repository.conftest("""
 class Patient(Candidate):
-    name = "patient"
+    title = "patient"
     batch_size = 4
-    calls = 0
+    _calls = 0
 
     def generate(self, prompts):
-        Patient.calls += 1
-        if Patient.calls > 1:
+        Patient._calls += 1
+        if Patient._calls > 1:
             # Nobody waits for these answers as long as the first have not been judged.
             end = time.monotonic() + 120
             while not (HERE / "judged").exists():
@@ -398,7 +394,6 @@ class Judge(Candidate):
         return [Answer("<result>1</result>") for _ in prompts]
 
 
-MORE = [Patient, Judge]
 """)
     code, output = repository.run("--judge=judging", "--run=first", model="patient")
     assert code == 0, output
@@ -492,11 +487,6 @@ class Odd(Candidate):
     def generate(self, prompts):
         said = {"45": "\\ud800", "46": None}
         return [Answer(said[p.item]) if p.item in said else a for p, a in zip(prompts, super().generate(prompts))]
-
-_backends = pytest_medvqa_backends
-
-def pytest_medvqa_backends():
-    return [*_backends(), Odd]
 """)
     code, output = repository.run("--run=first", "-k", "45 or 46 or 47", model="odd")
     assert code == 1, output
@@ -620,20 +610,19 @@ def test_options_are_read_by_the_judge_where_rules_find_none(repository: Reposit
 
 BOTH = """
 class Both(Candidate):
-    name = "both"
+    title = "both"
 
     def generate(self, prompts):
         return [Answer("<result>1</result>", usage={"input": 7 if p.images else 100}) for p in prompts]
 
 
 class Nameless(Both):
-    name = "nameless"
+    title = "nameless"
 
     def fingerprint(self):
         return None
 
 
-MORE = {"both": Both, "nameless": Nameless}
 """
 
 
@@ -733,7 +722,6 @@ class Judge(Candidate):
             os.kill(os.getpid(), signal.SIGKILL)
         return [Answer("<result>1</result>") for _ in prompts]
 
-MORE = [Judge]
 """)
     monkeypatch.setenv("POISON", poison)
     code, output = repository.run("--judge=judging", "--run=first", "-n2")

@@ -331,7 +331,7 @@ def says(kind: type[Backend], name: str) -> bool:
 def usable(kind: object, where: str = "") -> type[Backend]:
     """Return a class that can run a model; UsageError in one line for anything else, with what to write."""
     if not (isinstance(kind, type) and issubclass(kind, Backend)):
-        shown = f"class {kind.__name__}" if isinstance(kind, type) else repr(kind)[:100]
+        shown = f"class {kind.__name__}" if isinstance(kind, type) else " ".join(repr(kind).split())[:100]
         raise UsageError(f"{where or 'backends'}: {shown} is no backend; write class NAME(medvqa.Backend)")
     _refuse(kind)
     for name in ("generate", "sends_to"):

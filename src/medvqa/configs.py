@@ -40,7 +40,8 @@ class ModelConfig:
 
     `techniques` are those by which it is asked where the user names none; () leaves that to the plugin. `max_tokens`
     holds the limits of new tokens by which owners of benchmarks ask this model: by name or group of the benchmark, one
-    for all techniques or one for each. `inner` is the config that the argument names, if the backend wraps a model.
+    for all techniques or one for each. `inner` is the config that the argument names, if the backend wraps a model; it
+    says what the other does not.
     """
 
     name: str
@@ -78,7 +79,9 @@ def _with_inner(
         return config
     if not config.argument:
         raise UsageError(f"{config.name}: '{config.backend}' wraps another model: --model={config.backend}:MODEL")
-    return replace(config, inner=_resolve(config.argument, folders, backends, outer))
+    inner = _resolve(config.argument, folders, backends, outer)
+    techniques, max_tokens = config.techniques or inner.techniques, config.max_tokens or inner.max_tokens
+    return replace(config, inner=inner, techniques=techniques, max_tokens=max_tokens)
 
 
 def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:

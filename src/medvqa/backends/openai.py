@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -261,6 +262,9 @@ class OpenAI(Backend):
     Options = OpenAIOptions
     options: OpenAIOptions
     looks = True
+    # Of the environment as it was when they were first asked for, so that prompts go where the user was told.
+    _server = cached_property(lambda self: _server(self.options))
+    _key = cached_property(lambda self: _key(self.options))
     _most: int | None = None
     _loop: asyncio.AbstractEventLoop | None = None
 
@@ -270,8 +274,6 @@ class OpenAI(Backend):
         import openai
 
         options = self.options
-        self._server = _server(options)
-        self._key = _key(options)
         self._gate = _Gate(self.concurrency)
         self._scores: bool | None = None  # whether the server has told log-probabilities; None: it was not asked yet
         if options.reasoning or not options.top_logprobs:
@@ -310,7 +312,7 @@ class OpenAI(Backend):
             raise UsageError("--model=openai: openai needs the model's name on the server: --model=openai:NAME")
         if find_spec("openai") is None:
             raise UsageError(f"--model=openai:{argument} needs a package: pip install 'pytest-medvqa[openai]'")
-        server, name, key = _server(options), _key_name(options), _key(options)
+        server, name, key = self._server, _key_name(options), self._key
         if name and not key and server.remote:
             raise UsageError(
                 f"openai:{argument}: set {name} to the key of {server.origin}, "
@@ -321,7 +323,7 @@ class OpenAI(Backend):
 
     def preflight(self) -> None:
         """Raise UsageError for a server that refuses connections; one that is slow may yet answer."""
-        server = _server(self.options)
+        server = self._server
         if server.remote and reaching.proxied(server.origin):
             return
         error = reaching.refusal(server.origin)
@@ -348,7 +350,7 @@ class OpenAI(Backend):
     @property
     def sends_to(self) -> str:
         """Scheme, host and port of the server's URL."""
-        return _server(self.options).origin
+        return self._server.origin
 
     @property
     def priced(self) -> bool:
@@ -357,7 +359,7 @@ class OpenAI(Backend):
 
     def secrets(self) -> tuple[str, ...]:
         """The key, in whichever form it comes back."""
-        return (key,) if (key := _key(self.options)) else ()
+        return (self._key,) if self._key else ()
 
     def about(self) -> dict[str, Any]:
         """URL, options and deviations from the published setting; no key."""

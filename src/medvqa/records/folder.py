@@ -195,8 +195,9 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
     What may differ: benchmarks that one of them lacks, the rule by which answers are read, and how the model is asked;
     and the judge where it has judged nothing, and nothing is there that it would judge.
-    Options of a model's config count where it has no fingerprint to tell whether they matter; of an argument that names
-    a file or folder (`path` of the config), its last part: a checkpoint may have been moved.
+    Options of a model's config, and the config of a model that it wraps, count where it has no fingerprint to tell
+    whether they matter; of an argument that names a file or folder (`path` of the config), its last part: a checkpoint
+    may have been moved.
     """
     now = msgspec.json.decode(_encoder.encode(now))
     was, is_now = (run.get("config", {}) for run in (before, now))
@@ -206,7 +207,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         return [f"it was being scored again, and that was stopped: type medvqa rescore {folder} once more"]
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
-        names.append("options")
+        names += ["options", "inner"]
     found = _changed("the model's ", {name: was.get(name) for name in names}, is_now)
     if was.get("path") is None or was["path"] != is_now.get("path"):
         found += _changed(

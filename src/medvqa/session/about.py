@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from medvqa import answers, metrics, records, scoring
@@ -38,6 +39,7 @@ def about(plan: Plan) -> dict[str, Any]:
             "max_tokens": config.max_tokens,
             "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
             **({} if path is None else {"path": path}),
+            **({} if config.inner is None else {"inner": asdict(config.inner)}),
         },
         "techniques": plan.techniques,
         # The number of a sample is the seed, or part of the seed, with which it is drawn.

@@ -78,7 +78,8 @@ class Judging:
     def signed(self, identity: Identity) -> str:
         """What names the judge in signatures: its name and 8 hex digits over its fingerprint, or over its config."""
         config = self.chosen.config
-        config_json = msgspec.json.encode([config.backend, config.argument, config.options], order="sorted")
+        inner = () if config.inner is None else (config.inner,)
+        config_json = msgspec.json.encode([config.backend, config.argument, config.options, *inner], order="sorted")
         identifying = identity.fingerprint.encode() if identity.fingerprint else config_json
         return f"{identity.name}@{hashlib.sha256(identifying).hexdigest()[:8]}"
 
