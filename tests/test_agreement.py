@@ -22,7 +22,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from medvqa import records, statistics
 from medvqa.cli import main
-from medvqa.data import sheets
+from medvqa.data import tables
 from medvqa.items import Answer, DataError, Item, Judgement, Result, Score, UsageError
 from medvqa.judging import agreement
 from medvqa.judging.agreement import SCALE, Agreement, Ratings
@@ -537,11 +537,14 @@ def test_a_spreadsheet_with_semicolons_is_read(run: Path) -> None:
         ([("q01", "-1")], "row 2: score '-1' is not on the scale"),
         ([("q01", "100")], "row 2: score '100' is not on the scale"),
         ([("q01", "")], "row 2: score is missing; fill it in, or take the row out"),
-        ([("", 1)], "row 2: id is blank"),
-        ([("q01", 1), ("q02", 1), ("q01", 0)], "row 4: anna scores this answer a second time, after row 2; keep one"),
+        ([("", 1)], "row 2, column 'id': blank"),
+        (
+            [("q01", 1), ("q02", 1), ("q01", 0)],
+            "row 4: anna scores this answer a second time, after anna.csv row 2; keep",
+        ),
         ([("k0123456789abcdef", 1)], "row 2: id k0123456789abcdef is that of a sheet, and reports/run has no such"),
-        ([], "anna.csv holds no scores; scores by people are a table"),
-        ([("q01",)], "row 2 has 1 cells, the header 2"),
+        ([], "anna.csv: no rows; scores by people are a table"),
+        ([("q01",)], "row 2: only 1 cells where the first line has 2; the file ends here, it may be truncated"),
     ],
 )
 def test_a_bad_row_is_named(
@@ -557,12 +560,14 @@ def test_a_bad_row_is_named(
 def test_bad_files_are_named(run: Path) -> None:
     judged = agreement.judged(run)
     scores(Path("x.csv"), [("q01", 1)], ("question", "score"))
-    with pytest.raises(DataError, match=r"x\.csv: the columns are question, score; scores by people are a table"):
+    with pytest.raises(
+        DataError, match=r"x\.csv: missing column id; found: question, score; scores by people are a table"
+    ):
         agreement.scores_of_people([Path("x.csv")], judged)
     with pytest.raises(UsageError, match=r"--human=nosuch\.csv: no such file"):
         agreement.scores_of_people([Path("nosuch.csv")], judged)
     Path("x.csv").write_bytes("id,score\nq01,1\n".encode("utf-16"))
-    with pytest.raises(DataError, match=r"x\.csv is not UTF-8 text"):
+    with pytest.raises(DataError, match=r"x\.csv line 1: not UTF-8: invalid start byte; scores by people are a table"):
         agreement.scores_of_people([Path("x.csv")], judged)
     scores(Path("x.csv"), [("q01", 1, " ")], ("id", "score", "rater"))
     with pytest.raises(DataError, match="row 2: rater is blank"):
@@ -574,7 +579,7 @@ def test_bad_files_are_named(run: Path) -> None:
 
 def test_one_rater_s_two_files_may_not_score_an_answer_twice(run: Path) -> None:
     files = [scores(Path(f"{name}.csv"), [("q01", 1, "anna")], ("id", "score", "rater")) for name in "ab"]
-    with pytest.raises(DataError, match=r"b\.csv: row 2: anna scores this answer a second time, after a\.csv row 2"):
+    with pytest.raises(DataError, match=r"b\.csv row 2: anna scores this answer a second time, after a\.csv row 2"):
         agreement.scores_of_people(files, agreement.judged(run))
 
 
@@ -632,7 +637,7 @@ def test_samples_are_told_apart_by_a_column(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no item 'q01' of sample 4; there is: lesions, mc, sample 1; "):
         agreement.scores_of_people([file], judged)
     scores(file, [("q01", 0, 1), ("q01", 0, 3)], ("id", "score", "sample"))
-    with pytest.raises(DataError, match="after row 2; keep one of them: samples 1, 3 are the same response"):
+    with pytest.raises(DataError, match=r"after .*x\.csv row 2; keep one of them: samples 1, 3 are the same response"):
         agreement.scores_of_people([file], judged)
 
 
@@ -809,8 +814,9 @@ def test_a_sheet_that_is_filled_in_is_read_back(run: Path, capsys: pytest.Captur
         capsys.readouterr().out
     )
     judged = agreement.judged(run)
-    header, *rows = sheets.rows(Path(name), "")
-    assert list(header) == list(agreement.COLUMNS)
+    rows = [list(row.values.values()) for row in tables.read(Path(name))]
+    header = agreement.COLUMNS
+    assert tuple(next(tables.read(Path(name))).values) == header
     filled = [[*row[:4], f"{judged.scored[str(row[0])].score.value:g}", ""] for row in rows]
     Path("filled").mkdir()
     if name.endswith("csv"):
@@ -900,8 +906,8 @@ def test_a_sheet_is_never_overwritten(run: Path, capsys: pytest.CaptureFixture[s
 def test_a_sheet_of_other_responses_is_told(run: Path, tmp_path: Path) -> None:
     main(["agreement", str(run), "--sample=5", "-o", "sheet.csv"])
     changed = [result(r.item.id, 1.0, response="blue") for r in records.read(run).results]
-    header, first, *_ = sheets.rows(Path("sheet.csv"), "")
-    scores(Path("sheet.csv"), [[*first[:4], "1", ""]], header)
+    first = next(tables.read(Path("sheet.csv"))).values
+    scores(Path("sheet.csv"), [[*list(first.values())[:4], "1", ""]], list(first))
     with pytest.raises(DataError, match=r"row 2: id k[0-9a-f]{16} is that of a sheet, and reports/changed has no such"):
         agreement.scores_of_people([Path("sheet.csv")], agreement.judged(write(Path("reports/changed"), changed)))
 
