@@ -257,7 +257,7 @@ def read(path: Path) -> _Recorded:
     return _read_mediconfusion(path, every) if head.unit == _PAIR else _Recorded(_collect(every))
 
 
-def _read_mediconfusion(path: Path, rows: Iterable[tables.Row]) -> _Recorded:
+def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recorded:
     """The answers of MediConfusion's result file, and what its judge replied, by item.
 
     The owners keep the judge's scores and its reason. The reply is put together again in the form that they ask for.
@@ -309,7 +309,7 @@ def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:
     return msgspec.convert({**content, "answer": answers_room.from_json(content.get("answer"))}, _Result)
 
 
-def _collect(rows: Iterable[tables.Row]) -> dict[Key, Answer | None]:
+def _collect(rows: Iterable[tables.TableRow]) -> dict[Key, Answer | None]:
     answers: dict[Key, Answer | None] = {}
     places: dict[Key, str] = {}
     for row in rows:
@@ -320,7 +320,7 @@ def _collect(rows: Iterable[tables.Row]) -> dict[Key, Answer | None]:
     return answers
 
 
-def _entry(row: tables.Row) -> tuple[Key, Answer | None]:
+def _entry(row: tables.TableRow) -> tuple[Key, Answer | None]:
     """The answer of one row, which has one of the pairs of names, and what it answers."""
     names = _pair_of_names(row.values)
     if names is None:

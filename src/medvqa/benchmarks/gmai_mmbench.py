@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,21 +24,8 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from medvqa import metrics, scoring
-from medvqa.data import folders, index, lexicon, sheets
-from medvqa.data.selection import components
-from medvqa.items import (
-    OPTION_TECHNIQUES,
-    Answer,
-    Benchmark,
-    DataError,
-    DataWarning,
-    Extractor,
-    Item,
-    Prompt,
-    Result,
-    Score,
-    Technique,
-)
+from medvqa.data import folders, index, lexicon, predictions
+from medvqa.items import Answer, Benchmark, DataError, DataWarning, Extractor, Item, Prompt, Result, Score, Technique
 from medvqa.protocols.prompts import Template
 
 GROUP = "gmai-mmbench"
@@ -57,29 +43,19 @@ TAGS = {
 NEEDED = ("question", "a", "b", *TAGS.values())
 
 
-def val_files(data: Path) -> list[Path]:
-    """The files of the split val in the data folder."""
-    return folders.files_with_word(data / GROUP, ".tsv", "val")
+def files(data: Path, split: str) -> list[Path]:
+    """The files of a split in the data folder."""
+    return folders.files_with_word(data / GROUP, ".tsv", split)
 
 
-def val_items(data: Path) -> Iterator[Item]:
-    """The items of the split val; the same file circulates under two names, and is read once."""
-    return items_of(index.distinct(val_files(data)), root=data, benchmark="gmai-mmbench-val")
-
-
-def test_files(data: Path) -> list[Path]:
-    """The files of the split test in the data folder."""
-    return folders.files_with_word(data / GROUP, ".tsv", "test")
-
-
-def test_items(data: Path) -> Iterator[Item]:
-    """The items of the split test, whose answers are withheld; DataWarning if some of its parts are missing."""
-    files = index.distinct(test_files(data))
-    found = {int(match[1]) for path in files if (match := re.search(r"part_(\d+)", path.stem.lower()))}
-    if missing := found and set(range(1, PARTS + 1)) - found:
-        parts = ", ".join(map(str, sorted(missing)))
-        warnings.warn(f"gmai-mmbench-test is incomplete: no part {parts} of {PARTS}", DataWarning, stacklevel=2)
-    return items_of(files, root=data, benchmark="gmai-mmbench-test", withheld=True)
+def items(data: Path, split: str) -> Iterator[Item]:
+    """The items of a split. VAL circulates under two names; DataWarning if parts of TEST are missing."""
+    found = index.distinct(files(data, split))
+    parts = {int(match[1]) for path in found if (match := re.search(r"part_(\d+)", path.stem.lower()))}
+    if missing := split == "test" and parts and {*range(1, PARTS + 1)} - parts:
+        listed = ", ".join(map(str, sorted(missing)))
+        warnings.warn(f"gmai-mmbench-test is incomplete: no part {listed} of {PARTS}", DataWarning, stacklevel=2)
+    return items_of(found, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
 
 
 def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
@@ -89,21 +65,11 @@ def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: boo
     column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
     cluster. The same case drawn as mask and as contour gives different bytes and nothing else tells, so such
     twins stay apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
-    DataWarning a dimension. Raises DataError, which names file and row, for what
-    `index.read` refuses, an `index` that two files share, and an answer that is none of the options.
+    DataWarning a dimension. Raises DataError, which names file and row, for what `index.read` and `index.clusters`
+    refuse, and for an answer that is none of the options.
     """
-    needed = NEEDED if withheld else (*NEEDED, "answer")
-    tables = [index.read(path, root=root, needed=needed) for path in files]
-    places: dict[str, str] = {}
-    sharing: defaultdict[str, list[str]] = defaultdict(list)
-    for table in tables:
-        for row in table.rows:
-            name, where = row.cells["index"], table.where(row)
-            if name in places:
-                raise DataError(f"{where}: index '{name}' is also that of {places[name]}")
-            places[name] = where
-            sharing[row.digest or where].append(name)
-    clusters = components(sharing.values())
+    tables = [index.read(path, root=root, needed=NEEDED if withheld else (*NEEDED, "answer")) for path in files]
+    clusters = index.clusters(tables)
     items = [_item(table, row, benchmark, clusters[row.cells["index"]]) for table in tables for row in table.rows]
     lexicon.warn_unknown(items, lexicon.gmai_mmbench())
     yield from items
@@ -216,49 +182,17 @@ def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def submission(results: Sequence[Result], folder: Path) -> Path:
-    """Write the sheet that is scored by the owners, who keep the answers of TEST; return its path.
+    """Write the sheet that is scored by the owners, who keep the answers of TEST; return its path."""
+    columns = {**TAGS, "original_task": "original task"}
+    return predictions.write(folder / "gmai-mmbench-test-submission.xlsx", results, columns)
 
-    It is the prediction file of VLMEvalKit, on which their tutorial builds (`infer_data_job` in
-    https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
-    XLSX, the columns of the data without `image`, and `prediction` with the response as it came (the letter, where the
-    technique gives no text), "" where there is none. Texts are stored as `sheets.write_values` does.
-    """
-    letters = sorted({letter for result in results for letter in result.item.options})
-    columns = ["index", "question", *letters, "category", *TAGS.values(), "original task", "prediction"]
-    path = folder / "gmai-mmbench-test-submission.xlsx"
-    ordered = sorted(results, key=lambda result: folders.natural(result.item.id))
-    sheets.write_values(path, columns, (_submitted(result, letters) for result in ordered))
-    return path
-
-
-def _submitted(result: Result, letters: Sequence[str]) -> list[str | int]:
-    item = result.item
-    # A number where it is one: the owners' code joins on `index` as pandas reads it.
-    name = int(item.id) if re.fullmatch(r"0|[1-9]\d{0,14}", item.id) else item.id
-    options = (item.options.get(letter, "") for letter in letters)
-    dimensions = (*TAGS, "original_task")
-    tags = (", ".join(lexicon.display(key, value) for value in item.tags.get(key, ())) for key in dimensions)
-    response = result.answer.text if result.answer else ""
-    if result.technique in OPTION_TECHNIQUES:
-        response = ",".join(result.score.extracted)
-    return [name, item.question, *options, str(item.extra.get("category", "")), *tags, response]
-
-
-METRICS = (
-    metrics.accuracy,
-    metrics.macro_accuracy("task"),
-    metrics.precision_mcls,
-    metrics.recall_mcls,
-    metrics.exact_match,
-    *metrics.rates,
-)
 
 VAL = Benchmark(
     name="gmai-mmbench-val",
     group=GROUP,
     title="GMAI-MMBench, validation",
-    items=val_items,
-    files=val_files,
+    items=partial(items, split="val"),
+    files=partial(files, split="val"),
     obtain=(
         "Download GMAI-MMBench_VAL.tsv (9.3 GB) from https://huggingface.co/datasets/VLMEval/GMAI-MMBench "
         "and put it into DATA/gmai-mmbench/"
@@ -271,7 +205,14 @@ VAL = Benchmark(
     official_version=scoring.GMAI_VERSIONS[-1],
     official_earlier={version: _official(version) for version in scoring.GMAI_VERSIONS[:-1]},
     extractor=Extractor("options-vlmevalkit", _reply),
-    metrics=METRICS,
+    metrics=(
+        metrics.accuracy,
+        metrics.macro_accuracy("task"),
+        metrics.precision_mcls,
+        metrics.recall_mcls,
+        metrics.exact_match,
+        *metrics.rates,
+    ),
     techniques=("mc", "gd", "ps"),
     headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
@@ -281,8 +222,8 @@ TEST = replace(
     VAL,
     name="gmai-mmbench-test",
     title="GMAI-MMBench, test",
-    items=test_items,
-    files=test_files,
+    items=partial(items, split="test"),
+    files=partial(files, split="test"),
     obtain=(
         "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, download "
         f"GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv and put them into DATA/gmai-mmbench/"

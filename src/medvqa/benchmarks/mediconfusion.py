@@ -26,13 +26,13 @@ import ast
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path, PurePosixPath
+from functools import partial
+from pathlib import Path
 
 import msgspec
 
 from medvqa import metrics
-from medvqa.data import lexicon, selection, tables
+from medvqa.data import articles, lexicon, selection, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, DataError, DataWarning, Item, Prompt, Technique
 from medvqa.protocols.prompts import Template
@@ -43,10 +43,6 @@ MAX_BYTES = 64 * 2**20
 
 MAX_LIST = 1000
 """Characters of a list in a cell of the CSV."""
-
-ARTICLES = Path(__file__).parents[1] / "data" / "mediconfusion" / "articles.csv"
-"""228 images of 219 articles: data/image_dict.json of the owners' code, at commit
-35cc5f97566438e00b86c8151649c220c34c0aad."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -83,7 +79,7 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
     by shared images, or by images of one article, which may show one patient, have one `cluster_id`. The articles are
-    known of the images of the release (`ARTICLES`); others, as in data of one's own, are joined by images alone.
+    known of the images of the release (`articles`); others, as in data of one's own, are joined by images alone.
     Raises DataError, which names file and row, for what `tables.read` refuses, a pair that occurs twice, a correct
     letter without option, and an image outside of the folder; warns of a pair with one correct letter for both images.
     """
@@ -101,7 +97,10 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
         pairs[pair.id] = first, second
     loaded = [item for pair in pairs.values() for item in pair]
     lexicon.warn_unknown(loaded, lexicon.mediconfusion())
-    clusters = selection.components([joint for item in pair for joint in _joints(item)] for pair in pairs.values())
+    clusters = selection.components(
+        [link for item in pair for link in articles.links(item.images[0].name, item.extra["im"])]
+        for pair in pairs.values()
+    )
     for item in loaded:
         yield replace(item, cluster_id=clusters[item.images[0].name])
 
@@ -110,7 +109,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in (folder / "dataset.json", folder / "dataset.csv") if path.is_file()][:1]
 
 
-def _rows(path: Path, name: str) -> Iterator[tables.Row]:
+def _rows(path: Path, name: str) -> Iterator[tables.TableRow]:
     """The pairs; cells of the CSV that are empty are missing fields, and lists stand there as Python prints them."""
     for row in tables.read(path, name=name, needed=[("id",)], key="id", largest=MAX_BYTES):
         if not row.values["id"]:
@@ -130,7 +129,7 @@ def _literal(cell: str) -> object:
         return cell
 
 
-def _item(row: tables.Row, pair: Pair, side: int, folder: Path, root: Path, benchmark: str) -> Item:
+def _item(row: tables.TableRow, pair: Pair, side: int, folder: Path, root: Path, benchmark: str) -> Item:
     """The item of the first (0) or second (1) image of a pair."""
     options = {"A": pair.option_A, "B": pair.option_B}
     correct = (pair.im_1_correct, pair.im_2_correct)[side]
@@ -153,23 +152,6 @@ def _item(row: tables.Row, pair: Pair, side: int, folder: Path, root: Path, benc
             "DINO_sim": pair.DINO_sim,
         },
     )
-
-
-def _joints(item: Item) -> list[str]:
-    """The image of an item, and the article that it is from."""
-    image = item.images[0].name
-    article = articles().get((PurePosixPath(image).stem, item.extra["im"]))
-    # The sign sorts behind letters: a component is named by its smallest member, which is to be an image.
-    return [image] if article is None else [image, f"~{article}"]
-
-
-@cache
-def articles() -> Mapping[tuple[str, str], str]:
-    """The article in PubMed Central of each image of the release, by its number and its path in ROCO.
-
-    Both must agree, so that data of one's own with the same numbers are not mistaken for the release.
-    """
-    return {(row.text("image"), row.text("roco")): row.text("article") for row in tables.read(ARTICLES)}
 
 
 MC = Template(

@@ -120,7 +120,7 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
         yield replace(item, cluster_id=clusters[links[0]] if links else None)
 
 
-def _item(row: tables.Row, asked: Question, folder: Path, root: Path, benchmark: str) -> Item:
+def _item(row: tables.TableRow, asked: Question, folder: Path, root: Path, benchmark: str) -> Item:
     kind = KINDS.get(lexicon.slug(asked.question_type))
     if kind is None:
         raise row.error(f"no question type {asked.question_type!r}; known: {', '.join(KINDS)}")
@@ -131,15 +131,16 @@ def _item(row: tables.Row, asked: Question, folder: Path, root: Path, benchmark:
     if asked.answer is not None and not "".join(answers).strip():
         raise row.error("the answer is empty; it is null where it is withheld")
     meta = asked.meta or Meta()
+    regions = lexicon.medlesionvqa().dimensions["body_region"]
     tags = {
-        "ability": _slugs(asked.ability),
-        "attribute": _slugs(asked.attribute),
-        "question_type": _slugs(asked.question_type),
-        "modality_dependence": _slugs(asked.modality_dependence),
-        "language": _slugs(asked.language),
-        "body_region": _regions(meta.body_region),
-        "lesion": _slugs(meta.lesions),
-        "disease": _slugs(meta.diseases),
+        "ability": lexicon.slugs(asked.ability),
+        "attribute": lexicon.slugs(asked.attribute),
+        "question_type": lexicon.slugs(asked.question_type),
+        "modality_dependence": lexicon.slugs(asked.modality_dependence),
+        "language": lexicon.slugs(asked.language),
+        "body_region": regions.with_broader(lexicon.slugs(meta.body_region)),
+        "lesion": lexicon.slugs(meta.lesions),
+        "disease": lexicon.slugs(meta.diseases),
     }
     return Item(
         id=str(asked.id),
@@ -164,17 +165,7 @@ def _listed(value: str | list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
 
 
-def _slugs(value: str | list[str] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(lexicon.slug(name) for name in _listed(value) if name.strip()))
-
-
-def _regions(value: str | list[str] | None) -> tuple[str, ...]:
-    """The regions with all that contain them, so that `head` selects an item on the forehead."""
-    broader = lexicon.medlesionvqa().dimensions["body_region"].broader
-    return tuple(dict.fromkeys(tag for region in _slugs(value) for tag in (*broader.get(region, ()), region)))
-
-
-def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.Row) -> tuple[str, ...]:
+def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.TableRow) -> tuple[str, ...]:
     """The right letters, written like AB, A,B or ["A", "B"], in the order of the options."""
     if misnamed := [name for name in options if not re.fullmatch("[A-Y]", name)]:
         raise row.error(f"option {misnamed[0]!r}; options are called A to Y (Z stands for none of them)")
@@ -256,14 +247,8 @@ BENCHMARKS = tuple(
         ),
         headline=("mean_score", "macro_score"),
         dimensions=(
-            "ability",
-            "attribute",
-            "question_type",
-            "modality_dependence",
-            "language",
-            "body_region",
-            "lesion",
-            "disease",
+            *("ability", "attribute", "question_type", "modality_dependence"),
+            *("language", "body_region", "lesion", "disease"),
         ),
     )
     for split in SPLITS

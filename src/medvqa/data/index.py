@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import msgspec
 from medvqa import files
 from medvqa.data import limits, streamed
 from medvqa.data.progress import Progress, show
+from medvqa.data.selection import components
 from medvqa.items import DataError, DataWarning, Image
 
 FORMAT = 2
@@ -113,6 +115,23 @@ def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progre
             found = _build_once(path, name, stamp, needed, shown if progress is None else progress)
     _check_needed(found.columns, needed, name)
     return found
+
+
+def clusters(tables: Sequence[Index]) -> dict[str, str]:
+    """The cluster of each `index` of some tables: rows whose images are equal to the byte, or are one row's, share one.
+
+    DataError for an `index` that two tables share.
+    """
+    places: dict[str, str] = {}
+    sharing: defaultdict[str, list[str]] = defaultdict(list)
+    for table in tables:
+        for row in table.rows:
+            name, where = row.cells["index"], table.where(row)
+            if name in places:
+                raise DataError(f"{where}: index '{name}' is also that of {places[name]}")
+            places[name] = where
+            sharing[row.digest or where].append(name)
+    return components(sharing.values())
 
 
 def distinct(paths: Sequence[Path]) -> list[Path]:

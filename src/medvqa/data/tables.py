@@ -25,7 +25,7 @@ from medvqa.items import DataError
 T = TypeVar("T")
 
 
-class Row(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     """One row: its values by column, texts or what JSON and XLSX may hold beside them.
 
     `unit` and `number` say where it stands: the row as spreadsheets count it (the header is the first), the line of
@@ -103,7 +103,7 @@ def read(
     key: str | None = None,
     largest: int | None = None,
     hint: str = "",
-) -> Iterator[Row]:
+) -> Iterator[TableRow]:
     """Yield the rows of a table; the format is told by the content, and JSON lines also by the ending `.jsonl`.
 
     - CSV, TSV, XLSX: the first row names the columns; blank rows are skipped.
@@ -135,7 +135,7 @@ def read(
             raise DataError(f"{name}: no rows{hint}")
 
 
-def _rows(file: BinaryIO, path: Path, name: str, needs: _Needs, key: str | None, hint: str) -> Iterator[Row]:
+def _rows(file: BinaryIO, path: Path, name: str, needs: _Needs, key: str | None, hint: str) -> Iterator[TableRow]:
     start = file.read(4096)
     file.seek(0)
     if start.startswith(workbooks.START):
@@ -162,7 +162,7 @@ def _rows(file: BinaryIO, path: Path, name: str, needs: _Needs, key: str | None,
     return _objects(key, keyed, name, needs)
 
 
-def _named(found: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: _Needs) -> Iterator[Row]:
+def _named(found: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: _Needs) -> Iterator[TableRow]:
     """Name the cells of rows by the first row."""
     *_, header = next(found, (1, 1, []))
     columns = [str(column).strip().lower() if needs.fold else str(column) for column in header]
@@ -170,14 +170,14 @@ def _named(found: Iterator[tuple[int, int, Sequence[object]]], name: str, needs:
     limits.check_needed(columns, needs.columns, name, needs.hint)
     for number, line, cells in found:
         if len(cells) == len(columns):
-            yield Row(name, "row", number, line, dict(zip(columns, cells, strict=True)))
+            yield TableRow(name, "row", number, line, dict(zip(columns, cells, strict=True)))
         elif cells:
             where = limits.place(name, "row", number, line)
             count = "more" if len(cells) > len(columns) else f"only {len(cells)}"
             raise limits.width(where, count, len(columns), at_end=next(found, None) is None)
 
 
-def _objects(unit: str, found: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[Row]:
+def _objects(unit: str, found: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[TableRow]:
     """Check that values are objects that have the columns."""
     for number, value in found:
         if not isinstance(value, dict):
@@ -193,4 +193,4 @@ def _objects(unit: str, found: Iterable[tuple[int | str, Any]], name: str, needs
             raise limits.above(limits.place(name, unit, number), limits.MAX_COLUMNS, "columns")
         if not needs.met(values):
             limits.check_needed(values, needs.columns, limits.place(name, unit, number), needs.hint)
-        yield Row(name, unit, number, 0, values)
+        yield TableRow(name, unit, number, 0, values)

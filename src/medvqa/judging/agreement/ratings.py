@@ -218,7 +218,7 @@ def _same(run: Judged, answer: str) -> str:
     return f": samples {', '.join(map(str, samples))} are the same response" if len(samples) > 1 else ""
 
 
-def _answer(row: tables.Row, run: Judged, by_item: Mapping[str, Sequence[str]]) -> str:
+def _answer(row: tables.TableRow, run: Judged, by_item: Mapping[str, Sequence[str]]) -> str:
     name = row.identifier("id")
     if name in run.scored or name in run.others:
         return name
@@ -253,7 +253,7 @@ def _place(benchmark: str, technique: str, sample: str) -> str:
     return ", ".join(filter(None, (benchmark, technique, sample and f"sample {sample}")))
 
 
-def _score(row: tables.Row) -> float:
+def _score(row: tables.TableRow) -> float:
     written = row.text("score").strip()
     if not written:
         raise ValueError("score is missing; fill it in, or take the row out")
