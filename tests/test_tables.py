@@ -131,6 +131,23 @@ def test_a_line_that_is_one_object_is_a_row_unless_it_holds_rows(tmp_path: Path,
         read(path)
 
 
+@pytest.mark.parametrize("content", ["17", "id,text\n1,x\n", "[", '{"7": {"text": "x"}}', "PK\x03\x04"])
+def test_a_file_may_be_asked_to_be_json_lines_alone(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"^x\.jsonl line 1: "):
+        read(path, lines=True, needed=[("id",)])
+
+
+def test_the_name_of_a_file_does_not_tell_its_format(tmp_path: Path) -> None:
+    for kind in FORMATS:
+        path = write(tmp_path, kind, ("id", "b"), [("1", "x"), ("2", "y")])
+        for name in ("x", "x.jsonl", "x.csv"):
+            found = read(path.rename(tmp_path / name))
+            assert [(row.text("id"), row.text("b")) for row in found] == [("1", "x"), ("2", "y")]
+            path = tmp_path / name
+
+
 def test_an_object_of_rows_is_no_table_where_none_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{\n"7": {"text": "x"}}')
     with pytest.raises(DataError, match=r"x\.json: Expected `array` of rows, got `object`"):

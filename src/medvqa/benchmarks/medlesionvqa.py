@@ -81,7 +81,7 @@ def files(data: Path, split: str) -> Sequence[Path]:
 def _may_hold(path: Path, split: str) -> bool:
     others = [other for other in SPLITS if other != split]
     try:
-        return any(row.values.get("split") not in others for row in tables.read(path))
+        return any(row.values.get("split") not in others for row in tables.read(path, lines=True))
     except DataError:
         return True
 
@@ -103,7 +103,7 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
     loaded: dict[str, tuple[Item, list[str]]] = {}
     places: dict[str, str] = {}
     for path in files:
-        for row in tables.read(path, name=path.relative_to(root).as_posix()):
+        for row in tables.read(path, name=path.relative_to(root).as_posix(), lines=True):
             asked = row.convert(Question)
             if asked.split not in SPLITS:
                 raise row.error(f"no split {asked.split!r}; known: {', '.join(SPLITS)}")

@@ -101,14 +101,15 @@ def read(
     needed: Sequence[Sequence[str]] = (),
     fold: bool = False,
     key: str | None = None,
+    lines: bool = False,
     largest: int | None = None,
     hint: str = "",
 ) -> Iterator[TableRow]:
-    """Yield the rows of a table; the format is told by the content, and JSON lines also by the ending `.jsonl`.
+    """Yield the rows of a table; the format is told by the content, not by the file's name.
 
     - CSV, TSV, XLSX: the first row names the columns; blank rows are skipped.
     - JSON: an array of objects. With `key` also an object of objects, whose keys become the column `key`.
-    - JSON lines: an object in each line.
+    - JSON lines: an object in each line. With `lines` a file is nothing else, whatever it begins with.
 
     `name` names the file in errors (default: its path). `needed` lists columns that must be there, or alternatives of
     them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
@@ -124,7 +125,7 @@ def read(
         if os.fstat(file.fileno()).st_size > largest:
             raise limits.larger(name, largest)
         count = 0
-        for count, row in enumerate(_rows(file, path, name, needs, key, hint), 1):
+        for count, row in enumerate(_rows(file, name, needs, key, lines, hint), 1):
             if count > limits.MAX_ROWS:
                 raise limits.above(row.where, limits.MAX_ROWS, "rows")
             for column, value in row.values.items():
@@ -135,12 +136,11 @@ def read(
             raise DataError(f"{name}: no rows{hint}")
 
 
-def _rows(file: BinaryIO, path: Path, name: str, needs: _Needs, key: str | None, hint: str) -> Iterator[TableRow]:
+def _rows(file: BinaryIO, name: str, needs: _Needs, key: str | None, lines: bool, hint: str) -> Iterator[TableRow]:
     start = file.read(4096)
     file.seek(0)
-    if start.startswith(workbooks.START):
+    if start.startswith(workbooks.START) and not lines:
         return _named(workbooks.rows(file, name, hint), name, needs)
-    lines = path.suffix.lower() == ".jsonl"
     text = start.removeprefix(codecs.BOM_UTF8).lstrip()
     if not text and len(start) < 4096:
         raise DataError(f"{name}: empty file{hint}")
