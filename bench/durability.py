@@ -25,7 +25,7 @@ from pathlib import Path
 
 CONFTEST = """
 import os, pathlib, time
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -39,12 +39,9 @@ def items(data):
         yield Item(f"{n:06}", "durability", "single_choice", f"What is shown in image {n}?", OPTIONS, ("ABC"[n % 3],),
                    (), tags)
 
-class Slow:
-    name = "slow"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        self.seconds = float(argument) / 1000
+class Slow(Backend):
+    name = title = "slow"
+    sends_to = None
 
     def fingerprint(self):
         return "slow"
@@ -52,11 +49,11 @@ class Slow:
     def generate(self, prompts):
         ids = [prompt.item for prompt in prompts]
         os.write(CALLS, " ".join([*ids, "\\n"]).encode())
-        time.sleep(self.seconds * len(ids))
+        time.sleep(float(self.argument) / 1000 * len(ids))
         return [Answer("ABCAABC"[int(id) % 7]) for id in ids]
 
 def pytest_medvqa_backends():
-    return {"slow": Slow}
+    return [Slow]
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="durability", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,

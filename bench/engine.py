@@ -26,7 +26,7 @@ Seconds = tuple[float, float]
 
 CONFTEST = """
 import os, pathlib, time
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -40,16 +40,16 @@ def items(data):
         words = "very " * (n * 7919 % WORDS if WORDS else 0)
         yield Item(f"{n:06}", "engine", "single_choice", f"What is shown in the {words}blurred image?", OPTIONS, ("A",))
 
-class Slow:
-    name = "slow"
-    capabilities = frozenset({"generate"})
+class Slow(Backend):
+    name = title = "slow"
+    sends_to = None
 
-    def __init__(self, argument):
-        self.call, self.each = map(float, argument.split(","))
+    def load(self):
+        self._call, self._each = map(float, self.argument.split(","))
 
     def generate(self, prompts):
         mark("call")
-        time.sleep(self.call + self.each * len(prompts))
+        time.sleep(self._call + self._each * len(prompts))
         return [Answer("A")] * len(prompts)
 
 moments = {}
@@ -67,7 +67,7 @@ def pytest_sessionfinish():
         (MARKS / str(os.getpid())).write_text(f"{moments['call']} {moments['end']}")
 
 def pytest_medvqa_backends():
-    return {"slow": Slow}
+    return [Slow]
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="engine", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,

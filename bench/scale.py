@@ -56,7 +56,7 @@ atexit.register(tell)
 CONFTEST = (
     TELL
     + """
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -71,12 +71,9 @@ def items(data):
         right = "B" if (n * 7919 % 1000) < 1000 * wrong else "A"
         yield Item(str(n), "scale", "single_choice", f"What is shown in image {n}?", OPTIONS, (right,), (), tags)
 
-class Instant:
-    name = "instant"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        pass
+class Instant(Backend):
+    name = title = "instant"
+    sends_to = None
 
     def fingerprint(self):
         return "instant-1"
@@ -85,7 +82,7 @@ class Instant:
         return [Answer("A")] * len(prompts)
 
 def pytest_medvqa_backends():
-    return {"instant": Instant}
+    return [Instant]
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="scale", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,

@@ -22,6 +22,7 @@ import numpy as np
 import openai
 import PIL.Image
 
+from medvqa.backend import loaded
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.items import Answer, Image, Prompt
 
@@ -72,7 +73,7 @@ async def bare(url: str, messages: list[object], in_flight: int) -> float:
 
 def backend(url: str, prompts: list[Prompt], in_flight: int) -> float:
     """Seconds for all prompts with the backend."""
-    model = OpenAI("x", OpenAIOptions(base_url=url, concurrency=in_flight))
+    model = loaded(OpenAI("x", OpenAIOptions(base_url=url, concurrency=in_flight)))
     start = time.perf_counter()
     answers = model.generate(prompts)
     seconds = time.perf_counter() - start
@@ -105,7 +106,7 @@ def main() -> None:
         path = Path(folder, "x.png")
         PIL.Image.fromarray(ramp.astype(np.uint8)).convert("RGB").save(path)
         prompts = [Prompt(f"Question {n}?", (Image("x.png", str(path)),)) for n in range(options.requests)]
-        model = OpenAI("x", OpenAIOptions(base_url=url))
+        model = loaded(OpenAI("x", OpenAIOptions(base_url=url)))
         messages: list[object] = [model._messages(prompt) for prompt in prompts]
         model.close()
         print(f"{'in flight':>9} {'ideal s':>8} {'bare s':>8} {'backend s':>10} {'ratio':>6}")

@@ -25,6 +25,7 @@ import PIL.Image
 import torch
 import transformers
 
+from medvqa.backend import loaded
 from medvqa.backends.hf import HF, HFOptions
 from medvqa.items import Answer, Image, Prompt, Technique
 
@@ -113,7 +114,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         path = Path(folder, "tiny")
         tinies.qwen3_vl(path)
-        model = HF(str(path), HFOptions(max_new_tokens=TOKENS))
+        model = loaded(HF(str(path), HFOptions(max_new_tokens=TOKENS)))
         plain = transformers.AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32).eval()
         processor = model._loaded.processor
         techniques: tuple[Technique, ...] = ("mc", "gd", "ps")

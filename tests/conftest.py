@@ -9,6 +9,9 @@ from hypothesis import settings
 
 import medvqa
 
+collect_ignore = ["kept"]
+"""A suite that test_kept.py runs, which is none of this one."""
+
 # A session within the process of a test (pytester) forgets what it imported. Some packages with compiled parts can be
 # imported only once in a process, and a module that is forgotten while its package holds it is there twice: so
 # everything is imported before.

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from medvqa import benchmarks, comparing, engine, metrics, records
+from medvqa import benchmarks, comparing, metrics, records, scoring
 from medvqa.benchmarks import phantom
 from medvqa.comparing import gating
-from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Result, Score
+from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Query, Result, Score
+from medvqa.protocols import prompts
 from medvqa.report.html import pack
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
@@ -59,7 +60,11 @@ def guesses() -> list[Result]:
             logprobs = {letter: -draw.random() * 3 for letter in item.options} or None
             answer = Answer(text, logprobs, seconds=draw.random(), usage={"input": 10, "output": 2})
             asked = Prompt("?", item=item.id)
-            made.append(engine.result(item, asked, answer, benchmark=benchmark, run="first"))
+            made.append(
+                scoring.result(
+                    Query(item), asked, answer, benchmark=benchmark, run="first", digest=prompts.digest(asked)
+                )
+            )
     return made
 
 
@@ -85,7 +90,10 @@ def changed(results: list[Result], seed: int, share: float, right: float = 0.7) 
             wrong = draw.choice([*(item.options or ("no",)), "I cannot say."])
             answer = Answer(item.answers[0] if draw.random() < right else wrong, None, seconds=draw.random())
             benchmark = PHANTOM[item.benchmark]
-            result = engine.result(item, Prompt("?", item=item.id), answer, benchmark=benchmark, run="second")
+            asked = Prompt("?", item=item.id)
+            result = scoring.result(
+                Query(item), asked, answer, benchmark=benchmark, run="second", digest=prompts.digest(asked)
+            )
         made.append(result)
     return made
 
@@ -120,9 +128,9 @@ def gated(reports: Path) -> Path:
     baseline = write(reports / "main", before, **about)
     run = write(reports / "change", changed(before, 4, 0.3, 0.0), **about)
     floors = (
-        gating.Floor(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
-        gating.Floor(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
-        gating.Floor(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
+        gating.Rule(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
+        gating.Rule(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
+        gating.Rule(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
     )
     rules = gating.Rules(baseline=(str(baseline),), margin=20, slices=("modality", "task"), floor=floors)
     known = PHANTOM

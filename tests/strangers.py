@@ -1,7 +1,7 @@
 """A repository that has nothing to do with this one, as a text: a benchmark, a backend and a test of three lines."""
 
 CONFTEST = '''
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -17,28 +17,25 @@ def slake(data):
                    pair_id=f"p{n // 2}")
 
 
-class Majority:
+class Majority(Backend):
     """The example of the design: always the same answer."""
 
-    name = "stubborn"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        self.text = argument
+    name = title = "stubborn"
+    sends_to = None
 
     def generate(self, prompts):
-        return [Answer(self.text) for _ in prompts]
+        return [Answer(self.argument) for _ in prompts]
 
 
 class Moody(Majority):
     """Refuses, abstains, mumbles, fails and breaks, depending on the question."""
 
-    name = "moody"
-    SAYINGS = ("A", "I cannot assist with that.", "It cannot be determined from this image.", "Hm \\x1b[31m <b>", None)
+    name = title = "moody"
+    _SAYINGS = ("A", "I cannot assist with that.", "It cannot be determined from this image.", "Hm \\x1b[31m <b>", None)
 
     def generate(self, prompts):
         return [AnswerError("the line was busy") if said is None else Answer(said)
-                for said in (self.SAYINGS[int(p.item[1:]) % 5] for p in prompts)]
+                for said in (self._SAYINGS[int(p.item[1:]) % 5] for p in prompts)]
 
 
 class Broken(Majority):
@@ -51,12 +48,12 @@ class Blind(Majority):
 
 
 class Unmakable(Majority):
-    def __init__(self, argument):
+    def load(self):
         raise RuntimeError("no weights here")
 
 
 def pytest_medvqa_backends():
-    return {"stubborn": Majority, "moody": Moody, "broken": Broken, "blind": Blind, "unmakable": Unmakable}
+    return [Majority, Moody, Broken, Blind, Unmakable]
 
 
 def pytest_medvqa_benchmarks():

@@ -25,33 +25,33 @@ CALLS = pathlib.Path("calls")
 class Logged(Majority):
     """Says A, and notes what it was asked: a line for each call."""
 
-    name = "logged"
+    name = title = "logged"
 
     def generate(self, prompts):
         with CALLS.open("a") as file:
             file.write(json.dumps([prompt.item for prompt in prompts]) + "\\n")
-        return self.say(prompts)
+        return self._say(prompts)
 
-    def say(self, prompts):
+    def _say(self, prompts):
         return [Answer("A") for _ in prompts]
 
 
 class Poison(Logged):
     """Breaks at the items that are named."""
 
-    def say(self, prompts):
-        if {prompt.item for prompt in prompts} & set(self.text.split(",")):
+    def _say(self, prompts):
+        if {prompt.item for prompt in prompts} & set(self.argument.split(",")):
             raise ValueError("poison")
-        return super().say(prompts)
+        return super()._say(prompts)
 
 
 class Hanging(Logged):
     """Never comes back from the items that are named."""
 
-    def say(self, prompts):
-        if {prompt.item for prompt in prompts} & set(self.text.split(",")):
+    def _say(self, prompts):
+        if {prompt.item for prompt in prompts} & set(self.argument.split(",")):
             time.sleep(60)
-        return super().say(prompts)
+        return super()._say(prompts)
 
 
 class Pool(Logged):
@@ -68,7 +68,7 @@ class Moods(Moody):
 
 
 def pytest_medvqa_backends():
-    return {"logged": Logged, "poison": Poison, "hanging": Hanging, "pool": Pool, "moods": Moods}
+    return [Logged, Poison, Hanging, Pool, Moods]
 '''
 
 

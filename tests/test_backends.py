@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import engine, judging, records
+from medvqa import judging, records
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read
@@ -41,6 +41,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
+from medvqa.protocols.techniques import NEEDS
 from medvqa.scoring import likeliest
 
 (MEDICONFUSION,) = mediconfusion.BENCHMARKS
@@ -69,14 +70,14 @@ def refusal(model: Model, asked: Prompt) -> str:
 
 
 def test_shipped_backends_are_models() -> None:
-    backends = pytest_medvqa_backends()
+    backends = {kind.name: kind for kind in pytest_medvqa_backends()}
     assert set(backends) == {"replay", "random", "majority", "echo", "openai", "hf"}
-    every = frozenset(engine.NEEDS.values())
+    every = frozenset(NEEDS.values())
     for name, backend in backends.items():
         letters = frozenset({"generate", "option_logprobs"})
         words = frozenset({"generate"})
         able = {"majority": words, "echo": words, "openai": letters}.get(name, every)
-        assert backend.capabilities == able  # type: ignore[attr-defined]
+        assert backend("x").capabilities == able
     for model in (Random("7"), Majority(""), Echo("A")):
         assert isinstance(model, Model)
 
@@ -84,7 +85,7 @@ def test_shipped_backends_are_models() -> None:
 @pytest.mark.parametrize(("name", "argument"), [("random", "x"), ("majority", "A"), ("echo", ""), ("replay", "absent")])
 def test_a_wrong_argument_can_be_found_early(name: str, argument: str) -> None:
     with pytest.raises(UsageError, match=f"^--model={name}:"):
-        pytest_medvqa_backends()[name].check(argument)  # type: ignore[attr-defined]
+        {kind.name: kind for kind in pytest_medvqa_backends()}[name](argument).check()
 
 
 def test_importing_the_backends_is_light() -> None:
@@ -132,7 +133,7 @@ def test_random_differs_between_seeds_benchmarks_and_items() -> None:
         agreement = sum(a == b for a, b in zip(draws[left], draws[right], strict=True))
         assert 20 < agreement < 85  # 50 expected, standard deviation 6
     assert texts(Random("0"), asked) == draws[0]
-    assert (Random().name, Random("7").name) == ("random", "random:7")
+    assert (Random().title, Random("7").title) == ("random", "random:7")
 
 
 @pytest.mark.parametrize("technique", ["gd", "ps"])
@@ -178,7 +179,7 @@ def test_random_says_when_there_is_nothing_to_draw_from() -> None:
 
 def test_random_needs_a_whole_number() -> None:
     with pytest.raises(UsageError, match=r"^--model=random:x: the seed must be a whole number, such as --model=ran"):
-        Random("x")
+        Random("x").check()
 
 
 # majority and echo
@@ -222,16 +223,16 @@ def test_majority_without_a_key() -> None:
 
 def test_majority_takes_no_argument() -> None:
     with pytest.raises(UsageError) as raised:
-        Majority("A")
+        Majority("A").check()
     assert str(raised.value) == ("--model=majority:A: majority takes no argument; a constant answer is --model=echo:A")
 
 
 def test_echo() -> None:
     model = Echo("A patient: 1")
-    assert model.name == "echo:A patient: 1"
+    assert model.title == "echo:A patient: 1"
     assert texts(model, [prompt("1"), prompt("2", kind="judgment")]) == ["A patient: 1"] * 2
     with pytest.raises(UsageError, match=r"^--model=echo: echo needs the text .* such as --model=echo:A$"):
-        Echo("")
+        Echo("").check()
 
 
 # replay: the formats
@@ -301,8 +302,8 @@ def test_the_official_result_file_comes_back() -> None:
     assert sum(response not in ("A", "B") for response in responses) == 20
     recorded = json.loads(path.read_text())
     assert responses[4:6] == [recorded["10003"]["answer"][im]["answer"]["full_answer"] for im in ("im1", "im2")]
-    assert model.unknown_ids([item(item_id) for item_id in ids]) == []
-    assert model.name == "replay:gpt4o_mc_predictions.json"
+    assert model._unknown_ids([item(item_id) for item_id in ids]) == []
+    assert model.title == "replay:gpt4o_mc_predictions.json"
 
 
 @pytest.mark.parametrize("indent", [None, 4])
@@ -332,7 +333,7 @@ def test_free_form_results_answer_one_technique_and_bring_their_judge(tmp_path: 
     path.write_text(json.dumps(pairs))
     ids = ("10001/1", "10001/2", "10002/1", "10002/2")
     model = Replay(str(path))
-    assert Replay.judged(str(path))
+    assert Replay(str(path)).judged()
     assert texts(model, [prompt(id, technique="ff") for id in ids]) == ["A stent. " * 2000, "", "Air", "Water"]
     assert "has no answer for 10001/1; asked: bench mc 10001/1" in refusal(model, prompt("10001/1"))
 
@@ -360,15 +361,15 @@ def test_a_result_file_of_two_kinds_of_answers_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"10001": {"answer": mixed}}))
     with pytest.raises(DataError, match=r"some answers have a gpt_reason and some have none, .* that differs: 10001/2"):
-        Replay(str(path))
+        Replay(str(path)).check()
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"gpt_reason": 1}', '[{"id": 1, "response": "\\"gpt_reason\\""}]'])
 def test_no_other_file_brings_a_judge(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
-    assert not Replay.judged(str(path))
-    assert not Replay.judged(str(tmp_path / "none.json"))
+    assert not Replay(str(path)).judged()
+    assert not Replay(str(tmp_path / "none.json")).judged()
 
 
 def test_ids_of_spreadsheets(tmp_path: Path) -> None:
@@ -485,8 +486,8 @@ def test_answers_to_unknown_items_are_warned_about_once(tmp_path: Path) -> None:
 def test_a_run_need_not_take_all_recorded_benchmarks(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     as_results([("1", "A"), ("2", "B")], path)
-    assert Replay(str(path)).unknown_ids([item("1", benchmark="other")]) == []
-    assert Replay(str(path)).unknown_ids([item("1")]) == ["2"]
+    assert Replay(str(path))._unknown_ids([item("1", benchmark="other")]) == []
+    assert Replay(str(path))._unknown_ids([item("1")]) == ["2"]
 
 
 def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:
@@ -513,7 +514,7 @@ def test_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError) as raised:
-        Replay(argument)
+        Replay(argument).check()
     expected = {
         "": "--model=replay: replay needs a file of recorded answers: --model=replay:FILE",
         "folder": "--model=replay:folder: a folder; a run's answers are in its results.jsonl",
@@ -524,7 +525,7 @@ def test_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str)
 @pytest.mark.skipif(not os.path.isfile("/proc/self/mem"), reason="needs a file whose first byte cannot be read")
 def test_an_unreadable_file() -> None:
     with pytest.raises(UsageError, match=r"^--model=replay:/proc/self/mem: cannot be read: Input/output error$"):
-        Replay("/proc/self/mem")
+        Replay("/proc/self/mem").check()
 
 
 @pytest.mark.parametrize(
@@ -596,7 +597,7 @@ def test_a_bad_file_is_named_with_its_row(tmp_path: Path, content: bytes, messag
     path = tmp_path / "answers.json"
     path.write_bytes(content)
     with pytest.raises(DataError) as raised:
-        Replay(str(path))
+        Replay(str(path)).check()
     assert str(raised.value).startswith(f"{path}{message}")
 
 
@@ -646,7 +647,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     with (tmp_path / "x.csv").open("wb") as file:
         file.truncate(2**30 + 1)
     with pytest.raises(DataError, match=r"x\.csv: larger than 1,024 MiB$"):
-        Replay(str(tmp_path / "x.csv"))
+        Replay(str(tmp_path / "x.csv")).check()
 
 
 def test_a_date_is_no_answer(tmp_path: Path) -> None:

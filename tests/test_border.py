@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import pages
-from medvqa import configs, engine, records
+from medvqa import backend, configs, engine, records
+from medvqa.backend import Backend
 from medvqa.backends.replay import Replay
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, UsageError
@@ -41,24 +42,29 @@ class Same(Answer):
     """An answer of another class, without fields of its own."""
 
 
-class Gives:
+class Gives(Backend):
     """Gives what it was told to."""
 
     name = "odd"
     capabilities = frozenset({"generate", "option_logprobs"})
-
-    def __init__(self, given: Any) -> None:
-        self.given = given
+    sends_to = None
+    _given: Any = ()
 
     def generate(self, prompts: Sequence[Prompt]) -> Any:
-        return self.given
+        return self._given
+
+
+def gives(given: Any) -> Gives:
+    made = Gives()
+    made._given = given
+    return made
 
 
 def batch_of(odd: object, technique: Any = "mc") -> list[Answer | AnswerError]:
     """What becomes of a batch of eight whose fourth answer is odd."""
     good = Answer("A", {"A": -0.1, "B": -2.5} if technique == "gd" else None, seconds=0.5)
     given = [odd if number == 3 else good for number in range(8)]
-    said = engine.ask(Gives(given), [Prompt(str(n), options=OPTIONS, technique=technique) for n in range(8)])
+    said = engine.ask(gives(given), [Prompt(str(n), options=OPTIONS, technique=technique) for n in range(8)])
     assert [answer for number, answer in enumerate(said) if number != 3] == [good] * 7
     return said
 
@@ -168,17 +174,14 @@ def test_what_loses_nothing_is_converted(tmp_path: Path, odd: Answer, plain: Ans
 def test_an_error_of_any_text_can_be_written() -> None:
     error = batch_of(AnswerError("no file \udcff", "here"))[3]
     str(error).encode()
-    (failed,) = engine.ask(Raises(OSError("no file \udcff")), [Prompt("?")])
+    (failed,) = engine.ask(Raises(), [Prompt("?")])
     str(failed).encode()
     assert str(failed) == "OSError: no file \\udcff"
 
 
 class Raises(Gives):
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
     def generate(self, prompts: Sequence[Prompt]) -> Any:
-        raise self.error
+        raise OSError("no file \udcff")
 
 
 # --- an option that is impossible ---------------------------------------------------------------------------
@@ -269,7 +272,7 @@ CONFTEST = '''
 import os, pathlib
 from math import inf, nan
 
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -286,13 +289,11 @@ def env(name, default):
     return eval(os.environ.get(name, default))
 
 
-class Odd:
-    name = "odd"
+class Odd(Backend):
+    name = title = "odd"
+    sends_to = None
     capabilities = env("ABLE", "frozenset({'generate', 'option_logprobs'})")
     batch_size = 8
-
-    def __init__(self, argument):
-        pass
 
     def fingerprint(self):
         return env("FINGERPRINT", "'weights'")
@@ -311,7 +312,7 @@ class Declared(Odd):
 
 
 def pytest_medvqa_backends():
-    return {"odd": Odd, "declared": Declared}
+    return [Odd, Declared]
 
 
 def pytest_medvqa_benchmarks():
@@ -452,10 +453,10 @@ STRANGE: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("changes", "why"), STRANGE.values(), ids=STRANGE)
 def test_a_strange_model_is_one_line(changes: dict[str, Any], why: str) -> None:
-    made = type("Made", (Gives,), changes)
 
     def make() -> None:
-        model = configs.build(ModelConfig("odd", "odd"), {"odd": made})
+        made = type("Made", (Gives,), changes)
+        model = backend.loaded(configs.make(ModelConfig("odd", "odd"), {"odd": made}))
         engine.identify(model)
         engine.Limits.of(model)
 

@@ -82,13 +82,12 @@ def test_a_dimension_is_shown_for_the_benchmarks_that_have_it(
 WEIGHTY = """
 
 class Weighty(Majority):
-    @staticmethod
-    def size(argument):
-        return int(argument) if argument else None
+    def size(self):
+        return int(self.argument) if self.argument else None
 
 
 def pytest_medvqa_backends():
-    return {"weighty": Weighty, "stubborn": Majority}
+    return [Weighty, Majority]
 """
 
 

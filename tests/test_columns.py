@@ -12,7 +12,7 @@ pytest.importorskip("pytest_html")
 
 HOSTILE = """
 import pytest
-from medvqa import metrics
+from medvqa import Backend, metrics
 from medvqa.items import Answer, Benchmark, Item, Prompt, Score
 
 BAD = "<img src=x onerror=alert(1)>"
@@ -23,8 +23,8 @@ def items(data):
     yield Item("good", "bad", "single_choice", "?", {"A": "a", "B": "b"}, ("A",))
 
 
-class Model:
-    name, capabilities = "bad", frozenset({"generate"})
+class Bad(Backend):
+    sends_to = None
 
     def generate(self, prompts):
         return [Answer(BAD) for _ in prompts]
@@ -37,7 +37,7 @@ def pytest_medvqa_benchmarks():
 
 
 def pytest_medvqa_backends():
-    return {"bad": lambda argument: Model()}
+    return [Bad]
 """
 
 

@@ -54,7 +54,7 @@ def compared(new: str, old: str, **options: Any) -> comparing.Paired:
     return comparing.compare(run("new", new), run("old", old), {"slake": SLAKE}, **options)
 
 
-def rows(table: comparison.Table) -> list[dict[str, str]]:
+def rows(table: comparison.TextTable) -> list[dict[str, str]]:
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medvqa.backend import Backend
 from medvqa.backends import pytest_medvqa_backends
-from medvqa.configs import ModelConfig, available, build, path_name, resolve
+from medvqa.configs import ModelConfig, available, make, path_name, resolve
 from medvqa.items import Answer, Prompt, UsageError
 
-BACKENDS = pytest_medvqa_backends()
+BACKENDS = {kind.name: kind for kind in pytest_medvqa_backends()}
 SHIPPED = Path(__file__).parents[1] / "models"
 
 
@@ -147,7 +148,7 @@ def test_shipped_configs_build_and_answer() -> None:
         assert replace(found, argument=Path(found.argument).name) == replace(
             config, argument=Path(config.argument).name
         )
-    always = build(resolve("always-a", folders=[SHIPPED], backends=BACKENDS), BACKENDS)
+    always = make(resolve("always-a", folders=[SHIPPED], backends=BACKENDS), BACKENDS)
     assert always.generate([Prompt("?", options={"A": "x", "B": "y"})] * 2) == [Answer("A")] * 2
 
 
@@ -157,16 +158,13 @@ class Settings:
     times: int = 1
 
 
-class Configured:
-    name = "configured"
-    capabilities = frozenset({"generate"})
+class Configured(Backend):
+    sends_to = None
     Options = Settings
-
-    def __init__(self, argument: str, options: Settings = Settings()) -> None:
-        self.said = argument + options.word * options.times
+    options: Settings
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        return [Answer(self.said) for _ in prompts]
+        return [Answer(self.argument + self.options.word * self.options.times) for _ in prompts]
 
 
 def test_a_backend_with_options(tmp_path: Path) -> None:
@@ -175,11 +173,11 @@ def test_a_backend_with_options(tmp_path: Path) -> None:
     def said(text: str) -> str:
         write(tmp_path, "x", f'backend = "configured"\nargument = "a "\n{text}')
         config = resolve("x", folders=[tmp_path], backends=backends)
-        return build(config, backends).generate([Prompt("?")])[0].text  # type: ignore[union-attr]
+        return make(config, backends).generate([Prompt("?")])[0].text  # type: ignore[union-attr]
 
     assert said("") == "a red"
     assert said('[options]\nword = "on"\ntimes = 2') == "a onon"
-    assert build(ModelConfig("x", "configured", "b "), backends).generate([Prompt("?")]) == [Answer("b red")]
+    assert make(ModelConfig("x", "configured", "b "), backends).generate([Prompt("?")]) == [Answer("b red")]
     path = tmp_path / "x.toml"
     for text, message in (
         ("[options]\ntime = 2", f"{path}: backend 'configured' has no option 'time'; it has: times, word. Did you"),
@@ -196,48 +194,44 @@ def test_options_for_a_backend_without(tmp_path: Path) -> None:
     assert error("x", tmp_path) == f"{path}: backend 'echo' has no option 'word'; it has: none."
 
 
-class Speechless:
-    name = "speechless"
-
-    def __init__(self, argument: str) -> None:
-        self.argument = argument
+class Speechless(Backend):
+    sends_to = None
 
 
 class Fixed(Speechless):
-    capabilities = frozenset({"generate"})
-
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
         return [Answer(self.argument) for _ in prompts]
 
 
 def test_a_backend_of_ones_own() -> None:
-    assert build(ModelConfig("x", "fixed", "B"), {"fixed": Fixed}).generate([Prompt("?")]) == [Answer("B")]
+    assert make(ModelConfig("x", "fixed", "B"), {"fixed": Fixed}).generate([Prompt("?")]) == [Answer("B")]
 
 
-def test_build_says_what_is_missing() -> None:
+def test_making_says_what_is_missing() -> None:
     backends = {"speechless": Speechless}
     with pytest.raises(UsageError) as raised:
-        build(ModelConfig("x", "speechless"), backends)  # type: ignore[arg-type]
-    assert str(raised.value) == (
-        "x: backend 'speechless' made a Speechless without capabilities, generate; "
-        "a model has name, capabilities and generate"
+        make(ModelConfig("x", "speechless"), backends)
+    assert re.fullmatch(
+        r"\S*test_configs\.py:\d+: class Speechless has no generate: write def generate\(self, prompts\), which "
+        "returns one medvqa.Answer for each",
+        str(raised.value),
     )
     with pytest.raises(UsageError, match="x: no backend 'vllm'; found: echo, "):
-        build(ModelConfig("x", "vllm"), BACKENDS)
+        make(ModelConfig("x", "vllm"), BACKENDS)
 
 
 def test_an_argument_is_a_path_where_its_backend_says_so_and_something_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Reads:
+    class Reads(Fixed):
         argument_is_path = True
 
     (tmp_path / "a/tiny").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    backends: dict[str, type] = {"reads": Reads, "echo": object}
+    backends: dict[str, type] = {"reads": Reads, "echo": Fixed}
 
     def name(backend: str, argument: str) -> str | None:
-        return path_name(ModelConfig("m", backend, argument), backends)
+        return path_name(ModelConfig("m", backend, argument), backends[backend](argument))
 
     arguments = ("a/tiny", "a/tiny/", str(tmp_path / "a/tiny"), "a", "b/tiny", "", "\0/a", "<a>1</a>", "x/" * 9000)
     assert [name("reads", each) for each in arguments] == ["tiny", "tiny", "tiny", "a", *[None] * 5]

@@ -32,14 +32,11 @@ def test_phantom(item, evaluate):
     evaluate(item)
 """
 LOOKING = """
-from medvqa.items import Answer
+from medvqa import Answer, Backend
 
-class Looking:
-    name = "looking"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        pass
+class Looking(Backend):
+    name = title = "looking"
+    sends_to = None
 
     def generate(self, prompts):
         for prompt in prompts:
@@ -48,7 +45,7 @@ class Looking:
         return [Answer("A") for _ in prompts]
 
 def pytest_medvqa_backends():
-    return {"looking": Looking}
+    return [Looking]
 """
 
 
@@ -258,25 +255,22 @@ def test_one_member_of_a_group_may_be_asked_for(suite: pytest.Pytester) -> None:
 SEEING = """
 from hashlib import sha256
 
-from medvqa.items import Answer
+from medvqa import Answer, Backend
 
-class Seeing:
-    name = "seeing"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        pass
+class Seeing(Backend):
+    name = title = "seeing"
+    sends_to = None
 
     def generate(self, prompts):
-        return [Answer(" ".join(map(self.look, prompt.images)) or "nothing") for prompt in prompts]
+        return [Answer(" ".join(map(self._look, prompt.images)) or "nothing") for prompt in prompts]
 
-    def look(self, image):
+    def _look(self, image):
         picture = image.pil()
         grey = picture.getextrema() == ((127, 127),) * 3
         return f"{picture.size} {'grey' if grey else sha256(picture.tobytes()).hexdigest()}"
 
 def pytest_medvqa_backends():
-    return {"seeing": Seeing}
+    return [Seeing]
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import engine
+from medvqa import engine, scoring
 from medvqa.items import (
     TECHNIQUES,
     Answer,
@@ -17,10 +17,13 @@ from medvqa.items import (
     Item,
     Outcome,
     Prompt,
+    Query,
     Result,
     Score,
     UsageError,
 )
+from medvqa.protocols import prompts
+from medvqa.protocols.techniques import NEEDS
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
 
@@ -57,7 +60,9 @@ SLAKE = Benchmark(
 def evaluate(said: Sequence[Answer | AnswerError] | Exception) -> Result:
     prompt = SLAKE.prompt(ITEM, "mc")
     (answer,) = engine.ask(Scripted(said), [prompt])
-    return engine.result(ITEM, prompt, answer, benchmark=SLAKE, run="r")
+    return scoring.result(
+        Query(ITEM, prompt.technique), prompt, answer, benchmark=SLAKE, run="r", digest=prompts.digest(prompt)
+    )
 
 
 def test_an_answer_is_scored() -> None:
@@ -110,10 +115,10 @@ def test_an_error_of_one_prompt_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_without_a_published_rule_keeps_its_own() -> None:
-    assert engine.scorer(SLAKE, "sound") is engine.scorer(SLAKE, "official") is score
-    assert engine.rules.resolve("sound", [SLAKE]) == "sound"
+    assert scoring.scorer(SLAKE, "sound") is scoring.scorer(SLAKE, "official") is score
+    assert scoring.rules.resolve("sound", [SLAKE]) == "sound"
     with pytest.raises(UsageError, match=r"^--extraction=official: no published rule reads answers to slake; leave it"):
-        engine.rules.resolve("official", [SLAKE])
+        scoring.rules.resolve("official", [SLAKE])
 
 
 def _saying(name: str, item: Item, answer: Answer) -> Score:
@@ -127,26 +132,26 @@ def test_of_each_benchmark_the_version_counts_that_was_in_force() -> None:
     second = replace(SLAKE, name="second", official=only, official_kinds=frozenset({"single_choice"}))
     third = replace(SLAKE, name="third", official=new, official_version="2025-09", official_note="As they say.")
     both = [first, second, third]
-    assert engine.rules.resolve("official", both) == "official:2026-01"
-    assert engine.rules.resolve("official", [second]) == "official"
+    assert scoring.rules.resolve("official", both) == "official:2026-01"
+    assert scoring.rules.resolve("official", [second]) == "official"
     read = {}
     for typed in ("official:2025-03", "official:2025-09", "official:2026-01"):
-        assert engine.rules.resolve(typed, both) == typed
-        read[typed[9:]] = [engine.scorer(each, typed)(ITEM, Answer("A")).extracted[0] for each in both]
+        assert scoring.rules.resolve(typed, both) == typed
+        read[typed[9:]] = [scoring.scorer(each, typed)(ITEM, Answer("A")).extracted[0] for each in both]
     assert read == {
         "2025-03": ["old", "only", "new"],
         "2025-09": ["old", "only", "new"],
         "2026-01": ["new", "only", "new"],
     }
-    assert engine.scorer(second, "official")(replace(ITEM, kind="multiple_response"), Answer("A")) == score(
+    assert scoring.scorer(second, "official")(replace(ITEM, kind="multiple_response"), Answer("A")) == score(
         replace(ITEM, kind="multiple_response"), Answer("A")
     )
-    assert engine.rules.read_by(third, "official:2026-01", {"single_choice"}) == {
+    assert scoring.rules.read_by(third, "official:2026-01", {"single_choice"}) == {
         "single_choice": "official 2025-09 (As they say.)"
     }
-    assert engine.rules.recorded({"extraction": "official"}, both) == "official:2025-03"
-    assert engine.rules.recorded({"extraction": "official"}, [second]) == "official"
-    assert engine.rules.recorded({}, both) == "sound"
+    assert scoring.rules.recorded({"extraction": "official"}, both) == "official:2025-03"
+    assert scoring.rules.recorded({"extraction": "official"}, [second]) == "official"
+    assert scoring.rules.recorded({}, both) == "sound"
 
 
 def test_a_model_that_is_not_there_answers_nothing() -> None:
@@ -155,7 +160,7 @@ def test_a_model_that_is_not_there_answers_nothing() -> None:
 
 
 def test_every_technique_needs_a_capability() -> None:
-    assert engine.NEEDS.keys() == set(TECHNIQUES)
+    assert NEEDS.keys() == set(TECHNIQUES)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,9 @@ def test_the_likeliest_letter_is_scored_by_the_benchmark_s_own_rule(
     answer: Answer | AnswerError, outcome: Outcome, why: str
 ) -> None:
     prompt = Prompt("Which?", options=ITEM.options, technique="gd")
-    result = engine.result(ITEM, prompt, answer, benchmark=SLAKE, run="r")
+    result = scoring.result(
+        Query(ITEM, prompt.technique), prompt, answer, benchmark=SLAKE, run="r", digest=prompts.digest(prompt)
+    )
     assert (result.score.outcome, result.score.why, result.technique) == (outcome, why, "gd")
     assert result.item == ITEM
     assert result.answer == (None if outcome == "error" else answer)

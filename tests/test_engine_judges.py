@@ -10,6 +10,7 @@ from medvqa import judging
 from medvqa.benchmarks import medlesionvqa
 from medvqa.engine import Judge, Limits, Recollection, Stream, Traffic
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, Score
+from stubs import backend
 from test_stream import Ahead, item, prompt
 
 BENCHMARK = medlesionvqa.BENCHMARKS[0]
@@ -62,7 +63,8 @@ class Stored:
 
 
 def judged(model: Speaker, memory: Stored | None = None, answer: str = "scarlet") -> Any:
-    judge = Judge(model, SETTINGS, Limits.of(model, deadline=60), memory)
+    made = backend(model)
+    judge = Judge(made, SETTINGS, Limits.of(made, deadline=60), memory)
     try:
         return judge.finish(judge.begin(BENCHMARK, ASKED, "mc", Answer(answer), UNSCORED))
     finally:
@@ -79,7 +81,8 @@ def test_a_reply_becomes_a_score() -> None:
 def test_what_stands_by_rule_is_not_asked_about() -> None:
     model = Speaker(lambda text: "<result>1</result>")
     assert judged(model, answer="").judgement is None
-    judge = Judge(model, SETTINGS, Limits.of(model))
+    made = backend(model)
+    judge = Judge(made, SETTINGS, Limits.of(made))
     choice = Item("8", BENCHMARK.name, "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",))
     score = Score(1.0, "correct", ("A",))
     assert judge.finish(judge.begin(BENCHMARK, choice, "mc", Answer("A"), score)).score is score
@@ -132,7 +135,7 @@ def test_what_is_made_of_an_answer_comes_with_it_also_where_it_was_stored() -> N
         return f"{query.item.id}!"
 
     queries = [item(n) for n in range(4)]
-    stream = Stream(model, prompt, Ahead(queries), Limits.of(model), memory, follow=follow)
+    stream = Stream(backend(model), prompt, Ahead(queries), Limits.of(backend(model)), memory, follow=follow)
     replies = [stream.answer(query) for query in queries]
     stream.close()
     assert [reply.then for reply in replies] == ["0!", "1!", "2!", "3!"]
@@ -147,7 +150,7 @@ def test_what_goes_wrong_there_is_raised_in_its_test_alone() -> None:
 
     model = Speaker(str.upper)
     queries = [item(n) for n in range(3)]
-    stream = Stream(model, prompt, Ahead(queries), Limits.of(model), follow=follow)
+    stream = Stream(backend(model), prompt, Ahead(queries), Limits.of(backend(model)), follow=follow)
     assert stream.answer(queries[0]).then == "fine"
     with pytest.raises(ValueError, match="unlucky"):
         stream.answer(queries[1])
@@ -175,13 +178,15 @@ def test_what_must_be_asked_alone_is_alone_among_all_streams() -> None:
 
     model, judge = Speaker(say, 1), Speaker(say, 1)
     queries = [item(n) for n in range(30)]
-    judging_stream: Stream = Stream(judge, prompt, Ahead([]), Limits(1, 3, 60), Stored(alone=alone), traffic=traffic)
+    judging_stream: Stream = Stream(
+        backend(judge), prompt, Ahead([]), Limits(1, 3, 60), Stored(alone=alone), traffic=traffic
+    )
 
     def follow(query: Query, answer: Answer) -> Any:
         return judging_stream.submit(Prompt(f"j{query.item.id}"), lambda answer, reused: answer.text)
 
     stream = Stream(
-        model, prompt, Ahead(queries), Limits(1, 2, 60), Stored(alone=alone), follow=follow, traffic=traffic
+        backend(model), prompt, Ahead(queries), Limits(1, 2, 60), Stored(alone=alone), follow=follow, traffic=traffic
     )
     for query in queries:
         reply = judging_stream.wait(stream.answer(query).then)
@@ -199,7 +204,7 @@ def test_calls_of_all_streams_have_numbers_of_their_own() -> None:
     for memory in memories:
         model = Speaker(str.upper, 2)
         queries = [item(n) for n in range(6)]
-        stream = Stream(model, prompt, Ahead(queries), Limits.of(model), memory)
+        stream = Stream(backend(model), prompt, Ahead(queries), Limits.of(backend(model)), memory)
         for query in queries:
             stream.answer(query)
         stream.close()
@@ -215,9 +220,9 @@ def test_one_budget_is_that_of_all_streams() -> None:
             return [Answer("x", usage={"cost": 1.0}) for _ in prompts]
 
     model, other = Dear(str, 1), Dear(str, 1)
-    second = Stream(other, prompt, Ahead([]), Limits(1, 1, 60, budget=3), traffic=traffic)
+    second = Stream(backend(other), prompt, Ahead([]), Limits(1, 1, 60, budget=3), traffic=traffic)
     queries = [item(n) for n in range(20)]
-    first = Stream(model, prompt, Ahead(queries), Limits(1, 1, 60, budget=3), traffic=traffic)
+    first = Stream(backend(model), prompt, Ahead(queries), Limits(1, 1, 60, budget=3), traffic=traffic)
     ticket = second.submit(Prompt("a"), lambda answer, reused: None)
     second.wait(ticket)
     for query in queries[:4]:

@@ -100,7 +100,7 @@ def said(result: Result) -> tuple[object, ...]:
     answer = result.answer
     assert answer is not None
     logprobs = {letter: pytest.approx(value, abs=1e-2) for letter, value in (answer.option_logprobs or {}).items()}
-    return records.key(result), answer.text, logprobs, result.score.outcome, result.score.extracted
+    return result.key, answer.text, logprobs, result.score.outcome, result.score.extracted
 
 
 @pytest.mark.slow

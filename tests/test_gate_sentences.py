@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from medvqa.statistics.sentences import Facts, sentence
+from medvqa.statistics.sentences import RuleFigures, sentence
 
-RULE = Facts(
+RULE = RuleFigures(
     kind="margin",
     outcome="PASS",
     unit="pair",
@@ -22,7 +22,7 @@ RULE = Facts(
     margin=0.02,
 )
 GUARD = replace(RULE, kind="guard", margin=None, smallest=0.123)
-FLOOR = Facts(kind="floor", outcome="PASS", unit="question", units=300, df=299.0, value=0.63, limit=0.55)
+FLOOR = RuleFigures(kind="floor", outcome="PASS", unit="question", units=300, df=299.0, value=0.63, limit=0.55)
 FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
 
 

@@ -271,18 +271,17 @@ def test_a_baseline_of_the_file_lies_beside_it(repo: pytest.Pytester) -> None:
 WATCH = """
 import json
 from pathlib import Path
-from medvqa.items import Answer
+from medvqa import Answer, Backend
 
-class Watch:
-    name = "watch"
-    capabilities = frozenset({"generate"})
-    def __init__(self, argument): self.folder = Path(argument)
+class Watch(Backend):
+    name = title = "watch"
+    sends_to = None
     def generate(self, prompts):
-        stored = json.loads((self.folder / "run.json").read_text())["gate"]["digest"]
+        stored = json.loads((Path(self.argument) / "run.json").read_text())["gate"]["digest"]
         return [Answer("A " + stored) for _ in prompts]
 
 def pytest_medvqa_backends():
-    return {"watch": Watch}
+    return [Watch]
 """
 
 
@@ -383,20 +382,19 @@ OPEN = "phantom-medlesionvqa"
 WARM = """
 import json
 from pathlib import Path
-from medvqa.items import Answer
+from medvqa import Answer, Backend
 
 RIGHT = json.loads((Path(__file__).parent / "right.json").read_text())
 
-class Warm:
-    name = "warm"
-    capabilities = frozenset({"generate"})
-    def __init__(self, argument): pass
+class Warm(Backend):
+    name = title = "warm"
+    sends_to = None
     def fingerprint(self): return "warm"
     def generate(self, prompts):
         return [Answer("none" if p.sample % 2 and int(p.item) % 5 == 0 else RIGHT[p.item]) for p in prompts]
 
 def pytest_medvqa_backends():
-    return {"warm": Warm}
+    return [Warm]
 """
 
 

@@ -131,9 +131,9 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
     rules = gating.read_rules(path)
     assert rules.baseline == (str(tmp_path / "baselines/main.medvqa"),)
     assert (rules.margin, rules.slices, rules.judge_reliability, rules.looks) == (3, ("modality",), 0.8, 1)
-    assert rules.benchmarks == {"slake": gating.Headline(measure="accuracy", margin=5)}
-    assert rules.slice == (gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=8),)
-    assert rules.floor == (gating.Floor(benchmark="slake", measure="accuracy", at_least=0.55),)
+    assert rules.benchmarks == {"slake": gating.Rule(benchmark="slake", measure="accuracy", margin=5)}
+    assert rules.slice == (gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=8),)
+    assert rules.floor == (gating.Rule(benchmark="slake", measure="accuracy", at_least=0.55),)
     assert rules.active
 
 
@@ -219,7 +219,7 @@ def test_what_is_typed_must_have_a_meaning(typed: dict[str, Any], complaint: str
 
 
 def test_the_digest_is_that_of_the_rules_wherever_the_baseline_lies() -> None:
-    rules = Rules(baseline=("a",), margin=3, floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.5),))
+    rules = Rules(baseline=("a",), margin=3, floor=(gating.Rule(benchmark="slake", measure="accuracy", at_least=0.5),))
     stored = json.loads(json.dumps(rules.as_json()))
     assert gating.from_json(stored, "run.json").digest == rules.digest == replace(rules, baseline=("b",)).digest
     assert replace(rules, margin=4).digest != rules.digest
@@ -284,35 +284,35 @@ def test_a_benchmark_that_the_user_left_out_is_no_reason_to_refuse() -> None:
             "--gate-slices=modalty: no such dimension; there are: kind, modality. Did you mean",
         ),
         (
-            Rules(benchmarks={"slak": gating.Headline()}),
+            Rules(benchmarks={"slak": gating.Rule(benchmark="slak")}),
             "benchmarks.slak]: no benchmark 'slak'; known: slake, vqa-rad.",
         ),
         (
-            Rules(benchmarks={"slake": gating.Headline(measure="f1")}),
+            Rules(benchmarks={"slake": gating.Rule(benchmark="slake", measure="f1")}),
             "pyproject.toml: [tool.medvqa.gate.benchmarks.slake]: benchmark 'slake' has no measure 'f1'; it has: ",
         ),
         (
-            Rules(benchmarks={"slake": gating.Headline(technique="gd")}),
+            Rules(benchmarks={"slake": gating.Rule(benchmark="slake", technique="gd")}),
             "technique = 'gd', and this run asks by mc",
         ),
         (
-            Rules(benchmarks={"slake": gating.Headline(measure="macro_accuracy")}, slices=("modality",)),
+            Rules(benchmarks={"slake": gating.Rule(benchmark="slake", measure="macro_accuracy")}, slices=("modality",)),
             "measure = 'macro_accuracy' is an average over slices and has none of its own",
         ),
         (
-            Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="organ", value="ct", margin=2),)),
+            Rules(slice=(gating.Rule(benchmark="slake", dimension="organ", value="ct", margin=2),)),
             "[[tool.medvqa.gate.slice]] of slake: no dimension 'organ'; there are: kind, modality",
         ),
         (
-            Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="xray", margin=2),)),
+            Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="xray", margin=2),)),
             "no modality 'xray'; there are: ct, mri, oct, rare",
         ),
         (
-            Rules(floor=(gating.Floor(benchmark="slake", measure="acuracy", at_least=0.5),)),
+            Rules(floor=(gating.Rule(benchmark="slake", measure="acuracy", at_least=0.5),)),
             "[[tool.medvqa.gate.floor]]: benchmark 'slake' has no measure 'acuracy'; it has: ",
         ),
         (
-            Rules(floor=(gating.Floor(benchmark="vqa-rad", measure="accuracy", at_least=0.5),)),
+            Rules(floor=(gating.Rule(benchmark="vqa-rad", measure="accuracy", at_least=0.5),)),
             "has rules about 'vqa-rad', which this run does not ask. Name its data by --data=DIR",
         ),
     ],
@@ -330,7 +330,7 @@ def test_one_technique_is_gated_and_must_be_named_where_there_are_several() -> N
         prepared(Rules(), run, replace(MAIN, run=run))
     assert "is asked by mc, gd, and one technique is gated" in str(caught.value)
     assert '[tool.medvqa.gate.benchmarks.slake] technique = "mc"' in str(caught.value)
-    rules = Rules(benchmarks={"slake": gating.Headline(technique="gd")})
+    rules = Rules(benchmarks={"slake": gating.Rule(benchmark="slake", technique="gd")})
     with pytest.raises(UsageError, match="baseline main has no answers to slake by technique 'gd'; it has: mc"):
         prepared(rules, run, replace(MAIN, run=run))
     both = MAIN.results + tuple(replace(each, technique="gd") for each in MAIN.results)
@@ -347,7 +347,7 @@ def test_a_baseline_with_errors_is_refused() -> None:
 
 def test_a_rule_about_a_benchmark_that_was_left_out_is_noted() -> None:
     rules = Rules(
-        floor=tuple(gating.Floor(benchmark=name, measure="accuracy", at_least=0.5) for name in ("slake", "vqa-rad"))
+        floor=tuple(gating.Rule(benchmark=name, measure="accuracy", at_least=0.5) for name in ("slake", "vqa-rad"))
     )
     gate = prepared(rules, run_json(options={"benchmark": ["slake"]}))
     assert gate is not None
@@ -359,7 +359,7 @@ def test_a_rule_about_a_benchmark_that_was_left_out_is_noted() -> None:
 def test_what_a_baseline_lacks_is_told_before_anything_is_asked() -> None:
     gate = prepared(Rules(), None, replace(MAIN, results=MAIN.results[:290]))
     assert gate is not None
-    asked = [records.key(each)[:3] for each in MAIN.results]
+    asked = [each.key.question for each in MAIN.results]
     assert gate.lacking(asked[:290]) is None
     lack = gate.lacking(asked)
     assert lack is not None
@@ -453,7 +453,7 @@ def test_a_slice_of_a_baseline_at_chance_does_not_pass_a_margin_of_its_own() -> 
     new = replace(side("new", [bool(r.score.value) for r in guessing.results]), name="new")
     new = replace(new, results=tuple(replace(r, answer=Answer(r.answer.text + " ")) for r in new.results if r.answer))
     margins = tuple(
-        gating.SliceMargin(benchmark="slake", dimension="modality", value=value, margin=30) for value in ("ct", "mri")
+        gating.Rule(benchmark="slake", dimension="modality", value=value, margin=30) for value in ("ct", "mri")
     )
     found = verdict(Rules(margin=30, slice=margins), new, guessing)
     outcomes = {entry.slice.get("modality"): entry for entry in found.entries}
@@ -468,7 +468,7 @@ def test_a_slice_of_a_baseline_at_chance_does_not_pass_a_margin_of_its_own() -> 
 
 def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
     new = side("new", flipped(lost=6, gained=6))
-    rules = Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=1),))
+    rules = Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=1),))
     found = verdict(replace(rules, slices=("modality",), margin=20), new, MAIN)
     kinds = {entry.slice.get("modality"): (entry.kind, entry.outcome) for entry in found.entries}
     assert kinds["ct"] == ("slice", "INCONCLUSIVE")
@@ -490,7 +490,7 @@ def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
     ],
 )
 def test_floors(floor: dict[str, Any], outcome: str) -> None:
-    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", **floor),))
+    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="accuracy", **floor),))
     found = verdict(rules, replace(MAIN, name="new"))
     (entry,) = found.entries
     assert (entry.outcome, found.outcome) == (outcome, outcome)
@@ -499,7 +499,7 @@ def test_floors(floor: dict[str, Any], outcome: str) -> None:
 
 
 def test_a_floor_of_a_macro_average() -> None:
-    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
+    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
     found = verdict(rules, replace(MAIN, name="new"))
     assert found.outcome == "PASS"
     # Bounds are those of the mean of slices, whose units vary less than right or wrong ones.
@@ -528,7 +528,7 @@ def test_errors_block_a_verdict() -> None:
     failed = replace(MAIN.results[3], answer=None, score=Score(None, "error", (), "busy"))
     for rules, baselines in (
         (Rules(), [MAIN]),
-        (Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.1),)), []),
+        (Rules(floor=(gating.Rule(benchmark="slake", measure="accuracy", at_least=0.1),)), []),
     ):
         new = replace(MAIN, name="new", results=(failed, *(r for r in MAIN.results if r.item.id != "q0003")))
         found = verdict(rules, new, *baselines)
@@ -608,7 +608,7 @@ def test_a_measure_of_which_nothing_was_asked_is_inconclusive() -> None:
 
 
 def test_a_slice_of_which_nothing_was_asked_is_inconclusive() -> None:
-    rules = Rules(slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=1),))
+    rules = Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=1),))
     chosen = tuple(each for each in MAIN.results if each.item.tags["modality"] != ("ct",))
     found = verdict(rules, replace(MAIN, name="new", results=chosen), MAIN)
     assert [(entry.slice, entry.outcome, entry.why) for entry in found.entries] == [
@@ -636,7 +636,7 @@ def test_what_a_baseline_found_and_did_not_ask_blocks_where_it_is_asked() -> Non
     assert found.blockers[0] == "vqa-rad: baseline main was asked none of its questions"
     gate = prepared(Rules(), new.run, main_)
     assert gate is not None
-    assert gate.lacking([records.key(each)[:3] for each in main_.results]) is None
+    assert gate.lacking([each.key.question for each in main_.results]) is None
 
 
 def test_a_benchmark_of_another_technique_is_no_target() -> None:
@@ -709,7 +709,7 @@ def test_a_judge_makes_the_margin_smaller_or_is_warned_of() -> None:
 
 
 def test_less_of_a_rate_is_better() -> None:
-    rules = Rules(benchmarks={"slake": gating.Headline(measure="unparsed_rate")})
+    rules = Rules(benchmarks={"slake": gating.Rule(benchmark="slake", measure="unparsed_rate")})
     mumbling = Score(0.0, "unparsed", (), "")
     worse = replace(
         MAIN,
@@ -938,7 +938,9 @@ def test_chance_is_the_lowest_line_of_a_measure() -> None:
     results = tuple(each for n in range(40) for each in paired(n, "A", "B" if n % 5 == 0 else "A"))
     base = replace(MAIN, results=results)
     for name, chance, low in (("set_accuracy", 0.0, 0.03), ("confusion", 0.0, 0.03)):
-        target = gating.Target(pairs, {each.name: each for each in pairs.metrics}[name], "mc", gating.Headline())
+        target = gating.Target(
+            pairs, {each.name: each for each in pairs.metrics}[name], "mc", gating.Rule(benchmark="pairs")
+        )
         found = deciding.chances_of(base, target)[()]
         assert found[0] == pytest.approx(chance)
         assert found[1] is not None
@@ -982,7 +984,7 @@ def test_the_plan_uses_the_groups_of_the_data() -> None:
 def test_the_plan_knows_which_slices_are_gated_and_their_share_of_the_error() -> None:
     items = [result(n, True).item for n in range(300)]
     rules = Rules(
-        slices=("modality",), slice=(gating.SliceMargin(benchmark="slake", dimension="modality", value="ct", margin=8),)
+        slices=("modality",), slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=8),)
     )
     planned = planning.of_data(SLAKE, items, rules)
     assert [each.name for each in planned] == [

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from medvqa import cli
-from medvqa.session import options
+from medvqa.plugin import options
+from medvqa.session.options import OPTIONS
 
 COMMANDS = ("report", "rescore", "compare", "gate", "baseline", "merge", "agreement", "lexicon", "models", "cache")
 
@@ -26,7 +27,7 @@ def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedP
 def test_pytest_explains_each_option(tmp_path: Path) -> None:
     shown = printed(tmp_path, "pytest", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
-    for name in options._OPTIONS:
+    for name in OPTIONS:
         assert f"--medvqa-{name}" in shown.stdout
     assert "the 5 % of error are divided" in " ".join(shown.stdout.split())
     assert "%%" not in shown.stdout
@@ -37,7 +38,7 @@ def test_the_help_of_each_option_is_formatted() -> None:
     options.register(parser)
     options.register_aliases(parser)
     registered = {name for option in parser.getgroup("medvqa").options for name in option.names()}
-    assert registered == {f"--{prefix}{name}" for prefix in ("medvqa-", "") for name in options._OPTIONS}
+    assert registered == {f"--{prefix}{name}" for prefix in ("medvqa-", "") for name in OPTIONS}
     for option in parser.getgroup("medvqa").options:
         plain = argparse.ArgumentParser(prog="pytest")
         plain.add_argument(option.names()[0], dest=option.dest, help=option.attrs()["help"])

@@ -22,6 +22,7 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 import tinies  # noqa: E402 - imports torch
 from medvqa import configs  # noqa: E402
+from medvqa.backend import loaded  # noqa: E402
 from medvqa.backends import pytest_medvqa_backends  # noqa: E402
 from medvqa.backends.hf import HF, HFOptions, checkpoint, loading  # noqa: E402
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Technique, UsageError  # noqa: E402
@@ -67,7 +68,7 @@ def load(folder: Callable[[str], Path]) -> Iterator[Callable[..., HF]]:
         return made(family, OPTIONS.get(family, HFOptions()))
 
     def made(family: str, options: HFOptions) -> HF:
-        loaded.append(HF(str(folder(family)), replace(options, max_new_tokens=8)))
+        loaded.append(loaded(HF(str(folder(family)), replace(options, max_new_tokens=8))))
         return loaded[-1]
 
     yield lambda family, options=None: usual(family) if options is None else made(family, options)
@@ -291,25 +292,25 @@ def test_a_template_must_not_lose_or_refuse_anything_unnoticed(folder: Callable[
     (path / "chat_template.jinja").write_text(
         "{% for m in messages %}{% if m.role != 'system' %}{{ m.content[-1].text }}{% endif %}{% endfor %}"
     )
-    model = HF(str(path))
+    model = loaded(HF(str(path)))
     (answer,) = model.generate([Prompt("Is it?", system="Be brief.")])
     assert str(answer) == (
         'the model\'s chat template drops the system prompt; system = "" in the options leaves it out knowingly'
     )
     (path / "chat_template.jinja").write_text("{{ raise_exception('no system here') }}")
-    (answer,) = HF(str(path)).generate([Prompt("Is it?", system="Be brief.")])
+    (answer,) = loaded(HF(str(path))).generate([Prompt("Is it?", system="Be brief.")])
     assert str(answer) == (
         "the model's chat template refuses the prompt: no system here; "
         'system = "" in the options leaves the system prompt out'
     )
     (path / "chat_template.jinja").write_text("{{ messages[-1].content[-1].text }}")
-    (answer,) = HF(str(path)).generate([Prompt("Is it?", shots=(Shot("Was it?", "Yes"),))])
+    (answer,) = loaded(HF(str(path))).generate([Prompt("Is it?", shots=(Shot("Was it?", "Yes"),))])
     assert str(answer) == "the model's chat template drops a part of the prompt"
 
 
 def test_a_config_that_needs_a_chat_template_says_so(folder: Callable[[str], Path]) -> None:
     with pytest.raises(UsageError, match="has no chat template: leave `form` out, and set `raw`"):
-        HF(str(folder("paligemma")), HFOptions(form="chat"))
+        loaded(HF(str(folder("paligemma")), HFOptions(form="chat")))
 
 
 def test_text_that_holds_the_image_token_is_not_asked(load: Callable[..., HF], pictures: list[Image]) -> None:
@@ -386,7 +387,7 @@ def test_an_empty_option_is_an_error(load: Callable[..., HF]) -> None:
 
 
 def test_a_model_with_an_encoder_generates_and_does_not_score(tmp_path: Path, pictures: list[Image]) -> None:
-    model = HF(str(tinies.blip_2_t5(tmp_path / "t5")), replace(OPTIONS["blip_2"], max_new_tokens=8))
+    model = loaded(HF(str(tinies.blip_2_t5(tmp_path / "t5")), replace(OPTIONS["blip_2"], max_new_tokens=8)))
     prompts = questions("blip_2", "mc", pictures, 5)
     answers = in_batches(model, prompts, 5)
     assert_same(answers, in_batches(model, prompts, 1))
@@ -398,7 +399,7 @@ def test_a_model_with_an_encoder_generates_and_does_not_score(tmp_path: Path, pi
 def test_log_probabilities_that_are_no_numbers_are_an_error(
     folder: Callable[[str], Path], pictures: list[Image]
 ) -> None:
-    model = HF(str(folder("qwen3_vl")))
+    model = loaded(HF(str(folder("qwen3_vl"))))
     with torch.no_grad():
         model._loaded.model.lm_head.weight.fill_(math.nan)
     for technique in ("gd", "ps"):
@@ -407,7 +408,7 @@ def test_log_probabilities_that_are_no_numbers_are_an_error(
 
 
 def test_a_batch_that_does_not_fit_is_raised(folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    model = HF(str(folder("qwen3_vl")))
+    model = loaded(HF(str(folder("qwen3_vl"))))
 
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -423,7 +424,7 @@ def test_a_batch_that_does_not_fit_is_raised(folder: Callable[[str], Path], monk
 def test_what_was_prepared_is_used_and_answers_are_the_same(
     folder: Callable[[str], Path], pictures: list[Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = HF(str(folder("qwen2_vl")))
+    model = loaded(HF(str(folder("qwen2_vl"))))
     made: list[Sequence[Prompt]] = []
     make = model._made
     monkeypatch.setattr(model, "_made", lambda prompts: made.append(prompts) or make(prompts))
@@ -449,7 +450,7 @@ def test_a_fingerprint_changes_with_weights_files_and_settings(folder: Callable[
     prints = [HF(str(path)).fingerprint()]
     assert prints == [HF(str(path), HFOptions(batch_size=3)).fingerprint()]
     prints += [
-        HF(str(path), options).fingerprint()
+        loaded(HF(str(path), options)).fingerprint()
         for options in (
             HFOptions(max_new_tokens=7),
             HFOptions(dtype="bfloat16"),
@@ -467,10 +468,10 @@ def test_a_fingerprint_changes_with_weights_files_and_settings(folder: Callable[
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    prints.append(HF(str(path)).fingerprint())
+    prints.append(loaded(HF(str(path))).fingerprint())
     template = path / "chat_template.jinja"
     template.write_text(template.read_text() + " ")
-    prints.append(HF(str(path)).fingerprint())
+    prints.append(loaded(HF(str(path))).fingerprint())
     assert len(set(prints)) == len(prints)
 
 
@@ -496,7 +497,7 @@ def test_the_digest_of_a_large_file_is_kept_until_it_changes(tmp_path: Path, mon
 
 def refused(argument: str, options: HFOptions = DEFAULTS) -> str:
     with pytest.raises(UsageError) as raised:
-        HF.check(argument, options)
+        HF(argument, options).check()
     return str(raised.value)
 
 
@@ -510,9 +511,9 @@ def test_check_says_what_is_missing(
     assert refused("./tiny") == (
         f"--model=hf:./tiny: no such folder: {tmp_path / 'tiny'}. A repository on the hub is ORG/NAME"
     )
-    HF.check("org/name")  # may be on the hub
+    HF("org/name").check()  # may be on the hub
     path = shutil.copytree(folder("llava"), tmp_path / "llava")
-    HF.check("llava")
+    HF("llava").check()
     (path / "adapter_config.json").write_text("{}")
     assert "holds an adapter; merge it into its model" in refused("llava")
     (path / "adapter_config.json").unlink()
@@ -537,7 +538,7 @@ def test_check_says_what_is_missing(
 def test_check_names_the_extra(folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "find_spec", lambda name: None if name == "accelerate" else find_spec(name))
     argument = str(folder("llava"))
-    HF.check(argument)
+    HF(argument).check()
     assert refused(argument, HFOptions(gpus=2)) == (
         f"--model=hf:{argument} over several GPUs needs accelerate: pip install 'pytest-medvqa[hf]'"
     )
@@ -552,7 +553,7 @@ def test_code_of_a_checkpoint_runs_only_when_config_and_user_say_so(
     config = json.loads((path / "config.json").read_text())
     config["auto_map"] = {"AutoModelForImageTextToText": "code.Model"}
     (path / "config.json").write_text(json.dumps(config))
-    HF.check(str(path))  # transformers knows the type: its own code runs
+    HF(str(path)).check()  # transformers knows the type: its own code runs
     config["model_type"] = "homemade"
     (path / "config.json").write_text(json.dumps(config))
     (path / "code.py").write_text("raise SystemExit('this must not run')")
@@ -561,9 +562,9 @@ def test_code_of_a_checkpoint_runs_only_when_config_and_user_say_so(
         "Read that code; then set trust_remote_code = true in a config's [options], and add --trust-remote-code"
     )
     trusting = HFOptions(trust_remote_code=True)
-    HF.check(str(path), trusting)
-    assert HF.consent(str(path), trusting) == "runs Python code that comes with its checkpoint"
-    assert HF.consent(str(path)) is None
+    HF(str(path), trusting).check()
+    assert HF(str(path), trusting).consent() == "runs Python code that comes with its checkpoint"
+    assert HF(str(path)).consent() is None
 
 
 def test_the_user_is_asked_before_code_of_a_checkpoint_runs(
@@ -580,7 +581,7 @@ def test_the_user_is_asked_before_code_of_a_checkpoint_runs(
 
 def test_a_check_imports_no_torch(folder: Callable[[str], Path]) -> None:
     code = (
-        "import sys; from medvqa.backends.hf import HF; HF.check(sys.argv[1]); HF.consent(sys.argv[1]); "
+        "import sys; from medvqa.backends.hf import HF; HF(sys.argv[1]).check(); HF(sys.argv[1]).consent(); "
         "print(*{'torch', 'transformers', 'PIL'} & sys.modules.keys())"
     )
     command = [sys.executable, "-c", code, str(folder("llava"))]
@@ -591,10 +592,10 @@ def test_a_checkpoint_that_transformers_cannot_load_is_one_line(folder: Callable
     path = shutil.copytree(folder("llava"), tmp_path / "llava")
     (path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(UsageError, match=f"{path}: transformers .* cannot load it: "):
-        HF(str(path))
+        loaded(HF(str(path)))
     (path / "config.json").write_text('{"model_type": "no-such-type"}')
     with pytest.raises(UsageError, match=f"{path}: transformers .* cannot load it: "):
-        HF(str(path))
+        loaded(HF(str(path)))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8 + b"{}", b"\x02" + b"\0" * 7 + b"[]", b"\x02" + b"\0" * 7 + b"{"])
@@ -615,13 +616,13 @@ def test_a_repository_of_the_hub_is_taken_from_the_cache_with_its_commit(
     (repository / "refs" / "main").write_text(commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    model = HF("org/tiny-llava")
-    assert (model.name, model.about()["revision"]) == ("org/tiny-llava", commit)
-    assert model.fingerprint() != HF(str(folder("llava"))).fingerprint()
+    model = loaded(HF("org/tiny-llava"))
+    assert (model.title, model.about()["revision"]) == ("org/tiny-llava", commit)
+    assert model.fingerprint() != loaded(HF(str(folder("llava")))).fingerprint()
     with pytest.raises(UsageError, match="--model=hf:org/other: "):
-        HF("org/other")
+        loaded(HF("org/other"))
     with pytest.raises(UsageError, match="--model=hf:org/tiny-llava: "):
-        HF("org/tiny-llava", HFOptions(revision="v2"))
+        loaded(HF("org/tiny-llava", HFOptions(revision="v2")))
 
 
 def test_a_config_names_a_folder_beside_it(
@@ -633,10 +634,10 @@ def test_a_config_names_a_folder_beside_it(
     (models / "tiny.toml").write_text('backend = "hf"\nargument = "tiny"\n[options]\nmax_new_tokens = 3\n')
     (models / "letter.toml").write_text('backend = "echo"\nargument = "tiny"\n')
     monkeypatch.chdir(tmp_path)
-    backends = pytest_medvqa_backends()
+    backends = {kind.name: kind for kind in pytest_medvqa_backends()}
     found = configs.resolve("tiny", folders=[models], backends=backends)
     assert found.argument == str(path)
-    assert configs.arguments(found, backends) == (str(path), HFOptions(max_new_tokens=3))
+    assert configs.make(found, backends).options == HFOptions(max_new_tokens=3)
     assert configs.resolve("letter", folders=[models], backends=backends).argument == "tiny"
 
 
@@ -667,7 +668,7 @@ def test_the_limit_that_was_the_default_leaves_the_fingerprint_as_it_was(
     folder: Callable[[str], Path],
 ) -> None:
     """What a fingerprint is made of, as it was while the option's default was 32."""
-    usual, said = HF(str(folder("qwen2_vl"))), HF(str(folder("qwen2_vl")), HFOptions(max_new_tokens=32))
+    usual, said = loaded(HF(str(folder("qwen2_vl")))), loaded(HF(str(folder("qwen2_vl")), HFOptions(max_new_tokens=32)))
     assert usual.about()["settings"]["generation"]["max_new_tokens"] == 32
     assert usual.fingerprint() == said.fingerprint()
 
@@ -678,7 +679,7 @@ def test_the_limit_that_was_the_default_leaves_the_fingerprint_as_it_was(
 def test_a_run_tells_what_was_asked_and_how(load: Callable[..., HF], folder: Callable[[str], Path]) -> None:
     model = load("qwen2_vl")
     about = json.loads(json.dumps(model.about()))
-    assert model.name == "qwen2_vl"
+    assert model.title == "qwen2_vl"
     assert about["model"] == "Qwen2VLForConditionalGeneration"
     assert about["processor"] == "Qwen2VLProcessor"
     assert about["devices"] == ["cpu"]
@@ -725,7 +726,7 @@ def test_a_setting_that_would_be_ignored_is_a_usage_error(
     folder: Callable[[str], Path], options: HFOptions, message: str
 ) -> None:
     with pytest.raises(UsageError) as raised:
-        HF(str(folder("qwen2_vl")), options)
+        loaded(HF(str(folder("qwen2_vl")), options))
     assert message in str(raised.value)
 
 
@@ -734,11 +735,11 @@ def test_only_the_end_tokens_of_a_checkpoints_generation_settings_count(
 ) -> None:
     path = shutil.copytree(folder("qwen2_vl"), tmp_path / "qwen2_vl")
     prompts = questions("qwen2_vl", "mc", pictures, 4)
-    greedy = answered(HF(str(path)).generate(prompts))
+    greedy = answered(loaded(HF(str(path))).generate(prompts))
     settings = json.loads((path / "generation_config.json").read_text())
     settings |= {"do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0, "max_new_tokens": 2, "top_k": 3}
     (path / "generation_config.json").write_text(json.dumps(settings))
-    assert_same(answered(HF(str(path)).generate(prompts)), greedy)
+    assert_same(answered(loaded(HF(str(path))).generate(prompts)), greedy)
 
 
 def test_options_must_make_sense() -> None:
@@ -751,7 +752,7 @@ def test_options_must_make_sense() -> None:
         ({"batch_size": 0}, "Expected `int` >= 1"),
     ):
         with pytest.raises(UsageError) as raised:
-            configs.arguments(configs.ModelConfig("x", "hf", "y", options=wrong), pytest_medvqa_backends())
+            configs.make(configs.ModelConfig("x", "hf", "y", options=wrong), {"hf": HF})
         assert message in str(raised.value)
 
 
@@ -780,7 +781,7 @@ def test_places_of_copies(
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
-    assert HF.places("x", options) == expected
+    assert HF("x", options).places() == expected
 
 
 def test_the_size_of_the_weights_is_told_without_loading_them(
@@ -789,11 +790,11 @@ def test_the_size_of_the_weights_is_told_without_loading_them(
     path = str(folder("llava"))
     parameters = sum(checkpoint.Checkpoint(folder("llava")).parameters().values())
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert HF.size(path) == 4 * parameters
-    assert HF.size(path, HFOptions(dtype="float16")) == 2 * parameters
+    assert HF(path).size() == 4 * parameters
+    assert HF(path, HFOptions(dtype="float16")).size() == 2 * parameters
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert HF.size(path) == 2 * parameters
-    assert HF.size("org/name") is None
+    assert HF(path).size() == 2 * parameters
+    assert HF("org/name").size() is None
 
 
 def test_a_device_that_is_not_there_is_a_usage_error(folder: Callable[[str], Path]) -> None:
@@ -805,7 +806,7 @@ def test_a_device_that_is_not_there_is_a_usage_error(folder: Callable[[str], Pat
         (HFOptions(gpus=2), "gpus = 2 in the options, and torch sees 0"),
     ):
         with pytest.raises(UsageError) as raised:
-            HF(str(folder("llava")), options)
+            loaded(HF(str(folder("llava")), options))
         assert str(raised.value) == message
 
 

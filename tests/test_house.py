@@ -1,19 +1,23 @@
 """The shape of the house: the order of rooms, light imports, and packaging files that agree with each other."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 from configparser import ConfigParser
+from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
 
+import grimp
 import pytest
 from importlinter.cli import lint_imports
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import medvqa
+import pages
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -39,6 +43,32 @@ def test_rooms_import_one_way() -> None:
     assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
 
 
+def test_no_circle_of_files() -> None:
+    """Stricter than import-linter's siblings: files that import their own room's __init__ count too."""
+    graph = grimp.build_graph("medvqa", exclude_type_checking_imports=True, cache_dir=None)
+    assert "medvqa.report.html.page" in graph.modules, "else nothing is looked at"
+    TopologicalSorter({file: graph.find_modules_directly_imported_by(file) for file in graph.modules}).prepare()
+
+
+def test_class_names_are_unique() -> None:
+    """So that a name in a traceback, an issue or a search has one meaning; private classes included."""
+    places: dict[str, list[str]] = {}
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert "Benchmark" in places, "else nothing is looked at"
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_every_room_of_several_files_is_checked_for_circles() -> None:
+    (checked,) = (each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if each["type"] == "acyclic_siblings")
+    rooms = {
+        path.parent for path in (ROOT / "src/medvqa").glob("*/__init__.py") if len([*path.parent.glob("*.py")]) > 1
+    }
+    assert {f"medvqa.{room.name}" for room in rooms} == set(checked["ancestors"])
+
+
 def test_every_room_has_its_place() -> None:
     order = PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
     rooms = {path.stem for path in (ROOT / "src/medvqa").glob("[a-z]*.py")}
@@ -53,6 +83,19 @@ def test_the_plugin_imports_next_to_nothing() -> None:
 @pytest.mark.parametrize("room", PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"])
 def test_rooms_import_heavy_packages_only_where_they_use_them(room: str) -> None:
     assert imported_with(f"medvqa.{room}") & HEAVY == set()
+
+
+def test_reports_and_gates_need_neither_engine_nor_session() -> None:
+    code = "import sys, medvqa.report, medvqa.comparing.gating; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {"medvqa.engine", "medvqa.session", "medvqa.plugin", "pytest"} & set(modules) == set()
+
+
+def test_the_command_report_imports_no_pytest(tmp_path: Path) -> None:
+    run = pages.write(tmp_path / "reports" / "first", pages.guesses())
+    code = "import sys; from medvqa.cli import main; assert main(['report', sys.argv[1]]) == 0; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, run], check=True, capture_output=True, text=True)
+    assert {"pytest", "_pytest", "medvqa.plugin"} & set(done.stdout.split()) == set()
 
 
 def test_one_version() -> None:
@@ -119,5 +162,5 @@ def test_inner_suites_have_names_of_their_own() -> None:
         for name in names
         if name
     }
-    assert {"test_slake", "test_drawn", "test_b", "test_module"} <= inner, "else nothing is looked at"
+    assert {"test_slake", "test_drawn", "test_module"} <= inner, "else nothing is looked at"
     assert inner & ours == set()

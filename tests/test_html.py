@@ -508,7 +508,7 @@ def test_a_rule_about_less_is_drawn_with_its_margin_on_the_side_of_a_loss(tmp_pa
     """The whole of the interval that passes lies on the side of 0."""
     run = pages.gated(tmp_path)
     decided = gating.read(run)
-    more = gating.Entry(
+    more = gating.Ruling(
         rule="x: accuracy against main, margin 5",
         kind="baseline",
         benchmark="x",
@@ -548,7 +548,7 @@ def test_what_blocks_a_verdict_is_told(tmp_path: Path) -> None:
 def test_a_gate_that_quotes_hostile_text_is_text(made: report.Report) -> None:
     assert "gate-title" not in html.render(made).decode()
     evil = "<script>alert(1)</script>"
-    rule = gating.Entry(
+    rule = gating.Ruling(
         rule=f"slake: accuracy against {evil}",
         kind="baseline",
         benchmark="slake",

@@ -20,7 +20,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Image, Item, MedVQAError
 from medvqa.protocols.prompts import Template
 
@@ -34,29 +34,28 @@ def drawn(data):
                    (Image(f"pictures/{n}.png", str(data / f"pictures/{n}.png")),))
 
 
-class Spy:
+class Spy(Backend):
     """Writes down what it gets by each way that leads to an image, and the items that it was fitted on."""
 
-    name = "spy"
-    capabilities = frozenset({"generate"})
+    name = title = "spy"
+    sends_to = None
 
-    def __init__(self, argument):
-        self.fitted = []
+    _fitted = ()
 
     def fingerprint(self):
         return "spy 1"
 
     def fit(self, items):
-        self.fitted = [asdict(image) for item in items for image in item.images]
+        self._fitted = [asdict(image) for item in items for image in item.images]
 
     def generate(self, prompts):
         with (HERE / "seen.jsonl").open("a") as file:
             for prompt in prompts:
-                seen = [self.spied(image) for image in prompt.images]
-                file.write(json.dumps({"item": prompt.item, "images": seen, "fitted": self.fitted}) + "\\n")
+                seen = [self._spied(image) for image in prompt.images]
+                file.write(json.dumps({"item": prompt.item, "images": seen, "fitted": self._fitted}) + "\\n")
         return [Answer("A") for _ in prompts]
 
-    def spied(self, image):
+    def _spied(self, image):
         found = {"name": image.name, "digest": image.digest, "colour": image.pil().getpixel((0, 0)),
                  "size": image.pil().size, "opened": []}
         for path in (image.path, HERE / "data" / image.name, image.name):
@@ -67,7 +66,7 @@ class Spy:
 
 
 def pytest_medvqa_backends():
-    return {"spy": Spy}
+    return [Spy]
 
 
 def pytest_medvqa_benchmarks():

@@ -43,6 +43,7 @@ def test_phantom(item, evaluate):
 """
 CONFTEST = '''
 import json, os, pathlib, time
+from medvqa import Backend
 from medvqa.items import Answer, AnswerError
 
 HERE = pathlib.Path(__file__).parent
@@ -50,15 +51,12 @@ CALLS = os.open(HERE / "calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 SAID = json.loads((HERE / "said.json").read_text())
 
 
-class Candidate:
+class Candidate(Backend):
     """Says what a file says, and notes what it is asked."""
 
-    name = "candidate"
-    capabilities = frozenset({"generate"})
+    name = title = "candidate"
+    sends_to = None
     batch_size = 8
-
-    def __init__(self, argument):
-        pass
 
     def fingerprint(self):
         return "candidate"
@@ -69,7 +67,7 @@ class Candidate:
 
 
 def pytest_medvqa_backends():
-    return {"candidate": Candidate, **globals().get("MORE", {})}
+    return [Candidate, *globals().get("MORE", [])]
 '''
 
 
@@ -326,7 +324,7 @@ def test_a_technique_that_needs_a_judge_says_so(repository: Repository) -> None:
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_asked(repository: Repository, typed: list[str], line: str) -> None:
-    repository.conftest('MORE = {"mute": type("Mute", (Candidate,), {"capabilities": frozenset({"option_logprobs"})})}')
+    repository.conftest('MORE = [type("Mute", (Candidate,), {"capabilities": {"option_logprobs"}})]')
     (repository.path / "mine.txt").write_text("Score it.")
     (repository.path / "good.txt").write_text("{question} {reference} {response}")
     (repository.path / "latin.txt").write_bytes(b"\xff{question} {reference} {response}")
@@ -344,7 +342,7 @@ from medvqa.benchmarks import phantom
 def pytest_medvqa_benchmarks():
     return [dataclasses.replace(phantom.BENCHMARKS[2], name="kept", upload=False)]
 """)
-    (repository.path / "test_kept.py").write_text(TEST.replace('"phantom"', '"kept"'))
+    (repository.path / "test_recorded.py").write_text(TEST.replace('"phantom"', '"kept"'))
     (repository.path / "said.json").write_text(json.dumps({OPEN: SAID[OPEN], "kept": SAID[OPEN]}))
     with Server(scripted) as server:
         judge = repository.judge(server.remote_url)
@@ -392,14 +390,15 @@ class Patient(Candidate):
 
 
 class Judge(Candidate):
-    name = "judge"
+    name = "judging"
+    title = "judge"
 
     def generate(self, prompts):
         (HERE / "judged").write_text("")
         return [Answer("<result>1</result>") for _ in prompts]
 
 
-MORE = {"patient": Patient, "judging": Judge}
+MORE = [Patient, Judge]
 """)
     code, output = repository.run("--judge=judging", "--run=first", model="patient")
     assert code == 0, output
@@ -497,7 +496,7 @@ class Odd(Candidate):
 _backends = pytest_medvqa_backends
 
 def pytest_medvqa_backends():
-    return {**_backends(), "odd": Odd}
+    return [*_backends(), Odd]
 """)
     code, output = repository.run("--run=first", "-k", "45 or 46 or 47", model="odd")
     assert code == 1, output
@@ -725,7 +724,8 @@ def test_a_prompt_that_kills_the_judge_is_found_by_name(
 import signal
 
 class Judge(Candidate):
-    name = "judge"
+    name = "judging"
+    title = "judge"
 
     def generate(self, prompts):
         time.sleep(0.05)
@@ -733,7 +733,7 @@ class Judge(Candidate):
             os.kill(os.getpid(), signal.SIGKILL)
         return [Answer("<result>1</result>") for _ in prompts]
 
-MORE = {"judging": Judge}
+MORE = [Judge]
 """)
     monkeypatch.setenv("POISON", poison)
     code, output = repository.run("--judge=judging", "--run=first", "-n2")

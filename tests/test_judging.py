@@ -119,14 +119,14 @@ def asked(item: Item, response: str = "some fluid", settings: judging.Settings =
     return found
 
 
-def read(item: Item, reply: str) -> judging.Reading | judging.Complaint:
+def read(item: Item, reply: str) -> judging.JudgeReading | judging.Complaint:
     return judging.read(asked(item), 0, reply)
 
 
 def scored(item: Item, reply: str, settings: judging.Settings = EXTRACT, response: str = "some fluid") -> Score:
     found = asked(item, response, settings)
     reading = judging.read(found, 0, reply)
-    assert isinstance(reading, judging.Reading), reading
+    assert isinstance(reading, judging.JudgeReading), reading
     return judging.score(found, item, [reading], settings)
 
 
@@ -415,7 +415,7 @@ class TestReplies:
         ],
     )
     def test_a_score(self, reply: str, value: float) -> None:
-        assert read(question(), reply) == judging.Reading(score=value)
+        assert read(question(), reply) == judging.JudgeReading(score=value)
 
     @pytest.mark.parametrize(
         ("reply", "why"),
@@ -458,7 +458,7 @@ class TestReplies:
         ],
     )
     def test_closeness(self, reply: str, a: float, b: float) -> None:
-        assert read(PAIR, reply) == judging.Reading(closeness={"A": a, "B": b})
+        assert read(PAIR, reply) == judging.JudgeReading(closeness={"A": a, "B": b})
 
     @pytest.mark.parametrize(
         ("reply", "why"),
@@ -495,7 +495,7 @@ class TestReplies:
         ],
     )
     def test_options(self, item: Item, reply: str, letters: str) -> None:
-        assert read(item, reply) == judging.Reading(letters=tuple(letters))
+        assert read(item, reply) == judging.JudgeReading(letters=tuple(letters))
 
     @pytest.mark.parametrize(
         ("item", "reply", "why"),
@@ -522,11 +522,11 @@ class TestReplies:
 
     def test_the_last_number_of_a_reply_that_was_cut_off_is_not_read(self) -> None:
         found = asked(PAIR)
-        assert judging.read(found, 0, "A: 3\nB: 1") == judging.Reading(closeness={"A": 3.0, "B": 1.0})
+        assert judging.read(found, 0, "A: 3\nB: 1") == judging.JudgeReading(closeness={"A": 3.0, "B": 1.0})
         cut = judging.read(found, 0, "A: 3\nB: 1", finished=False)
         assert cut == judging.Complaint("It has no line with the score for B.")
         complete = judging.read(found, 0, "A: 3\nB: 10\nExplanation: the", finished=False)
-        assert complete == judging.Reading(closeness={"A": 3.0, "B": 10.0})
+        assert complete == judging.JudgeReading(closeness={"A": 3.0, "B": 10.0})
 
     def test_a_judgment_that_was_cut_off_is_not_decided_by_rule(self) -> None:
         item = question("judgment", "yes")
@@ -604,7 +604,7 @@ class TestScores:
         found = asked(PAIR)
         for gap, a, b in product((3, 2), range(1, 11), range(1, 11)):
             chosen = "A" if a >= b + gap else "B" if b >= a + gap else "-"
-            reading = judging.Reading(closeness={"A": a, "B": b})
+            reading = judging.JudgeReading(closeness={"A": a, "B": b})
             score = judging.score(found, PAIR, [reading], judging.Settings(gap=gap))
             assert "".join(score.extracted or "-") == chosen
             assert score.value == (chosen == "A")
@@ -632,7 +632,7 @@ class TestScores:
         assert values == {"AB": 1.0, "A": 0.5, "ABC": 0.0, "C": 0.0, "Z": 0.0}
         found = case(SEVERAL, benchmark=GMAI)
         assert found is not None
-        precision = judging.score(found, SEVERAL, [judging.Reading(letters=("A", "B", "C"))], EXTRACT)
+        precision = judging.score(found, SEVERAL, [judging.JudgeReading(letters=("A", "B", "C"))], EXTRACT)
         assert (precision.value, precision.outcome) == (2 / 3, "partial"), "GMAI-MMBench's rule, not MedLesionVQA's"
 
 
@@ -727,8 +727,8 @@ def judged(
         return Result("run", item, "", answer, score, technique)
     replies = [judge(prompt.text) for prompt in found.prompts]
     readings = [judging.read(found, index, reply) for index, reply in enumerate(replies)]
-    assert all(isinstance(reading, judging.Reading) for reading in readings), replies
-    score = judging.score(found, item, [each for each in readings if isinstance(each, judging.Reading)], SETTINGS)
+    assert all(isinstance(reading, judging.JudgeReading) for reading in readings), replies
+    score = judging.score(found, item, [each for each in readings if isinstance(each, judging.JudgeReading)], SETTINGS)
     judgement = Judgement("script", found.template, found.task, tuple(replies)) if replies else None
     return Result("run", item, "", answer, score, technique, judgement)
 

@@ -57,7 +57,7 @@ def judged(task: str, response: str, judge: Judge) -> Score:
     readings = []
     for index, prompt in enumerate(found.prompts):
         reading = judging.read(found, index, judge(prompt.text))
-        assert isinstance(reading, judging.Reading), (reading, prompt.text)
+        assert isinstance(reading, judging.JudgeReading), (reading, prompt.text)
         readings.append(reading)
     return judging.score(found, item, readings, EXTRACT)
 
@@ -278,7 +278,7 @@ def test_a_choice_is_scored_by_its_letter_alone() -> None:
     found = judging.case_of(PAIRS, item, "ff", Answer("the second"), Score(None, "unscored"), EXTRACT)
     assert found is not None
     reading = judging.read(found, 0, "A: 2\nB: 9\nYour explanation: none")
-    assert isinstance(reading, judging.Reading)
+    assert isinstance(reading, judging.JudgeReading)
     score = judging.score(found, item, [reading], EXTRACT)
     assert (score.outcome, score.extracted) == ("correct", ("B",))
     assert score_single_choice(item, Answer("A")).outcome == "wrong"

@@ -50,50 +50,46 @@ class Placed(Majority):
 
     Options = Options
 
-    def __init__(self, argument, options=Options()):
-        super().__init__(argument)
-        self.name = "placed"
-        self.place = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
-        if options.places is not None:
+    title = "placed"
+
+    def load(self):
+        self._place = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
+        if self.options.places is not None:
             # Held for as long as the process lives.
-            self.lock = open(HERE / f"{self.place}.lock", "w")
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = open(HERE / f"{self._place}.lock", "w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.environ.get("PYTEST_XDIST_WORKER") == "gw2":
             (HERE / "back").touch()
 
-    @staticmethod
-    def places(argument, options=Options()):
-        assert argument != "unready"
-        return options.places
+    def places(self):
+        assert self.argument != "unready"
+        return self.options.places
 
-    @staticmethod
-    def check(argument, options=Options()):
-        if argument == "unready":
+    def check(self):
+        if self.argument == "unready":
             raise UsageError("not installed")
 
-    @staticmethod
-    def size(argument, options=Options()):
-        return options.size
+    def size(self):
+        return self.options.size
 
-    @staticmethod
-    def memory(place):
+    def memory(self, place):
         return None if "9" in place else 1_000_000_000 * (1 + len(place))
 
     def about(self):
-        return {"place": self.place}
+        return {"place": self._place}
 
     def generate(self, prompts):
-        if prompts[0].item == self.text and not (HERE / "died").exists():
-            (HERE / "died").write_text(self.place)
+        if prompts[0].item == self.argument and not (HERE / "died").exists():
+            (HERE / "died").write_text(self._place)
             os.kill(os.getpid(), signal.SIGKILL)
         while (HERE / "died").exists() and not (HERE / "back").exists():
             time.sleep(0.01)  # leaves some tests to the worker that comes
         worker = os.environ.get("PYTEST_XDIST_WORKER", "serial")
-        return [Answer(f"{self.place} {worker} {SEEN[0]}") for _ in prompts]
+        return [Answer(f"{self._place} {worker} {SEEN[0]}") for _ in prompts]
 
 
 def pytest_medvqa_backends():
-    return {"placed": Placed, "stubborn": Majority}
+    return [Placed, Majority]
 '''
 COMMON = ("--benchmark=slake", "--batch-size=1", "-p", "no:randomly", "-p", "no:benchmark")
 
@@ -304,7 +300,7 @@ def test_memory_is_what_the_driver_tells(
         (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{says}\n")
         (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert HF.memory("0,1") == memory
+    assert HF("x").memory("0,1") == memory
 
 
 def test_the_place_that_was_freed_last_is_given_first(tmp_path: Path) -> None:

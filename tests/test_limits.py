@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from medvqa import benchmarks, configs, records
+from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
@@ -164,7 +165,9 @@ def test_a_server_has_the_fingerprint_that_it_had(
     options: dict[str, Any], digest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    model = OpenAI("tiny", OpenAIOptions(base_url="https://example.org/v1", key_env="OPENAI_API_KEY", **options))
+    model = loaded(
+        OpenAI("tiny", OpenAIOptions(base_url="https://example.org/v1", key_env="OPENAI_API_KEY", **options))
+    )
     assert model.fingerprint() == f"tiny@https://example.org/v1 {digest}"
     model.close()
 
@@ -365,17 +368,17 @@ def test_a_limit_that_cannot_hold_is_a_usage_error(
 )
 def test_limits_of_a_config_are_checked(backend: str, said: dict[str, Any], message: str) -> None:
     config = configs.ModelConfig("mine", backend, "x", max_tokens=said)
-    backends = pytest_medvqa_backends()
+    model = configs.make(config, {kind.name: kind for kind in pytest_medvqa_backends()})
     known = benchmarks.by_name(mediconfusion.BENCHMARKS)
     with pytest.raises(UsageError) as raised:
-        configs.check_token_limits(config, configs.token_limits(config, backends), known)
+        configs.check_token_limits(config, model.token_limits(), known)
     assert message in str(raised.value)
 
 
 def test_limits_of_a_config_are_numbers(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('backend = "openai"\n[max_tokens]\nmediconfusion = -1\n')
     with pytest.raises(UsageError, match=r"Expected `int` >= 0 - at `.*max_tokens"):
-        configs.resolve("mine", folders=[tmp_path], backends=pytest_medvqa_backends())
+        configs.resolve("mine", folders=[tmp_path], backends={kind.name: kind for kind in pytest_medvqa_backends()})
 
 
 @pytest.mark.slow
@@ -438,25 +441,22 @@ def test_a_stranger_declares_that_a_model_takes_a_limit(repository: Callable[...
     mine = repository()
     (mine.path / "conftest.py").write_text(
         """
+from medvqa import Backend
 from medvqa.items import Answer, TokenLimits
 
-class Plain:
-    name = "plain"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        pass
+class Plain(Backend):
+    name = title = "plain"
+    sends_to = None
 
     def generate(self, prompts):
         return [Answer(f"A {prompt.max_tokens}") for prompt in prompts]
 
 class Limited(Plain):
-    @staticmethod
-    def token_limits(argument):
+    def token_limits(self):
         return TokenLimits(100)
 
 def pytest_medvqa_backends():
-    return {"plain": Plain, "limited": Limited}
+    return [Plain, Limited]
 """
     )
     for model, arguments, told in (

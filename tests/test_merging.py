@@ -16,7 +16,7 @@ from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Answer, Item, Result, Score, UsageError
 from medvqa.records import merging
-from medvqa.records.merging import Run, merge
+from medvqa.records.merging import RunPart, merge
 
 ABOUT: dict[str, Any] = {
     "name": "first",
@@ -46,8 +46,8 @@ def result(id: str, said: str | None = "A", outcome: str = "correct", **fields: 
     return replace(Result("run", item, "0" * 64, answer, Score(1.0, outcome, ("A",))), **fields)  # type: ignore[arg-type]
 
 
-def run(name: str, *results: Result, missing: tuple[str, ...] = (), **about: Any) -> Run:
-    return Run(name, {**ABOUT, "name": name, **about}, results, frozenset(missing))
+def run(name: str, *results: Result, missing: tuple[str, ...] = (), **about: Any) -> RunPart:
+    return RunPart(name, {**ABOUT, "name": name, **about}, results, frozenset(missing))
 
 
 def ids(results: tuple[Result, ...]) -> list[str]:
@@ -181,7 +181,7 @@ def test_another_configuration_is_refused_with_what_differs(about: dict[str, Any
 def test_argument_and_options_count_where_there_is_no_fingerprint(config: dict[str, Any], message: str) -> None:
     here = {"backend": "hf", "argument": "/here/tiny", "options": {}}
 
-    def runs(fingerprint: str | None) -> list[Run]:
+    def runs(fingerprint: str | None) -> list[RunPart]:
         model = {"name": "tiny", "fingerprint": fingerprint}
         return [run("a", result("q1"), config=here, model=model), run("b", config={**here, **config}, model=model)]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from medvqa import benchmarks, engine, judging, scoring
+from medvqa.backend import Backend
 from medvqa.benchmarks import gmai_mmbench, phantom
 from medvqa.cli import main
 from medvqa.items import Answer, Item
@@ -285,20 +286,17 @@ def test_a_reply_is_read_as_the_harness_reads_it_and_never_drawn() -> None:
     said |= {"The answer is B, without any doubt in my mind about it": "B", "A or B": None, "I do not know": None}
     for reply, letters in said.items():
         read = judging.read(case(), 0, reply)
-        assert ("".join(read.letters) if isinstance(read, judging.Reading) else None) == letters, reply
+        assert ("".join(read.letters) if isinstance(read, judging.JudgeReading) else None) == letters, reply
 
 
-class Said:
+class Said(Backend):
     """A judge who always says the same."""
 
-    name = "said"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    sends_to = None
+    title = "said"
 
     def generate(self, prompts: Sequence[Any]) -> list[Answer]:
-        return [Answer(self.text) for _ in prompts]
+        return [Answer(self.argument) for _ in prompts]
 
 
 def test_an_unreadable_reply_leaves_the_answer_unparsed() -> None:

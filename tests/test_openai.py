@@ -22,10 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import configs
+from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, retry_after
 from medvqa.engine import Limits
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Service, Shot, UsageError
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, UsageError
 from servers import Reply, Request, Server, completion, error, scored
 
 KEY = "sk-test-0123456789abcdef"
@@ -45,7 +46,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def asked(script: Callable[[int, Request], Reply], **options: Any) -> Iterator[tuple[OpenAI, Server]]:
     with Server(script) as server:
-        made = OpenAI("tiny", OpenAIOptions(base_url=server.url, key_env="OPENAI_API_KEY", **options))
+        made = loaded(OpenAI("tiny", OpenAIOptions(base_url=server.url, key_env="OPENAI_API_KEY", **options)))
         try:
             yield made, server
         finally:
@@ -146,7 +147,8 @@ def test_deviations_from_the_published_setting_are_told(options: dict[str, Any],
 
 def test_options_of_a_config() -> None:
     def made(**options: Any) -> tuple[Any, ...]:
-        return configs.arguments(configs.ModelConfig("x", "openai", "m", options=options), {"openai": OpenAI})
+        made = configs.make(configs.ModelConfig("x", "openai", "m", options=options), {"openai": OpenAI})
+        return made.argument, made.options
 
     assert made(max_pixels=100) == ("m", OpenAIOptions(max_pixels=100))
     for options, message in (
@@ -323,7 +325,7 @@ def test_a_request_has_a_deadline(reply: Reply) -> None:
 def test_a_server_that_is_not_there() -> None:
     with Server(always(Reply(b""))) as server:
         pass
-    model = OpenAI("tiny", OpenAIOptions(base_url=server.url, retries=1))
+    model = loaded(OpenAI("tiny", OpenAIOptions(base_url=server.url, retries=1)))
     answer = one(model)
     model.close()
     assert isinstance(answer, AnswerError)
@@ -612,7 +614,7 @@ def test_a_key_that_a_server_sends_back_is_not_repeated() -> None:
         about = json.dumps(model.about())
     assert isinstance(answer, Answer)
     assert isinstance(failed, AnswerError)
-    for shown in (answer.text, str(failed), about, model.name, repr(model), str(model.fingerprint())):
+    for shown in (answer.text, str(failed), about, model.title, repr(model), str(model.fingerprint())):
         assert "sk-test" not in shown
     assert "you sent Bearer [key]" in answer.text
     assert "you sent Bearer" in str(failed)
@@ -628,7 +630,7 @@ def test_a_placeholder_for_a_key_is_no_secret(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_config_with_a_url_sends_no_key_of_another_host() -> None:
     with Server(always(Reply(completion()))) as server:
-        model = OpenAI("tiny", OpenAIOptions(base_url=server.url))
+        model = loaded(OpenAI("tiny", OpenAIOptions(base_url=server.url)))
         one(model)
         model.close()
     assert server.requests[0].headers["Authorization"] == "Bearer none"
@@ -637,7 +639,7 @@ def test_a_config_with_a_url_sends_no_key_of_another_host() -> None:
 def test_url_and_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(always(Reply(completion()))) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        model = OpenAI("tiny")
+        model = loaded(OpenAI("tiny"))
         one(model)
         model.close()
     assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
@@ -660,7 +662,8 @@ def test_url_and_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_where_images_go(url: str, origin: str, remote: bool) -> None:
-    assert OpenAI.service("x", OpenAIOptions(base_url=url)) == Service(origin, remote, priced=False)
+    model = OpenAI("x", OpenAIOptions(base_url=url))
+    assert (model.sends_to, is_remote(model.sends_to), model.priced) == (origin, remote, False)
 
 
 @pytest.mark.parametrize(
@@ -681,33 +684,33 @@ def test_a_url_without_a_host_or_with_a_secret_is_refused_and_not_shown(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match=r"^base_url is not like https://host/v1") as raised:
-        OpenAI.check("x", OpenAIOptions(base_url=url))
+        OpenAI("x", OpenAIOptions(base_url=url)).check()
     assert "secret" not in str(raised.value)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL is not like"):
-        OpenAI.check("x")
+        OpenAI("x").check()
 
 
 def test_check_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="needs the model's name on the server: --model=openai:NAME"):
-        OpenAI.check("")
+        OpenAI("").check()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-\u20ac")
     with pytest.raises(UsageError, match=r"OPENAI_API_KEY holds characters that no key has$"):
-        OpenAI.check("x")
+        OpenAI("x").check()
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(UsageError, match=r"set OPENAI_API_KEY to the key of https://api.openai.com"):
-        OpenAI.check("x")
+        OpenAI("x").check()
     with pytest.raises(UsageError, match=r"set OTHER_KEY to the key of https://host"):
-        OpenAI.check("x", OpenAIOptions(base_url="https://host/v1", key_env="OTHER_KEY"))
-    OpenAI.check("x", OpenAIOptions(base_url="https://host/v1"))
+        OpenAI("x", OpenAIOptions(base_url="https://host/v1", key_env="OTHER_KEY")).check()
+    OpenAI("x", OpenAIOptions(base_url="https://host/v1")).check()
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'pytest-medvqa\[openai\]'"):
-        OpenAI.check("x")
+        OpenAI("x").check()
 
 
 def test_a_fingerprint_changes_with_what_is_sent() -> None:
     def of(name: str = "m", **options: Any) -> str | None:
-        model = OpenAI(name, OpenAIOptions(**{"base_url": "https://host/v1", **options}))
+        model = loaded(OpenAI(name, OpenAIOptions(**{"base_url": "https://host/v1", **options})))
         model.close()
         return model.fingerprint()
 
@@ -894,10 +897,9 @@ def test_shipped_configs_name_a_host_a_key_and_prices_that_go_together() -> None
     found: Sequence[configs.ModelConfig] = [c for c in configs.available([shipped]) if c.backend == "openai"]
     assert len(found) >= 5
     for config in found:
-        argument, options = configs.arguments(config, {"openai": OpenAI})
-        service = OpenAI.service(argument, options)
-        assert options.base_url
-        assert bool(options.key_env) == service.remote
+        model = configs.make(config, {"openai": OpenAI})
+        assert model.options.base_url
+        assert bool(model.options.key_env) == is_remote(model.sends_to)
         comment = (shipped / f"{config.name}.toml").read_text()
         assert "# Verified" in comment
 

@@ -11,6 +11,7 @@ import pytest
 
 from medvqa import records
 from medvqa.cli import main
+from medvqa.items import QuestionKey
 from strangers import CONFTEST, TEST
 
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2")]
@@ -52,8 +53,8 @@ def outcomes(run_folder: Path) -> Counter[str]:
     return Counter(json.loads(line)["score"]["outcome"] for line in lines)
 
 
-def keys(run_folder: Path) -> list[tuple[str, str, str]]:
-    return [records.key(result) for result in records.read(run_folder).results]
+def keys(run_folder: Path) -> list[QuestionKey]:
+    return [result.key for result in records.read(run_folder).results]
 
 
 def text(result: pytest.RunResult) -> str:
@@ -78,6 +79,7 @@ def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, s
     assert measures["accuracy"]["references"]["random"] == pytest.approx(1 / 3)
     assert {p.name for p in folder(slake).iterdir()} == {
         "run.json",
+        "selected.jsonl",
         "results.jsonl",
         "answers",
         "metrics.json",

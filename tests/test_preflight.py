@@ -171,8 +171,7 @@ def test_a_full_backlog_is_not_refused(suite: Path) -> None:
             each.setblocking(False)
             each.connect_ex(address)
         start = time.monotonic()
-        preflight = getattr(OpenAI, "preflight", lambda *_: None)
-        preflight("tiny", OpenAIOptions(base_url=f"http://127.0.0.1:{address[1]}/v1"))
+        OpenAI("tiny", OpenAIOptions(base_url=f"http://127.0.0.1:{address[1]}/v1")).preflight()
         assert time.monotonic() - start < 30
         for each in waiting:
             each.close()

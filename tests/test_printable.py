@@ -26,7 +26,7 @@ LINE = HOSTILE.replace("\n", " ").replace("\r", " ")
 
 CONFTEST = f"""
 import os, warnings
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, DataError, DataWarning, Item, Judgement
 from medvqa.protocols.prompts import Template
 
@@ -43,11 +43,9 @@ def items(data):
                    {{"modality": ("ct" + H,)}}, pair_id=H + str(n // 2))
 
 
-class Speaker:
-    capabilities = frozenset({{"generate"}})
-
-    def __init__(self, argument):
-        self.name = "speaker" + H
+class Speaker(Backend):
+    sends_to = None
+    title = "speaker" + H
 
     def generate(self, prompts):
         if os.environ.get("BAD") == "model":
@@ -57,7 +55,7 @@ class Speaker:
 
 
 def pytest_medvqa_backends():
-    return {{"speaker": Speaker}}
+    return [Speaker]
 
 
 def pytest_medvqa_benchmarks():
@@ -274,11 +272,11 @@ def test_what_is_printed_of_a_text(text: str, printed: str) -> None:
 def test_a_stream_knows_where_lines_begin_and_keeps_colours_alone() -> None:
     import io
 
-    from medvqa.printing import Stream
+    from medvqa.printing import PrintableStream
 
     def written(*pieces: str, terminal: bool) -> str:
         below = io.StringIO()
-        stream = Stream(below, terminal=terminal)
+        stream = PrintableStream(below, terminal=terminal)
         for piece in pieces:
             stream.write(piece)
         return below.getvalue()

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from medvqa import engine, metrics
+from medvqa import engine, metrics, scoring
 from medvqa.backends.replay import Replay
 from medvqa.benchmarks import gmai_mmbench, load
 from medvqa.cli import main
-from medvqa.items import Item, Result
+from medvqa.items import Item, Query, Result
 from medvqa.metrics import parts
+from medvqa.protocols import prompts
 
 SHARED = Path(__file__).parents[2] / "shared"
 REFERENCE = SHARED / "reference"
@@ -244,9 +245,12 @@ def test_table_two_of_gmai_mmbench_comes_out(tmp_path: Path) -> None:
         recorded = tmp_path / f"{model}.jsonl"
         recorded.write_text("\n".join(responses(items, right)) + "\n")
         replay = Replay(str(recorded))
-        prompts = [benchmark.prompt(item, "mc") for item in items]
-        answered = zip(items, prompts, engine.ask(replay, prompts), strict=True)
-        results: list[Result] = [engine.result(*each, benchmark=benchmark, run="t") for each in answered]
+        asked = [benchmark.prompt(item, "mc") for item in items]
+        answered = zip(items, asked, engine.ask(replay, asked), strict=True)
+        results: list[Result] = [
+            scoring.result(Query(item), prompt, answer, benchmark=benchmark, run="t", digest=prompts.digest(prompt))
+            for item, prompt, answer in answered
+        ]
         measures = metrics.measures(
             results, [metrics.accuracy], [], benchmark=benchmark.name, signature={}, score=benchmark.score
         )

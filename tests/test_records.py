@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medvqa import records
-from medvqa.items import KINDS, OUTCOMES, Answer, Image, Item, Result, Score, UsageError
+from medvqa.items import KINDS, OUTCOMES, Answer, Image, Item, QuestionKey, Result, Score, UsageError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LETTERS = st.dictionaries(st.sampled_from("ABCDE"), TEXT, max_size=5)
@@ -41,6 +41,8 @@ RESULTS = st.builds(
     score=st.builds(
         Score, value=st.none() | st.floats(0, 1), outcome=st.sampled_from(OUTCOMES), extracted=st.tuples(TEXT), why=TEXT
     ),
+    sample=st.integers(0, 5),
+    variant=TEXT,
 )
 
 
@@ -70,6 +72,34 @@ def test_the_last_line_of_an_item_counts_and_results_are_sorted(tmp_path: Path) 
     stored = records.read(tmp_path / "run")
     assert [(r.item.id, r.score.outcome) for r in stored.results] == [("1", "correct"), ("2", "correct")]
     assert stored.unread == ()
+
+
+def test_an_empty_variant_is_not_written() -> None:
+    """Lines are those of versions before there were variants, and theirs are read as empty."""
+    plain = result("1")
+    line = records.encode(plain)
+    assert line.endswith(b',"judgement":null,"sample":0}')
+    assert records.decode(line).variant == ""
+    rotated = replace(plain, sample=2, variant="BA")
+    assert records.encode(rotated).endswith(b',"sample":2,"variant":"BA"}')
+    assert records.decode(records.encode(rotated)) == rotated
+
+
+def test_variants_of_a_question_are_kept_apart(tmp_path: Path) -> None:
+    plain = result("1")
+    recorder = records.Recorder(tmp_path / "run")
+    for each in (replace(plain, variant="BA"), replace(plain, sample=2), plain):
+        recorder.append(records.encode(each))
+    recorder.close()
+    stored = records.read(tmp_path / "run").results
+    assert [each.key for each in stored] == [
+        QuestionKey("slake", "1", "mc"),
+        QuestionKey("slake", "1", "mc", "", 2),
+        QuestionKey("slake", "1", "mc", "BA"),
+    ]
+    assert [each.key.name(technique=True) for each in stored] == ["slake/1-mc", "slake/1-mc-sample2", "slake/1-mc-BA"]
+    assert [each.key.stored for each in stored][1:] == [("slake", "1", "mc", 2), ("slake", "1", "mc", "BA", 0)]
+    assert len({each.key.question for each in stored}) == 2
 
 
 def test_a_torn_last_line_is_told_and_costs_no_other(tmp_path: Path) -> None:

@@ -158,12 +158,11 @@ def test_words_and_short_values_stay() -> None:
 
 
 def test_a_backend_of_ones_own_names_what_is_secret() -> None:
-    from medvqa import engine
+    from medvqa import Backend, engine
     from medvqa.items import Answer, AnswerError, Prompt
 
-    class Own:
-        name = "own"
-        capabilities = frozenset({"generate"})
+    class Own(Backend):
+        sends_to = None
 
         def generate(self, prompts: Any) -> Any:
             return [

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medvqa import records
+from medvqa.backend import loaded
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.openai import OpenAI, OpenAIOptions
@@ -28,7 +29,7 @@ import json, pathlib
 class Warm(Majority):
     """Answers anew each time, by the sample's number, and notes what it was asked for."""
 
-    name = "warm"
+    name = title = "warm"
 
     def fingerprint(self):
         return "warm 1"
@@ -40,7 +41,7 @@ class Warm(Majority):
 
 
 def pytest_medvqa_backends():
-    return {"warm": Warm}
+    return [Warm]
 '''
 
 
@@ -127,7 +128,7 @@ def test_what_cannot_differ_is_not_repeated(slake: pytest.Pytester, arguments: t
 def test_a_recorded_run_is_replayed_sample_by_sample(slake: pytest.Pytester) -> None:
     assert run(slake, "--model=warm:x", "--repeat=2", "--run=first").ret == 0
     recorded = slake.path / "reports" / "first" / "results.jsonl"
-    assert Replay.draws(str(recorded))
+    assert Replay(str(recorded)).draws()
     assert run(slake, f"--model=replay:{recorded}", "--repeat=2", "--run=second").ret == 0
     first, second = (
         [(r.item.id, r.sample, r.score) for r in records.read(slake.path / "reports" / name).results]
@@ -194,20 +195,20 @@ def test_a_random_draw_differs_by_sample_and_is_the_same_in_every_run() -> None:
 
 
 def test_what_draws_says_so(tmp_path: Path) -> None:
-    assert Random.draws("")
-    assert not Majority.draws("")
-    assert not Echo.draws("A")
-    assert not OpenAI.draws("tiny")
-    assert OpenAI.draws("tiny", OpenAIOptions(temperature=0.7))
-    assert OpenAI.draws("tiny", OpenAIOptions(reasoning=True))
+    assert Random("").draws()
+    assert not Majority("").draws()
+    assert not Echo("A").draws()
+    assert not OpenAI("tiny").draws()
+    assert OpenAI("tiny", OpenAIOptions(temperature=0.7)).draws()
+    assert OpenAI("tiny", OpenAIOptions(reasoning=True)).draws()
     from medvqa.backends.hf import HF
 
-    assert not HF.draws("x", HFOptions())
-    assert HF.draws("x", HFOptions(generation={"do_sample": True}))
+    assert not HF("x", HFOptions()).draws()
+    assert HF("x", HFOptions(generation={"do_sample": True})).draws()
     single = tmp_path / "single.jsonl"
     single.write_text('{"id": "1", "response": "A"}\n')
-    assert not Replay.draws(str(single))
-    assert Replay.samples(str(single)) == 0
+    assert not Replay(str(single)).draws()
+    assert Replay(str(single)).samples() == 0
 
 
 def test_answers_of_which_some_have_a_number_may_be_replayed_without(tmp_path: Path) -> None:
@@ -218,8 +219,8 @@ def test_answers_of_which_some_have_a_number_may_be_replayed_without(tmp_path: P
         '{"item": {"id": "2"}, "answer": {"text": "B"}, "sample": 1}\n'
         '{"item": {"id": "2"}, "answer": {"text": "C"}, "sample": 2}\n'
     )
-    assert Replay.draws(str(file))
-    assert Replay.samples(str(file)) == 0
+    assert Replay(str(file)).draws()
+    assert Replay(str(file)).samples() == 0
     one, two = Replay(str(file)).generate([Prompt("?", item="1"), Prompt("?", item="2")])
     assert getattr(one, "text", None) == "A"
     assert str(two) == f"{file} has no answer for 2: it was recorded with --repeat=2; ask so"
@@ -231,7 +232,7 @@ def test_a_server_is_told_the_seed(extra: dict[str, int], seeds: list[int | None
         return Reply(completion(str(request.body.get("seed"))))
 
     with Server(script) as server:
-        model = OpenAI("tiny", OpenAIOptions(base_url=server.url, temperature=1.0, extra=extra))
+        model = loaded(OpenAI("tiny", OpenAIOptions(base_url=server.url, temperature=1.0, extra=extra)))
         try:
             answers = model.generate([Prompt("Which?", sample=number) for number in range(3)])
         finally:
@@ -248,7 +249,7 @@ def test_a_checkpoint_draws_samples_that_differ_and_can_be_drawn_again() -> None
     batch = [Prompt("What is shown?", item=f"q{n % 2}", sample=1 + n // 2) for n in range(8)]
     said = []
     for _ in range(2):
-        model = HF(str(folder), options)
+        model = loaded(HF(str(folder), options))
         said.append([getattr(answer, "text", answer) for answer in model.generate(batch)])
         model.close()
     assert said[0] == said[1]

@@ -185,7 +185,7 @@ def test_without_a_judge_rules_score_anew(repository: Repository) -> None:
         (["--judge=nobody"], "no model 'nobody'"),
         (["--rules-first"], "--rules-first says how a judge judges, and there is none: add --judge=MODEL"),
         (["--ff-gap=2"], "--ff-gap=2: no judge has compared answers of reports/first with their options; add --judge="),
-        (["--judge=echo:1", "--max-cost=1"], "for a judge whose config gives price_input and price_output"),
+        (["--judge=echo:1", "--max-cost=1"], "does not tell what its answers cost; give price_input"),
         (["--extraction=official"], "no published rule reads answers to phantom-medlesionvqa"),
     ],
 )

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 CONFTEST = '''
 import os, pathlib, shutil, signal, time
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, AnswerError, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -36,15 +36,12 @@ def items(data):
                    tags={"organ": ("liver", "heart")[n % 2: n % 2 + 1]})
 
 
-class Slow:
+class Slow(Backend):
     """Answers after some milliseconds; dies, fails or hangs at some questions."""
 
-    name = "slow"
-    capabilities = frozenset({"generate"})
+    name = title = "slow"
+    sends_to = None
     batch_size = 8
-
-    def __init__(self, argument):
-        self.seconds = float(argument or 0) / 1000
 
     def fingerprint(self):
         return os.environ.get("FINGERPRINT", "slow weights")
@@ -52,7 +49,7 @@ class Slow:
     def generate(self, prompts):
         ids = [prompt.item for prompt in prompts]
         os.write(CALLS, " ".join([str(os.getpid()), *ids, "\\n"]).encode())
-        time.sleep(self.seconds * len(prompts))
+        time.sleep(float(self.argument or 0) / 1000 * len(prompts))
         if set(ids) & set(os.environ.get("POISON", "").split()):
             os.kill(os.getpid(), signal.SIGKILL)
         while os.path.exists(os.environ.get("GATE", "")):
@@ -68,14 +65,14 @@ class Slow:
 
 
 class Nameless(Slow):
-    name = "nameless"
+    name = title = "nameless"
 
     def fingerprint(self):
         return None
 
 
 def pytest_medvqa_backends():
-    return {"slow": Slow, "nameless": Nameless}
+    return [Slow, Nameless]
 
 
 def pytest_medvqa_benchmarks():

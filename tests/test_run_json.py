@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -186,16 +187,16 @@ def resumes(folder: Path) -> None:
     records.differences(before, now)
     records.judged_by_rule(before, now)
     plan: Any = SimpleNamespace(
-        about=lambda: now,
-        known=SimpleNamespace(benchmarks=KNOWN, metrics=()),
+        registry=SimpleNamespace(benchmarks=KNOWN, metrics=()),
         extraction="sound",
         judge=None,
-        name_of=lambda query: query.item.id,
+        name_of=lambda key: key.item,
         options=SimpleNamespace(answers=None),
         benchmarks={},
     )
     plan.reads_anew = partial(Plan.reads_anew, plan)
-    Recording(plan, folder, "c3", 0).finish([], {})
+    with patch("medvqa.session.recording.about", lambda _: now):
+        Recording(plan, folder, "c3", 0).finish([], {})
 
 
 @pytest.fixture(autouse=True)

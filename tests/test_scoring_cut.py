@@ -171,7 +171,7 @@ def test_terms_of_an_answer_that_was_cut_off(response: str, outcome: str) -> Non
 
 SESSION = {
     "conftest.py": """
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -179,20 +179,17 @@ ASK = Template("chest/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "pneumonia", "B": "pleural effusion"}
 
 
-class Walker:
-    name = "walker"
-    capabilities = frozenset({"generate"})
-
-    def __init__(self, argument):
-        self.finish = argument
+class Walker(Backend):
+    name = title = "walker"
+    sends_to = None
 
     def generate(self, prompts):
         walk = "Let's analyze each option:\\n\\nA. pneumonia - would show"
-        return [Answer(walk, finish=self.finish) for _ in prompts]
+        return [Answer(walk, finish=self.argument) for _ in prompts]
 
 
 def pytest_medvqa_backends():
-    return {"walker": Walker}
+    return [Walker]
 
 
 def pytest_medvqa_benchmarks():

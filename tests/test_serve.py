@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import tinies
+from medvqa.backend import loaded
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.items import Answer, AnswerError, Image, Prompt
 
@@ -104,7 +105,7 @@ def test_it_answers_questions_of_the_phantom_with_their_images(
 
 def test_an_image_takes_tokens(url: str, checkpoint: Path) -> None:
     images = sorted((Path(__file__).parents[1] / "fixtures/phantom/medlesionvqa/images").glob("*.png"))[:3]
-    model = OpenAI(str(checkpoint), OpenAIOptions(base_url=url))
+    model = loaded(OpenAI(str(checkpoint), OpenAIOptions(base_url=url)))
     answers = model.generate([Prompt("Which?", (Image(path.name, str(path)),)) for path in images] + [Prompt("Which?")])
     model.close()
     seen = [answer for answer in answers if isinstance(answer, Answer)]
@@ -114,7 +115,7 @@ def test_an_image_takes_tokens(url: str, checkpoint: Path) -> None:
 
 
 def test_it_ignores_that_log_probabilities_are_asked_for_and_the_error_says_so(url: str, checkpoint: Path) -> None:
-    model = OpenAI(str(checkpoint), OpenAIOptions(base_url=url))
+    model = loaded(OpenAI(str(checkpoint), OpenAIOptions(base_url=url)))
     (answer,) = model.generate([Prompt("Which?", options={"A": "liver", "B": "spleen"}, technique="gd")])
     model.close()
     assert isinstance(answer, AnswerError)

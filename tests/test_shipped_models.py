@@ -7,13 +7,14 @@ import pytest
 
 import tinies
 from medvqa import benchmarks, configs
+from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.benchmarks import gmai_mmbench, mediconfusion
 from medvqa.items import Answer, Image, Item, Prompt, Technique
 
 SHIPPED = [Path(__file__).parents[1] / "models"]
 PICTURES = Path(__file__).parents[1] / "fixtures/phantom/medlesionvqa/images"
-BACKENDS = pytest_medvqa_backends()
+BACKENDS = {kind.name: kind for kind in pytest_medvqa_backends()}
 CONFIGS = {config.name: config for config in configs.available(SHIPPED)}
 TINY = {
     "blip-2": tinies.blip_2,
@@ -42,15 +43,14 @@ OPTIONS = {"A": "a red circle", "B": "a blue square"}
 
 
 def options(name: str) -> Any:
-    (_, given) = configs.arguments(CONFIGS[name], BACKENDS)
-    return given
+    return configs.make(CONFIGS[name], BACKENDS).options
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_config_can_be_used(name: str) -> None:
     config = configs.resolve(name, folders=SHIPPED, backends=BACKENDS)
     assert config.description
-    configs.arguments(config, BACKENDS)
+    configs.make(config, BACKENDS)
     comments = (SHIPPED[0] / f"{name}.toml").read_text()
     if config.backend in ("hf", "openai"):
         assert "# Verified: " in comments, "what was verified, and how"
@@ -82,7 +82,7 @@ LIMITS: dict[str, tuple[int, int, int]] = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_config_has_the_limits_that_owners_give_its_model(name: str) -> None:
     config = CONFIGS[name]
-    limits = configs.token_limits(config, BACKENDS)
+    limits = configs.make(config, BACKENDS).token_limits()
     known = benchmarks.by_name([*mediconfusion.BENCHMARKS, *gmai_mmbench.BENCHMARKS])
     configs.check_token_limits(config, limits, known)
     if limits is None:
@@ -111,7 +111,7 @@ def test_a_config_asks_a_tiny_checkpoint_of_its_architecture(name: str, tmp_path
     if name == "smolvlm":
         pytest.importorskip("num2words")  # its processor, in transformers, needs it
     folder = TINY[name](tmp_path / "tiny")
-    model = BACKENDS["hf"](str(folder), options(name))  # type: ignore[call-arg]
+    model = loaded(BACKENDS["hf"](str(folder), options(name)))
     shown = [Image(path.name, str(path)) for path in sorted(PICTURES.glob("*.png"))[:2]]
     try:
         for technique, text in TEXTS.items():
@@ -124,7 +124,7 @@ def test_a_config_asks_a_tiny_checkpoint_of_its_architecture(name: str, tmp_path
                     assert answer.option_logprobs is not None
                     assert answer.option_logprobs.keys() == OPTIONS.keys()
     finally:
-        model.close()  # type: ignore[attr-defined]
+        model.close()
 
 
 @pytest.mark.slow
@@ -133,12 +133,12 @@ def test_the_pixels_of_a_large_image_are_limited(name: str, tmp_path: Path) -> N
     import PIL.Image
 
     PIL.Image.new("RGB", (3000, 2000)).save(tmp_path / "large.png")
-    model = BACKENDS["hf"](str(TINY[name](tmp_path / "tiny")), options(name))  # type: ignore[call-arg]
+    model = loaded(BACKENDS["hf"](str(TINY[name](tmp_path / "tiny")), options(name)))
     try:
         shown = (Image("large.png", str(tmp_path / "large.png")),)
         (answer,) = model.generate([Prompt(TEXTS["gd"], shown, options=OPTIONS, technique="gd")])
     finally:
-        model.close()  # type: ignore[attr-defined]
+        model.close()
     assert isinstance(answer, Answer), answer
     assert answer.usage is not None
     assert 1_100 < answer.usage["input"] < 1_400, "1,280 tokens of the image, and the text"

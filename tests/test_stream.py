@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa.engine import Limits, Memory, Recollection, Stream, Streamed
+from medvqa.engine import AnswerMemory, Limits, Recollection, Stream, Streamed
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
+from stubs import backend
 
 
 class OutOfMemoryError(RuntimeError):
@@ -91,10 +92,11 @@ def streaming(
     concurrency: int | None = None,
     deadline: float | None = 60,
     window: int = 4,
-    memory: Memory | None = None,
+    memory: AnswerMemory | None = None,
 ) -> Iterator[Stream]:
-    limits = Limits.of(model, batch_size=batch_size, concurrency=concurrency, deadline=deadline, window=window)
-    stream = Stream(model, build, ahead or Ahead(ITEMS), limits, memory)
+    made = backend(model)
+    limits = Limits.of(made, batch_size=batch_size, concurrency=concurrency, deadline=deadline, window=window)
+    stream = Stream(made, build, ahead or Ahead(ITEMS), limits, memory)
     try:
         yield stream
     finally:
@@ -216,20 +218,20 @@ def test_batches_are_full_although_tests_arrive_one_by_one() -> None:
 
 def test_the_size_is_what_was_typed_else_what_the_model_says_else_32() -> None:
     model = Recorded()
-    assert Limits.of(model).batch_size == 32
+    assert Limits.of(backend(model)).batch_size == 32
     model.batch_size = 4  # type: ignore[attr-defined]
-    assert Limits.of(model).batch_size == 4
-    assert Limits.of(model, batch_size=7).batch_size == 7
+    assert Limits.of(backend(model)).batch_size == 4
+    assert Limits.of(backend(model), batch_size=7).batch_size == 7
     model.concurrency = 16  # type: ignore[attr-defined]
-    assert (Limits.of(model).batch_size, Limits.of(model).concurrency) == (4, 16)
-    assert Limits.of(model, concurrency=2).concurrency == 2
+    assert (Limits.of(backend(model)).batch_size, Limits.of(backend(model)).concurrency) == (4, 16)
+    assert Limits.of(backend(model), concurrency=2).concurrency == 2
     del model.batch_size  # type: ignore[attr-defined]
-    assert Limits.of(model).batch_size == 1
+    assert Limits.of(backend(model)).batch_size == 1
 
 
 def test_concurrency_is_refused_where_the_model_has_none() -> None:
     with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' is asked one batch at a time"):
-        Limits.of(Recorded(), concurrency=2)
+        Limits.of(backend(Recorded()), concurrency=2)
 
 
 def test_the_automatic_deadline_grows_with_the_batch() -> None:
@@ -305,15 +307,14 @@ def test_what_a_test_has_got_is_kept_no_longer() -> None:
 
 def test_the_model_that_tests_get_asks_through_the_stream() -> None:
     model = Recorded()
-    model.tokenizer = "its own"  # type: ignore[attr-defined]
     with streaming(model, batch_size=4) as stream:
-        shown = Streamed(model, stream)
+        shown = Streamed(backend(model), stream)
         said(stream, ITEMS[:3])
         assert [a.text for a in shown.generate([Prompt(str(n)) for n in range(6)]) if isinstance(a, Answer)] == list(
             "012345"
         )
         assert shown.generate([]) == []
-        assert (shown.name, shown.capabilities, shown.tokenizer) == ("recorded", {"generate"}, "its own")
+        assert (shown.name, shown.capabilities, shown.backend.batch_size) == ("recorded", {"generate"}, None)
         assert isinstance(shown, Model)
     assert len(model.threads) == 1
     assert max(map(len, model.batches)) == 4

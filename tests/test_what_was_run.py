@@ -28,7 +28,7 @@ SHARED = Path(__file__).parents[2] / "shared/reference/mediconfusion"
 
 WARD = '''
 import os, pathlib
-from medvqa import metrics, scoring
+from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
 
@@ -42,15 +42,15 @@ def items(data, name="ward"):
                    tags={"organ": ("liver", "heart")[n % 2: n % 2 + 1]})
 
 
-class Scripted:
+class Scripted(Backend):
     """Answers right, but wrong to the items of WRONG and not at all to those of REFUSED; names its calls in a file."""
 
-    name = "scripted"
-    capabilities = frozenset({"generate"})
+    name = title = "scripted"
+    sends_to = None
 
-    def __init__(self, argument):
-        self.wrong = set(os.environ.get("WRONG", "").split())
-        self.refused = set(os.environ.get("REFUSED", "").split())
+    def load(self):
+        self._wrong = set(os.environ.get("WRONG", "").split())
+        self._refused = set(os.environ.get("REFUSED", "").split())
 
     def fingerprint(self):
         return os.environ.get("WEIGHTS", "weights")
@@ -58,17 +58,17 @@ class Scripted:
     def generate(self, prompts):
         with open("asked", "a") as file:
             file.write("".join(f"{prompt.item}\\n" for prompt in prompts))
-        return [Answer(self.said(prompt)) for prompt in prompts]
+        return [Answer(self._said(prompt)) for prompt in prompts]
 
-    def said(self, prompt):
-        if prompt.item in self.refused:
+    def _said(self, prompt):
+        if prompt.item in self._refused:
             return "I cannot assist with that."
         number = int(prompt.item[1:])
-        return "ABC"[(number + (prompt.item in self.wrong)) % 3]
+        return "ABC"[(number + (prompt.item in self._wrong)) % 3]
 
 
 def pytest_medvqa_backends():
-    return {"scripted": Scripted}
+    return [Scripted]
 
 
 def pytest_medvqa_benchmarks():
@@ -554,17 +554,20 @@ def test_missing_images_are_counted_before_the_model_loads(phantom: pytest.Pytes
     shutil.copy(SHARED / "dataset.json", phantom.path / "data/mediconfusion")
     phantom.makeconftest(
         """
-        from medvqa.items import Answer
+        from medvqa import Backend
 
-        class Looks:
-            name = "looks"
-            capabilities = frozenset({"generate"})
+        class Looks(Backend):
+            name = title = "looks"
+            sends_to = None
 
-            def __init__(self, argument):
+            def generate(self, prompts):
+                return []
+
+            def load(self):
                 raise RuntimeError("the weights were loaded")
 
         def pytest_medvqa_backends():
-            return {"looks": Looks}
+            return [Looks]
         """
     )
     done = run(phantom, "--model=looks", "--data=data", "--benchmark=mediconfusion")

@@ -1,3 +1,27 @@
 """Medical visual question answering benchmarks as pytest suites."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from medvqa.backend import Backend as Backend
+    from medvqa.items import Answer as Answer
+    from medvqa.items import Item as Item
+
 __version__ = "0.1.0"
+
+_WHERE = {"Answer": "medvqa.items", "Backend": "medvqa.backend", "Item": "medvqa.items"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: pytest imports this package in every repository."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'medvqa' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

@@ -1,4 +1,4 @@
-"""models/*.toml and what follows `--model=` -> ModelConfig -> Model.
+"""models/*.toml and what follows `--model=` -> ModelConfig -> Backend.
 
 A config is data: it names a backend, its argument, and what the backend lets one set. Its name is the file's
 name without `.toml`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,17 +16,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from medvqa import answers, files
-from medvqa.items import (
-    OPTION_TECHNIQUES,
-    TECHNIQUES,
-    BackendFactory,
-    Benchmark,
-    Model,
-    Prompt,
-    TokenLimits,
-    UsageError,
-)
+from medvqa import backend, files
+from medvqa.backend import Backend
+from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Benchmark, Prompt, TokenLimits, UsageError
+
+Backends = Mapping[str, type[Backend]]
+"""The known ways of running a model, by name."""
 
 MAX_BYTES = 2**16
 """Bytes of a config. Python's parser takes quadratic time for a key of many parts: ten seconds here at most."""
@@ -41,11 +36,11 @@ Limit = Annotated[int, msgspec.Meta(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A named model: which backend runs it, with which argument. All but `name` are the fields of a TOML file.
+    """A named model: which backend runs it, with which argument. All but `name` and `inner` are fields of a TOML file.
 
     `techniques` are those by which it is asked where the user names none; () leaves that to the plugin. `max_tokens`
     holds the limits of new tokens by which owners of benchmarks ask this model: by name or group of the benchmark, one
-    for all techniques or one for each.
+    for all techniques or one for each. `inner` is the config that the argument names, if the backend wraps a model.
     """
 
     name: str
@@ -55,18 +50,42 @@ class ModelConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     techniques: tuple[str, ...] = ()
     max_tokens: Mapping[str, Limit | Mapping[str, Limit]] = field(default_factory=dict)
+    inner: ModelConfig | None = None
 
 
-def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, BackendFactory]) -> ModelConfig:
+def resolve(spec: str, *, folders: Sequence[Path], backends: Backends) -> ModelConfig:
     """Find what `--model=SPEC` names: a config of the folders (the first one wins), or `BACKEND[:ARGUMENT]`.
 
     Raises UsageError when there is no such config or backend, with what exists and what to type, and for a
     config that cannot be used.
     """
-    backend, colon, argument = spec.partition(":")
+    return _resolve(spec, folders, backends, ())
+
+
+def _resolve(spec: str, folders: Sequence[Path], backends: Backends, outer: tuple[str, ...]) -> ModelConfig:
+    """The config of a spec; `outer` are the specs of the models that wrap it."""
+    if spec in outer:
+        raise UsageError(f"--model={outer[0]}: '{spec}' wraps itself")
+    return _with_inner(_named(spec, folders, backends), folders, backends, (*outer, spec))
+
+
+def _with_inner(
+    config: ModelConfig, folders: Sequence[Path], backends: Backends, outer: tuple[str, ...]
+) -> ModelConfig:
+    """The config with that of the model which its argument names, if its backend wraps one."""
+    kind = backends.get(config.backend)
+    if kind is None or not kind.wraps:
+        return config
+    if not config.argument:
+        raise UsageError(f"{config.name}: '{config.backend}' wraps another model: --model={config.backend}:MODEL")
+    return replace(config, inner=_resolve(config.argument, folders, backends, outer))
+
+
+def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:
+    kind, colon, argument = spec.partition(":")
     if colon:
-        _check_backend(backend, backends, asked=f"--model={spec}")
-        return ModelConfig(spec, backend, argument)
+        _check_backend(kind, backends, asked=f"--model={spec}")
+        return ModelConfig(spec, kind, argument)
     # The name is looked up among the files that are there and never made into a path, so that it cannot
     # leave the folders.
     found = _files(folders)
@@ -74,7 +93,7 @@ def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, Backen
         config = _read(found[spec])
         _check_backend(config.backend, backends, asked=str(found[spec]))
         config = _beside(found[spec], config, backends)
-        arguments(config, backends, asked=str(found[spec]))
+        _options(config, backends, asked=str(found[spec]))
         return config
     if spec in backends:
         return ModelConfig(spec, spec)
@@ -84,22 +103,36 @@ def resolve(spec: str, *, folders: Sequence[Path], backends: Mapping[str, Backen
     )
 
 
-def available(folders: Sequence[Path], backends: Mapping[str, BackendFactory] | None = None) -> list[ModelConfig]:
+def available(folders: Sequence[Path], backends: Backends | None = None) -> list[ModelConfig]:
     """Return the configs of the folders, sorted by name; of two with one name, that of the earlier folder.
 
     Arguments are as written; with `backends`, a folder beside the file is named from the root, as by `resolve`.
     Raises UsageError for a config that cannot be used.
     """
-    return [_beside(path, _read(path), backends or {}) for _, path in sorted(_files(folders).items())]
+    written = [_beside(path, _read(path), backends or {}) for _, path in sorted(_files(folders).items())]
+    return [_with_inner(config, folders, backends or {}, (config.name,)) for config in written]
 
 
-def arguments(config: ModelConfig, backends: Mapping[str, BackendFactory], *, asked: str = "") -> tuple[Any, ...]:
-    """What the backend's factory, `check` and `service` are called with: the argument, and options if it has any.
+def make(config: ModelConfig, backends: Backends) -> Backend:
+    """Make the backend of a config, which is cheap: nothing is loaded. A wrapper gets the backend of its inner config.
 
-    Raises UsageError, which begins with `asked` (the config's name if ""), for options that the backend does not have.
+    UsageError if there is no such backend, if its class cannot run a model, and for options that it does not have.
     """
-    asked = asked or config.name
-    kind = getattr(backends[config.backend], "Options", None)
+    _check_backend(config.backend, backends, asked=config.name)
+    kind = backend.usable(backends[config.backend], config.name)
+    inner = None if config.inner is None else make(config.inner, backends)
+    return kind(config.argument, _options(config, backends, asked=config.name), inner)
+
+
+def as_judge(config: ModelConfig, backends: Backends) -> ModelConfig:
+    """Return the config with the options that suit a judge, its inner config as well (UsageError)."""
+    inner = None if config.inner is None else as_judge(config.inner, backends)
+    return replace(config, options=make(config, backends).as_judge(config.options), inner=inner)
+
+
+def _options(config: ModelConfig, backends: Backends, *, asked: str) -> Any:
+    """The table [options] as the backend declares it, None if it has none (UsageError, which begins with `asked`)."""
+    kind = backends[config.backend].Options
     known = [] if kind is None else [field.name for field in fields(kind)]
     for name in config.options:
         if name not in known:
@@ -108,24 +141,11 @@ def arguments(config: ModelConfig, backends: Mapping[str, BackendFactory], *, as
                 f"{_suggestion(name, known)}"
             )
     if kind is None:
-        return (config.argument,)
+        return None
     try:
-        return config.argument, msgspec.convert(config.options, kind)
+        return msgspec.convert(config.options, kind)
     except msgspec.ValidationError as error:
         raise UsageError(f"{asked}: [options]: {error}") from None
-
-
-def size(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> int | None:
-    """The bytes of the model's weights, None where they are not here or there are none. Nothing is loaded."""
-    tell: Callable[..., int | None] = getattr(backends[config.backend], "size", lambda *_: None)
-    return tell(*arguments(config, backends))
-
-
-def token_limits(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> TokenLimits | None:
-    """How the backend limits answers in words, None where it takes no limit from a prompt."""
-    tell = getattr(backends[config.backend], "token_limits", None)
-    told: TokenLimits | None = tell(*arguments(config, backends)) if tell is not None else None
-    return told
 
 
 def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:
@@ -186,22 +206,6 @@ def in_units(count: int | None) -> str:
     return f"{count / factor:.1f} {unit}"
 
 
-def build(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Model:
-    """Make the model; UsageError when there is no such backend or when what it makes is no Model."""
-    _check_backend(config.backend, backends, asked=config.name)
-    model = backends[config.backend](*arguments(config, backends))
-    missing = [name for name in ("name", "capabilities", "generate") if not hasattr(model, name)]
-    if missing:
-        raise UsageError(
-            f"{config.name}: backend {config.backend!r} made a {type(model).__name__} "
-            f"without {', '.join(missing)}; a model has name, capabilities and generate"
-        )
-    where = f"{config.name}: backend {config.backend!r} made a model"
-    _check_text(where, model.name)
-    _check_capabilities(where, model.capabilities)
-    return model
-
-
 def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """The content of a TOML file; UsageError for what is none, OSError for what cannot be read or is too large."""
     try:
@@ -210,49 +214,6 @@ def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise UsageError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise UsageError(f"{path}: not TOML: nested too deep") from None
-
-
-def capabilities(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> frozenset[str] | None:
-    """What models of a backend can do, None where that is known once one was made (UsageError for wrong types)."""
-    found = getattr(backends[config.backend], "capabilities", None)
-    if found is None or hasattr(found, "__get__"):
-        # A property, as the protocol has it.
-        return None
-    return _check_capabilities(f"{config.name}: backend {config.backend!r}", found)
-
-
-def _check_capabilities(where: str, value: Any) -> frozenset[str]:
-    kinds = (set, frozenset, list, tuple)
-    if not isinstance(value, kinds):
-        raise UsageError(
-            f"{where}: capabilities is of type {type(value).__name__}; a set of texts "
-            'is expected, such as {"generate"}'
-        )
-    for each in value:
-        if not isinstance(each, str):
-            raise UsageError(
-                f"{where}: capabilities has a value of type {type(each).__name__}; a "
-                'set of texts is expected, such as {"generate"}'
-            )
-    return frozenset(value)
-
-
-def _check_text(where: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise UsageError(f"{where}: name is of type {type(value).__name__}; a text is expected")
-    if not value:
-        raise UsageError(f"{where}: name is an empty text; tables and records call the model by it")
-    if not answers.is_unicode(value):
-        raise UsageError(f"{where}: name has half a surrogate pair, which is no Unicode text")
-
-
-def secrets(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> frozenset[str]:
-    """What must be in nothing that is kept or shown: the keys that the backend sends (UsageError for wrong types)."""
-    tell: Callable[..., Iterable[str]] = getattr(backends[config.backend], "secrets", lambda *_: ())
-    found = tell(*arguments(config, backends))
-    if isinstance(found, str) or not all(isinstance(each, str) for each in found):
-        raise UsageError(f"{config.name}: backend {config.backend!r}: secrets() gave no sequence of texts")
-    return frozenset(found)
 
 
 def _files(folders: Sequence[Path]) -> dict[str, Path]:
@@ -264,7 +225,7 @@ def _read(path: Path) -> ModelConfig:
         content = read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    known = [field.name for field in fields(ModelConfig) if field.name != "name"]
+    known = [field.name for field in fields(ModelConfig) if field.name not in ("name", "inner")]
     for name in content:
         if name not in known:
             raise UsageError(f"{path}: unknown field {name!r}; known: {_listing(known)}.{_suggestion(name, known)}")
@@ -274,22 +235,23 @@ def _read(path: Path) -> ModelConfig:
         raise UsageError(f"{path}: {error}; known fields: {_listing(known)}") from None
 
 
-def _beside(path: Path, config: ModelConfig, backends: Mapping[str, BackendFactory]) -> ModelConfig:
+def _beside(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
     """The config with a folder that lies beside its file named from the root, so that it is found from anywhere."""
     folder = path.parent / config.argument
-    if config.argument and getattr(backends.get(config.backend), "argument_is_path", False) and folder.is_dir():
+    kind = backends.get(config.backend)
+    if config.argument and kind is not None and kind.argument_is_path and folder.is_dir():
         return replace(config, argument=str(folder.resolve()))
     return config
 
 
-def path_name(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> str | None:
+def path_name(config: ModelConfig, model: Backend) -> str | None:
     """The last part of an argument that names a file or folder here, None for any other: a slash makes no path."""
-    if getattr(backends[config.backend], "argument_is_path", False) and os.path.exists(config.argument):
+    if model.argument_is_path and os.path.exists(config.argument):
         return Path(config.argument).absolute().name
     return None
 
 
-def _check_backend(name: str, backends: Mapping[str, BackendFactory], *, asked: str) -> None:
+def _check_backend(name: str, backends: Backends, *, asked: str) -> None:
     if name not in backends:
         raise UsageError(f"{asked}: no backend {name!r}; found: {_listing(backends)}.{_suggestion(name, backends)}")
 

@@ -2,16 +2,16 @@
 
 Standard library only: this module is imported before it is known whether there is anything to do.
 
-The one path of the data: file -> `Benchmark.items` -> `Item` -> `Prompt` -> `Model` -> `Answer` ->
+The one path of the data: file -> `Benchmark.items` -> `Item` -> `Prompt` -> `Backend` -> `Answer` ->
 `Benchmark.score` -> `Score` -> `Result` (one JSON line) -> `Metric` -> `Measure` -> report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from medvqa.image import AnswerError as AnswerError
 from medvqa.image import DataError as DataError
@@ -68,21 +68,58 @@ class Item:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+class QuestionKey(NamedTuple):
+    """The key of a question in a run; results are sorted by it.
+
+    `item` is the item's id. `variant` names another wording or order of the same question, "" for the question as its
+    benchmark asks it. `sample` counts from 1 where a question is asked several times (`--repeat`); 0: it is asked once.
+    """
+
+    benchmark: str
+    item: str
+    technique: str
+    variant: str = ""
+    sample: int = 0
+
+    @property
+    def question(self) -> QuestionKey:
+        """The key without the sample: samples of one question share it."""
+        return QuestionKey(self.benchmark, self.item, self.technique, self.variant)
+
+    @property
+    def stored(self) -> tuple[str | int, ...]:
+        """The values that enter digests: an empty variant is left out, so that digests of old runs stay."""
+        return tuple(self) if self.variant else (self.benchmark, self.item, self.technique, self.sample)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values as texts, less an empty variant and sample 0."""
+        variant = [self.variant] if self.variant else []
+        sample = [f"sample{self.sample}"] if self.sample else []
+        return self.benchmark, self.item, self.technique, *variant, *sample
+
+    def name(self, *, technique: bool) -> str:
+        """What lists of expected and missing questions call it; `technique`: the run asks by several."""
+        benchmark, item, asked, *others = self.names
+        return "-".join([f"{benchmark}/{item}", *([asked] if technique else []), *others])
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One test case: an item, and the technique by which a model is asked about it.
 
-    `sample` counts from 1 where a question is asked several times (`--repeat`); 0: it is asked once.
+    `sample` and `variant` are as in `QuestionKey`.
     """
 
     item: Item
     technique: Technique = "mc"
     sample: int = 0
+    variant: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        """What identifies it within a run: benchmark, item, technique and sample."""
-        return self.item.benchmark, self.item.id, self.technique, self.sample
+    def key(self) -> QuestionKey:
+        """What identifies it within a run."""
+        return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +216,7 @@ class Judgement:
 class Result:
     """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None where there is none.
 
-    `judgement` is None where the score was found by rule. `sample` is as in `Query`.
+    `judgement` is None where the score was found by rule. `sample` and `variant` are as in `QuestionKey`.
     """
 
     run: str
@@ -190,6 +227,12 @@ class Result:
     technique: Technique = "mc"
     judgement: Judgement | None = None
     sample: int = 0
+    variant: str = ""
+
+    @property
+    def key(self) -> QuestionKey:
+        """What identifies it within a run."""
+        return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,19 +283,6 @@ class Metric:
     kinds: frozenset[Kind] | None = None
     definition: str = ""
     better: Literal["higher", "lower"] = "higher"
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What runs a model elsewhere, told before the run.
-
-    `origin` (scheme, host, port) gets the images; `remote` says that it is another machine; `priced` that
-    answers say what they cost (`usage["cost"]`).
-    """
-
-    origin: str
-    remote: bool
-    priced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,20 +369,7 @@ class Benchmark:
 
 @runtime_checkable
 class Model(Protocol):
-    """What answers. `capabilities`: `generate` (free text), `option_logprobs` (next-token log-probabilities of option
-    letters), `option_likelihood` (length-normalised log-likelihoods of option texts).
-
-    `generate` gets at least one prompt and returns one answer for each, in order; an `AnswerError` in an
-    answer's place says that this prompt got none. Optional methods: `fingerprint()` identifies what
-    answers, with all settings on which an answer depends beside the prompt (digests of weights, revision, server
-    model id, temperature; None or absent: answers are not reused across runs); `fit(items)` is called once before
-    the first prompt with all items of the benchmarks of the run, for baselines that are defined by the answer key
-    (majority class); `about()` returns settings for run.json;
-    `prepare(prompts)` may begin, in a thread of the model's own, what the next call of `generate` will probably need;
-    `close()` ends what was started. Optional attributes: `batch_size`, how many prompts a call should get;
-    `concurrency`, how many threads may call `generate` at once (absent: all calls come from one); `patience`, the
-    seconds that one prompt may take where the user does not say.
-    """
+    """What the fixture `model` gives to tests; a test suite may have one of its own. `medvqa.Backend` declares more."""
 
     @property
     def name(self) -> str:
@@ -360,36 +377,10 @@ class Model(Protocol):
         ...
 
     @property
-    def capabilities(self) -> frozenset[str]:
-        """What it can do."""
+    def capabilities(self) -> Collection[str]:
+        """What it can do, as `medvqa.Backend.capabilities`."""
         ...
 
     def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
-        """Answer each prompt."""
+        """Answer each prompt, as `medvqa.Backend.generate`."""
         ...
-
-
-BackendFactory = Callable[[str], Model]
-"""Makes a model from what follows the colon in --model=BACKEND:ARGUMENT.
-
-One with an attribute `Options`, a frozen dataclass whose fields all have defaults, is called with a value of it as
-second argument: the table [options] of a config. Its optional class or static methods take the same arguments:
-`check` raises UsageError before anything is collected. `preflight` does so once, in the process that the user started,
-for a model that cannot run now: its server refuses connections, its weights cannot be had. It may take a second or two.
-`service` returns a `Service` or None, and `consent` what the user must allow by --trust-remote-code, or None. `size`
-returns the bytes of the weights, None where they are not here.
-`places` returns the devices that can each hold one copy of the model, each as a value of CUDA_VISIBLE_DEVICES ("0", or
-"0,1" for a copy on two GPUs) within what that variable allows already; () when they are too few, None when the model
-takes no GPU. A process that makes the model gets one place and sees that alone. `places` is called where no model is
-made, and must not use CUDA. `memory`, called with a place alone, returns the bytes that it holds, None where unknown:
-a place that is too small for `size` is left out. `as_judge`, called with the table [options] alone, returns it with
-what else suits a judge, which writes more than who answers. True attributes: `looks`, the model looks at images, so
-that a run is refused whose images are all missing; `argument_is_path`, the argument may be
-a file or folder, in a config a folder beside it; `recorded`, answers were given before the run, so that `--ablate`
-can change nothing. `draws`, called like `check`, says whether an equal prompt with another `sample` may be answered
-otherwise: False refuses `--repeat`. `samples`, called like `check`, returns how many numbered samples of each answer
-were recorded, 0 for none: a run without `--repeat` is refused, which would find no answer. `reads = False`: answers
-do not come from the text of the prompt, so that it cannot judge. `token_limits`, called like `check`, returns
-`TokenLimits` and promises that `Prompt.max_tokens` is obeyed; without it prompts name no limit, and `--max-tokens` is
-refused. `secrets`, called like `check`, returns the keys that the model sends, which are taken out of all that it says.
-"""

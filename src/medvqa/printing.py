@@ -65,7 +65,7 @@ def printable_warnings() -> Iterator[None]:
         warnings.formatwarning = before
 
 
-class Stream:
+class PrintableStream:
     """A stream that makes what is written to it printable, for writers who are not ours, such as pytest's reporter.
 
     With `terminal`, colours pass, and a line may be begun anew.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from medvqa.items import BackendFactory
+    from medvqa.backend import Backend
 
 
-def pytest_medvqa_backends() -> Mapping[str, BackendFactory]:
+def pytest_medvqa_backends() -> Sequence[type[Backend]]:
     """Return the backends; one that needs an extra says so when it is asked for."""
     # Imported here, so that registering this plugin costs nothing.
     from medvqa.backends.baselines import Echo, Majority, Random
@@ -17,4 +17,4 @@ def pytest_medvqa_backends() -> Mapping[str, BackendFactory]:
     from medvqa.backends.openai import OpenAI
     from medvqa.backends.replay import Replay
 
-    return {"replay": Replay, "random": Random, "majority": Majority, "echo": Echo, "openai": OpenAI, "hf": HF}
+    return [Replay, Random, Majority, Echo, OpenAI, HF]

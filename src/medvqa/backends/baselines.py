@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from math import log
 
+from medvqa.backend import Backend
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, AnswerError, Item, Kind, Prompt, UsageError
 
 Stratum = tuple[str, Kind]
 """Benchmark and kind: the questions that share a vocabulary."""
 
 
-class Random:
+class Random(Backend):
     """`random` or `random:SEED`: a uniform draw, the same for an item in every run, order and process.
 
     With options: one letter; for multiple_response each non-empty set of letters with equal probability,
@@ -23,28 +25,22 @@ class Random:
     """
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    sends_to = None
     reads = False
+    _vocabulary: Mapping[Stratum, Sequence[str]] = {}
 
-    def __init__(self, argument: str = "") -> None:
-        """Take the seed, a whole number (default 0); UsageError for anything else."""
+    @cached_property
+    def _seed(self) -> int:
         try:
-            self.seed = int(argument or "0")
+            return int(self.argument or "0")
         except ValueError:
             raise UsageError(
-                f"--model=random:{argument}: the seed must be a whole number, such as --model=random:7"
+                f"--model=random:{self.argument}: the seed must be a whole number, such as --model=random:7"
             ) from None
-        self.name = f"random:{argument}" if argument else "random"
-        self._vocabulary: dict[Stratum, list[str]] = {}
 
-    @classmethod
-    def check(cls, argument: str) -> None:
-        """Raise UsageError for a wrong argument before anything is collected."""
-        cls(argument)
-
-    @staticmethod
-    def draws(argument: str) -> bool:
-        """Each sample is another draw."""
-        return True
+    def check(self) -> None:
+        """Raise UsageError for a seed that is no whole number."""
+        _ = self._seed
 
     def fit(self, items: Iterable[Item]) -> None:
         """Collect the vocabulary of the questions without options from their answer key."""
@@ -56,7 +52,7 @@ class Random:
 
     def _number(self, *parts: str) -> int:
         """A whole number below 2 ** 256."""
-        seed = "\0".join((str(self.seed), *parts))
+        seed = "\0".join((str(self._seed), *parts))
         return int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest(), "big")
 
     def _weigh(self, prompt: Prompt) -> Answer:
@@ -81,33 +77,27 @@ class Random:
         return Answer(words[number % len(words)])
 
 
-class Majority:
+class Majority(Backend):
     """`majority`: the most frequent key of the benchmark's questions of that kind, ties alphabetically.
 
     All items of the benchmark count, also those that a run leaves out. For multiple_response the key is
     the whole set of letters; of several accepted references of an open question, the first counts.
     """
 
-    name = "majority"
-    capabilities = frozenset({"generate"})
+    sends_to = None
     reads = False
+    _keys: Mapping[Stratum, str] = {}
 
-    def __init__(self, argument: str = "") -> None:
-        """Take no argument; UsageError if there is one."""
-        if argument:
+    def check(self) -> None:
+        """Raise UsageError for an argument."""
+        if self.argument:
             raise UsageError(
-                f"--model=majority:{argument}: majority takes no argument; a constant answer is --model=echo:{argument}"
+                f"--model=majority:{self.argument}: majority takes no argument; a constant answer is "
+                f"--model=echo:{self.argument}"
             )
-        self._keys: dict[Stratum, str] = {}
 
-    @classmethod
-    def check(cls, argument: str) -> None:
-        """Raise UsageError for a wrong argument before anything is collected."""
-        cls(argument)
-
-    @staticmethod
-    def draws(argument: str) -> bool:
-        """It does not."""
+    def draws(self) -> bool:
+        """Return False."""
         return False
 
     def fit(self, items: Iterable[Item]) -> None:
@@ -129,31 +119,23 @@ class Majority:
         return Answer(key)
 
 
-class Echo:
+class Echo(Backend):
     """`echo:TEXT`: always TEXT. With a letter it is the reference that sees neither image nor question."""
 
-    capabilities = frozenset({"generate"})
+    sends_to = None
 
-    def __init__(self, argument: str) -> None:
-        """Take the text; UsageError when it is empty."""
-        if not argument:
+    def check(self) -> None:
+        """Raise UsageError for an empty text."""
+        if not self.argument:
             raise UsageError("--model=echo: echo needs the text that it shall answer, such as --model=echo:A")
-        self.name = f"echo:{argument}"
-        self._text = argument
 
-    @classmethod
-    def check(cls, argument: str) -> None:
-        """Raise UsageError for a wrong argument before anything is collected."""
-        cls(argument)
-
-    @staticmethod
-    def draws(argument: str) -> bool:
-        """It does not."""
+    def draws(self) -> bool:
+        """Return False."""
         return False
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt with the text."""
-        return [Answer(self._text) for _ in prompts]
+        return [Answer(self.argument) for _ in prompts]
 
 
 def _references(items: Iterable[Item]) -> dict[Stratum, Counter[str]]:

@@ -10,7 +10,6 @@ import base64
 import email.utils
 import hashlib
 import io
-import ipaddress
 import math
 import os
 import random
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from medvqa import answers as answers_room
+from medvqa.backend import Backend, is_remote
 from medvqa.backends import reaching
 from medvqa.items import (
     Answer,
@@ -33,7 +33,6 @@ from medvqa.items import (
     DataError,
     Image,
     Prompt,
-    Service,
     Technique,
     TokenLimits,
     UsageError,
@@ -60,7 +59,7 @@ UNSCORED = (
     "ask by --technique=mc"
 )
 
-_URL = re.compile(r"(https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
+_URL = re.compile(r"(https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
 _BUSY = frozenset({429, 503, 529})
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
 _OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
@@ -251,7 +250,7 @@ class _Gate:
             self._halved, self._answered, self.limit = now, 0, max(self.limit // 2, 1)
 
 
-class OpenAI:
+class OpenAI(Backend):
     """`openai:NAME`: the model of that name on a server.
 
     `generate` keeps up to `concurrency` requests in flight, and may be called by several threads at once: the
@@ -260,19 +259,20 @@ class OpenAI:
 
     capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
+    options: OpenAIOptions
     looks = True
+    _most: int | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
-    def __init__(self, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
+    def load(self) -> None:
         """Connect to nothing yet; UsageError for what `check` refuses."""
-        self.check(argument, options)
+        self.check()
         import openai
 
-        self.name = f"openai:{argument}"
-        self._model = argument
-        self._options = options
+        options = self.options
         self._server = _server(options)
         self._key = _key(options)
-        self._gate = _Gate(options.concurrency)
+        self._gate = _Gate(self.concurrency)
         self._scores: bool | None = None  # whether the server has told log-probabilities; None: it was not asked yet
         if options.reasoning or not options.top_logprobs:
             self.capabilities = frozenset({"generate"})
@@ -284,27 +284,28 @@ class OpenAI:
             http_client=_http_client(local=not self._server.remote),
         )
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=self.name, daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=self.title, daemon=True)
         self._thread.start()
 
     @property
     def concurrency(self) -> int:
         """Most requests in flight; it may be set before the first one."""
-        return self._gate.ceiling
+        return self._most or self.options.concurrency
 
     @concurrency.setter
     def concurrency(self, value: int) -> None:
+        self._most = value
         self._gate = _Gate(value)
 
     @property
     def patience(self) -> float:
         """Seconds after which a prompt has had all its requests, even if those of all others came before each."""
-        options = self._options
+        options = self.options
         return (options.retries + 1) * self.concurrency * (options.timeout + options.max_wait)
 
-    @classmethod
-    def check(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
-        """Raise UsageError without a model's name, the package, a usable URL or a key, before anything is collected."""
+    def check(self) -> None:
+        """Raise UsageError without a model's name, the package, a usable URL or a key."""
+        argument, options = self.argument, self.options
         if not argument:
             raise UsageError("--model=openai: openai needs the model's name on the server: --model=openai:NAME")
         if find_spec("openai") is None:
@@ -318,52 +319,52 @@ class OpenAI:
         if not (key.isascii() and key.isprintable()):
             raise UsageError(f"openai:{argument}: {name} holds characters that no key has")
 
-    @classmethod
-    def preflight(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> None:
+    def preflight(self) -> None:
         """Raise UsageError for a server that refuses connections; one that is slow may yet answer."""
-        server = _server(options)
+        server = _server(self.options)
         if server.remote and reaching.proxied(server.origin):
             return
         error = reaching.refusal(server.origin)
         if error is None or isinstance(error, TimeoutError):
             return
         raise UsageError(
-            f"--model=openai:{argument}: {server.origin} cannot be reached ({reaching.reason(error)}). Start the "
+            f"--model=openai:{self.argument}: {server.origin} cannot be reached ({reaching.reason(error)}). Start the "
             "server, or set base_url in the [options] of a config, or OPENAI_BASE_URL, to the address of another"
         )
 
-    @staticmethod
-    def draws(argument: str, options: OpenAIOptions = OpenAIOptions()) -> bool:
+    def draws(self) -> bool:
         """Whether a request asks for a temperature above 0, or for none, which leaves it to the server."""
-        return options.parameters().get("temperature") != 0
+        return self.options.parameters().get("temperature") != 0
 
-    @staticmethod
-    def as_judge(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
         return options if options.get("reasoning") else {"max_tokens": JUDGE_TOKENS, **options}
 
-    @staticmethod
-    def token_limits(argument: str, options: OpenAIOptions = OpenAIOptions()) -> TokenLimits:
+    def token_limits(self) -> TokenLimits:
         """The limit that requests name where a prompt names none; a reasoning model's goes before a benchmark's."""
+        options = self.options
         return TokenLimits(options.own_tokens, configured=options.max_tokens is not None or options.reasoning)
 
-    @classmethod
-    def service(cls, argument: str, options: OpenAIOptions = OpenAIOptions()) -> Service:
-        """Where images go, and whether answers say what they cost."""
-        server = _server(options)
-        return Service(server.origin, remote=server.remote, priced=options.price_input is not None)
+    @property
+    def sends_to(self) -> str:
+        """Scheme, host and port of the server's URL."""
+        return _server(self.options).origin
 
-    @staticmethod
-    def secrets(argument: str, options: OpenAIOptions = OpenAIOptions()) -> tuple[str, ...]:
+    @property
+    def priced(self) -> bool:
+        """Whether the options hold prices."""
+        return self.options.price_input is not None
+
+    def secrets(self) -> tuple[str, ...]:
         """The key, in whichever form it comes back."""
-        return (key,) if (key := _key(options)) else ()
+        return (key,) if (key := _key(self.options)) else ()
 
     def about(self) -> dict[str, Any]:
         """URL, options and deviations from the published setting; no key."""
         return {
             "base_url": self._server.url,
-            "options": asdict(self._options),
-            "deviations": self._options.deviations(),
+            "options": asdict(self.options),
+            "deviations": self.options.deviations(),
         }
 
     def fingerprint(self) -> str | None:
@@ -373,13 +374,13 @@ class OpenAI:
         """
         if not self._server.remote:
             return None
-        options = self._options
+        options = self.options
         sent = (
             *(options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra),
             options.top_logprobs,
         )
         digest = hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
-        return f"{self._model}@{self._server.url} {digest[:16]}"
+        return f"{self.argument}@{self._server.url} {digest[:16]}"
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt; AnswerError, which says what the server said, after the last retry.
@@ -387,6 +388,8 @@ class OpenAI:
         With technique `gd` the answer holds the log-probabilities of the letters that are among the `top_logprobs`
         likeliest next tokens. Several tokens that spell one letter (" A", "A", "(A") are summed.
         """
+        if self._loop is None:
+            raise RuntimeError(f"model '{self.title}' is asked before load()")
         asked = asyncio.run_coroutine_threadsafe(self._answers(prompts), self._loop)
         try:
             return asked.result()
@@ -395,6 +398,8 @@ class OpenAI:
 
     def close(self) -> None:
         """Close the connections and end the thread."""
+        if self._loop is None:
+            return
         asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -414,7 +419,7 @@ class OpenAI:
         return [answers[number] for number in range(len(prompts))]
 
     async def _answer(self, prompt: Prompt) -> Answer | AnswerError:
-        options = self._options
+        options = self.options
         try:
             parameters = options.parameters(prompt.technique, prompt.max_tokens)
             messages = await asyncio.to_thread(self._messages, prompt)
@@ -450,7 +455,7 @@ class OpenAI:
     ) -> Answer:
         import openai
 
-        options, extra = self._options, self._options.extra
+        options, extra = self.options, self.options.extra
         if prompt.sample:
             # Wins over a parameter of the same name.
             first = extra.get("seed", 0)
@@ -460,7 +465,7 @@ class OpenAI:
         try:
             # The client's own timeout starts anew with each byte that arrives.
             async with asyncio.timeout(options.timeout):
-                response = await create(model=self._model, messages=messages, extra_body=extra, **parameters)
+                response = await create(model=self.argument, messages=messages, extra_body=extra, **parameters)
             content: bytes = response.content
         except (TimeoutError, openai.APITimeoutError):
             raise _Failure(f"no answer within {options.timeout:g} s", again=True) from None
@@ -514,13 +519,13 @@ class OpenAI:
 
     def _usage(self, usage: _Usage) -> dict[str, float]:
         counted = {"input": usage.prompt_tokens, "output": usage.completion_tokens}
-        prices = self._options.price_input, self._options.price_output
+        prices = self.options.price_input, self.options.price_output
         if prices[0] is None or prices[1] is None:
             return counted
         return {**counted, "cost": (counted["input"] * prices[0] + counted["output"] * prices[1]) / 1e6}
 
     def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
-        system = prompt.system if self._options.system is None else self._options.system
+        system = prompt.system if self.options.system is None else self.options.system
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         for shot in prompt.shots:
             messages.append({"role": "user", "content": self._content(shot.images, shot.text)})
@@ -529,7 +534,7 @@ class OpenAI:
         return messages
 
     def _content(self, shown: Sequence[Image], text: str) -> list[dict[str, Any]]:
-        urls = (data_url(image, self._options.max_pixels, self._options.max_bytes) for image in shown)
+        urls = (data_url(image, self.options.max_pixels, self.options.max_bytes) for image in shown)
         parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
         return [*parts, {"type": "text", "text": text}]
 
@@ -655,13 +660,7 @@ def _server(options: OpenAIOptions) -> _Server:
         raise UsageError(
             f"{where} is not like https://host/v1 (no user, password or query: a key is read from the environment)"
         )
-    host = match[2].strip("[]").lower()
-    try:
-        remote = not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        # Other names are not looked up: what they stand for may change.
-        remote = host != "localhost"
-    return _Server(url, match[1], remote)
+    return _Server(url, match[1], is_remote(match[1]))
 
 
 def _key_name(options: OpenAIOptions) -> str:

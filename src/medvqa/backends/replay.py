@@ -23,8 +23,8 @@ import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers as answers_room
+from medvqa.backend import Backend
 from medvqa.data import json_text, limits, tables
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
@@ -96,7 +97,7 @@ _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
 
 
 @dataclass(frozen=True)
-class _Recorded:
+class _Recording:
     """What a file holds. None stands for an item that got no answer.
 
     `replies` of a judge are those of results.jsonl, None for other files; `closeness` those of MediConfusion's file.
@@ -105,79 +106,93 @@ class _Recorded:
     answers: Mapping[Key, Answer | None]
     replies: Mapping[tuple[str, str, str], str] | None = None
     closeness: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    """SHA-256 of the file in hex."""
+
+    @cached_property
+    def repeat(self) -> int:
+        """The number of samples of each answer, 0 for no samples."""
+        return max(sample for *_, sample in self.answers)
 
 
-class Replay:
+class Replay(Backend):
     """`replay:FILE`: the recorded answer to each item; AnswerError for an item without one."""
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    sends_to = None
     recorded = True
     argument_is_path = True
 
-    def __init__(self, argument: str) -> None:
-        """Read the file. UsageError when there is none, DataError when it is none of the formats."""
+    @property
+    def title(self) -> str:
+        """The file without its folder."""
+        return f"replay:{self._path.name}" if self.argument else "replay"
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.argument)
+
+    @cached_property
+    def _recording(self) -> _Recording:
+        """The file, read once. UsageError when there is none, DataError when it is none of the formats."""
+        argument, path = self.argument, self._path
         if not argument:
             raise UsageError("--model=replay: replay needs a file of recorded answers: --model=replay:FILE")
         if os.path.isdir(argument):
             raise UsageError(f"--model=replay:{argument}: a folder; a run's answers are in its results.jsonl")
         if not os.path.isfile(argument):
             raise UsageError(f"--model=replay:{argument}: no such file")
-        path = Path(argument)
         if path.stat().st_size > limits.MAX_BYTES:
             raise limits.larger(str(path), limits.MAX_BYTES)
-        self.name = f"replay:{path.name}"
-        self._path = path
         try:
             with path.open("rb") as file:
-                self._digest = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
-        recorded = _recorded(path, self._digest)
-        self._answers, self._replies, self._closeness = recorded.answers, recorded.replies, recorded.closeness
-        self._repeat = max(sample for *_, sample in self._answers)
+        return _recorded(path, digest)
 
-    @classmethod
-    def judged(cls, argument: str) -> bool:
+    def judged(self) -> bool:
         """Whether the answers are free-form ones, recorded with the scores of a judge; False for no such file."""
         try:
-            return bool(cls(argument)._closeness)
+            return bool(self._recording.closeness)
         except (MedVQAError, OSError):
             # `check` tells what is wrong with it.
             return False
 
-    @classmethod
-    def check(cls, argument: str) -> None:
-        """Raise UsageError or DataError for a file that cannot be used before anything is collected."""
-        cls(argument)
+    def check(self) -> None:
+        """Raise UsageError or DataError for a file that cannot be used."""
+        _ = self._recording
 
-    @classmethod
-    def draws(cls, argument: str) -> bool:
+    def load(self) -> None:
+        """Read the file, unless that is done."""
+        self.check()
+
+    def draws(self) -> bool:
         """Whether samples were recorded, those of a run that repeated its questions."""
-        return cls(argument)._repeat > 0
+        return self._recording.repeat > 0
 
-    @classmethod
-    def samples(cls, argument: str) -> int:
+    def samples(self) -> int:
         """How many samples of each answer were recorded, 0 where there are answers without a number.
 
         DataError or UsageError for a file that cannot be used.
         """
-        recorded = cls(argument)
-        return recorded._repeat if all(sample for *_, sample in recorded._answers) else 0
+        recorded = self._recording
+        return recorded.repeat if all(sample for *_, sample in recorded.answers) else 0
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex."""
-        return self._digest
+        return self._recording.digest
 
     def fit(self, items: Iterable[Item]) -> None:
         """Warn (DataWarning) of answers to items that the run's benchmarks do not have."""
-        unknown = self.unknown_ids(items)
+        unknown = self._unknown_ids(items)
         if unknown:
             shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             answers = "1 answer to an item" if len(unknown) == 1 else f"{len(unknown)} answers to items"
             message = f"{self._path} has {answers} not in the benchmarks of this run: {shown}"
             warnings.warn(message, DataWarning, stacklevel=2)
 
-    def unknown_ids(self, items: Iterable[Item]) -> list[str]:
+    def _unknown_ids(self, items: Iterable[Item]) -> list[str]:
         """Return the ids in the file's order that none of the items has.
 
         Answers that the file assigns to a benchmark without items are left out: a run need not take all
@@ -189,7 +204,7 @@ class Replay:
         benchmarks.add("")
         return [
             item_id
-            for benchmark, _, item_id, _ in self._answers
+            for benchmark, _, item_id, _ in self._recording.answers
             if benchmark in benchmarks and (benchmark, item_id) not in known
         ]
 
@@ -199,8 +214,8 @@ class Replay:
 
     def _score(self, prompt: Prompt) -> Answer | AnswerError:
         """The recorded reply of a judge to an answer of this file, if that is what the prompt shows."""
-        answer = self._answers.get(("", "ff", prompt.item, 0))
-        reply = self._closeness.get(prompt.item)
+        answer = self._recording.answers.get(("", "ff", prompt.item, 0))
+        reply = self._recording.closeness.get(prompt.item)
         if reply is None or answer is None:
             return AnswerError(f"{self._path} has no scores of a judge for {prompt.item}")
         if as_shown(answer.text) not in prompt.text:
@@ -210,38 +225,40 @@ class Replay:
     def _answer(self, prompt: Prompt) -> Answer | AnswerError:
         if prompt.template == f"{RECORDED}/closeness":
             return self._score(prompt)
-        if self._replies is not None and prompt.template.partition("@")[0] in _JUDGING:
-            reply = self._replies.get((prompt.benchmark, prompt.item, digest(prompt)))
+        replies, answers = self._recording.replies, self._recording.answers
+        if replies is not None and prompt.template.partition("@")[0] in _JUDGING:
+            reply = replies.get((prompt.benchmark, prompt.item, digest(prompt)))
             if reply is not None:
                 return Answer(reply, finish=UNKNOWN)
             return AnswerError(f"{self._path} has no reply of a judge to {prompt.template} about {prompt.item}")
         for benchmark in (prompt.benchmark, ""):
             for technique in (prompt.technique, ""):
                 key = (benchmark, technique, prompt.item, prompt.sample)
-                if key in self._answers:
-                    answer = self._answers[key]
+                if key in answers:
+                    answer = answers[key]
                     if answer is None:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
-        if any((b, t, prompt.item, 1) in self._answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
+        if any((b, t, prompt.item, 1) in answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
             which = f"sample {prompt.sample} of {prompt.item}" if prompt.sample else prompt.item
+            repeat = self._recording.repeat
             return AnswerError(
-                f"{self._path} has no answer for {which}: it was recorded with --repeat={self._repeat}; ask so"
+                f"{self._path} has no answer for {which}: it was recorded with --repeat={repeat}; ask so"
             )
-        first = " ".join(str(part) for part in next(iter(self._answers)) if part)
+        first = " ".join(str(part) for part in next(iter(answers)) if part)
         return AnswerError(
             f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "
-            f"{prompt.item}, first of {len(self._answers)} recorded: {first}"
+            f"{prompt.item}, first of {len(answers)} recorded: {first}"
         )
 
 
 @lru_cache(maxsize=2)
-def _recorded(path: Path, sha256: str) -> _Recorded:
+def _recorded(path: Path, digest: str) -> _Recording:
     """What a file holds; each state of a file is read once in a process."""
-    return read(path)
+    return replace(read(path), digest=digest)
 
 
-def read(path: Path) -> _Recorded:
+def read(path: Path) -> _Recording:
     """Read recorded answers in any of the formats.
 
     Raises DataError, with the row where there is one, for a file that is empty, truncated or none of the
@@ -254,10 +271,10 @@ def read(path: Path) -> _Recorded:
     rows = tables.read(path, needed=(*_NAMES, (_PAIR, "answer")), fold=True, key=_PAIR, hint=f"; {FORMATS}")
     head = next(rows)
     every = chain([head], rows)
-    return _read_mediconfusion(path, every) if head.unit == _PAIR else _Recorded(_collect(every))
+    return _read_mediconfusion(path, every) if head.unit == _PAIR else _Recording(_collect(every))
 
 
-def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recorded:
+def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recording:
     """The answers of MediConfusion's result file, and what its judge replied, by item.
 
     The owners keep the judge's scores and its reason. The reply is put together again in the form that they ask for.
@@ -281,10 +298,10 @@ def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recorde
     if len({technique for _, technique, _, _ in answers}) > 1:
         mixed = next(key[2] for key in answers if key[1] != next(iter(answers))[1])
         raise DataError(f"{path}: some answers have a gpt_reason and some have none, the first that differs: {mixed}")
-    return _Recorded(answers, closeness=closeness)
+    return _Recording(answers, closeness=closeness)
 
 
-def _read_results(path: Path) -> _Recorded:
+def _read_results(path: Path) -> _Recording:
     """The answers of results.jsonl, and replies of a judge by benchmark, item and digest of the prompt."""
     decoder = msgspec.json.Decoder(_Result)
     answers: dict[Key, Answer | None] = {}
@@ -299,7 +316,7 @@ def _read_results(path: Path) -> _Recorded:
             if result.judgement is not None:
                 for asked, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
                     replies[result.item.benchmark, result.item.id, asked] = reply
-    return _Recorded(answers, replies)
+    return _Recording(answers, replies)
 
 
 def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:

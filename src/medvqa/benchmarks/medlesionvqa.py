@@ -55,7 +55,7 @@ class Meta(msgspec.Struct, frozen=True):
     case_id: str | int | None = None
 
 
-class Question(msgspec.Struct, frozen=True):
+class QuestionLine(msgspec.Struct, frozen=True):
     """One line. A key without default must be there, so that a misspelt `image` is no question without image."""
 
     id: str | int
@@ -104,7 +104,7 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
     places: dict[str, str] = {}
     for path in files:
         for row in tables.read(path, name=path.relative_to(root).as_posix(), lines=True):
-            asked = row.convert(Question)
+            asked = row.convert(QuestionLine)
             if asked.split not in SPLITS:
                 raise row.error(f"no split {asked.split!r}; known: {', '.join(SPLITS)}")
             if split is not None and asked.split != split:
@@ -120,7 +120,7 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
         yield replace(item, cluster_id=clusters[links[0]] if links else None)
 
 
-def _item(row: tables.TableRow, asked: Question, folder: Path, root: Path, benchmark: str) -> Item:
+def _item(row: tables.TableRow, asked: QuestionLine, folder: Path, root: Path, benchmark: str) -> Item:
     kind = KINDS.get(lexicon.slug(asked.question_type))
     if kind is None:
         raise row.error(f"no question type {asked.question_type!r}; known: {', '.join(KINDS)}")
@@ -155,7 +155,9 @@ def _item(row: tables.TableRow, asked: Question, folder: Path, root: Path, bench
         ),
         tags={dimension: values for dimension, values in tags.items() if values},
         extra={
-            key: value for key, value in row.values.items() if key == "meta" or key not in Question.__struct_fields__
+            key: value
+            for key, value in row.values.items()
+            if key == "meta" or key not in QuestionLine.__struct_fields__
         },
     )
 

@@ -12,7 +12,7 @@ from medvqa.items import UsageError
 
 if TYPE_CHECKING:
     from medvqa.judging.agreement import Agreement, Figure, Judged
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
 
 CHECKED = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
 """What --measure may name, and what it is called."""
@@ -156,9 +156,9 @@ def _names(agreement: Agreement) -> str:
     return " – ".join(agreement.raters)
 
 
-def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
+def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> TextTable:
     """A row of figures for each agreement."""
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
 
     headings = ("exact %", "difference", "kappa", "alpha")
     heading = (*columns, "n", "groups", *(text for name in headings for text in (name, "95 % interval")))
@@ -169,7 +169,7 @@ def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Seq
             # Cohen's kappa is for two.
             cells[4:6] = ["–", ""]
         rows.append((*label, f"{each.n:,}", f"{each.groups:,}", *cells))
-    return Table("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
+    return TextTable("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
 
 
 def _percent(agreement: Agreement) -> tuple[str, str]:
@@ -185,10 +185,10 @@ def _decimal(figure: Figure) -> tuple[str, str]:
     return UNDEFINED if figure.value is None else f"{figure.value:.3f}", interval
 
 
-def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
+def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> TextTable:
     """Counts of answers by the first rater's score and the second's."""
     from medvqa.judging import agreement
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
 
     first, second = shown[0].raters
     scale = [f"{value:g}" for value in agreement.SCALE]
@@ -198,7 +198,7 @@ def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: S
         for label, each in zip(labels, shown, strict=True)
         for value, counts in zip(scale, each.confusion, strict=True)
     ]
-    return Table("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
+    return TextTable("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
 
 
 def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, bool]:

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> str | tuple[str, bool]:
 
 
 def _listed(files: Sequence[records.Contents]) -> str:
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
     from medvqa.report.terminal import draw
 
     groups: dict[tuple[str, str], list[records.Contents]] = {}
@@ -80,7 +80,9 @@ def _listed(files: Sequence[records.Contents]) -> str:
         for name, group in sorted(groups.items())
     ]
     total = f"{sum(each.answers for each in files):,} answers, {sum(each.size for each in files) / 1e6:,.1f} MB"
-    table = Table("answers", ("model", "run", "answers", "MB", "last written"), tuple(rows), right=frozenset({2, 3}))
+    table = TextTable(
+        "answers", ("model", "run", "answers", "MB", "last written"), tuple(rows), right=frozenset({2, 3})
+    )
     return f"{draw(table)}\n{total}" if rows else "no answers"
 
 

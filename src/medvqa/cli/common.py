@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from importlib import util
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from medvqa import printing
 from medvqa.items import UsageError
-from medvqa.session.registry import Known, gather_from
+
+if TYPE_CHECKING:
+    from medvqa.session.registry import Registry
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name
 """What a command adds itself to."""
@@ -23,9 +25,12 @@ def say(text: str) -> None:
     print(printing.lines(text), file=sys.stderr)
 
 
-def known_from(files: Sequence[str]) -> Known:
-    """What the hooks bring: the shipped rooms and the files that were named."""
-    return gather_from({name: _module(Path(name)) for name in files})
+def known_from(files: Sequence[str]) -> Registry:
+    """What the shipped rooms and the named files offer (UsageError)."""
+    from medvqa.session.registry import Registry
+
+    # The last one named comes first, as with hooks of pytest.
+    return Registry.of([_module(Path(name)) for name in reversed(files)])
 
 
 def _module(path: Path) -> ModuleType:

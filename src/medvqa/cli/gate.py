@@ -100,7 +100,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
     side = comparing.load(options.run)
-    if lack := gate.lacking([records.key(result)[:3] for result in side.results]):
+    if lack := gate.lacking([result.key.question for result in side.results]):
         raise UsageError(lack)
     missing = list(about.get("missing", ()))
     if "finished" not in about and "merged" not in about:
@@ -184,7 +184,7 @@ def _rules_of_plan(options: argparse.Namespace) -> Rules:
 
 def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
     """The plan as tables: rules with a margin, what their baselines must be above, and guards."""
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
     from medvqa.report.terminal import draw
 
     margins = {each.planned.margin for each in prospects}
@@ -207,7 +207,7 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
                 _range(row.needed, "{:,.0f} " + f"{row.planned.design.unit}s", 1),
             )
         )
-    blocks = [draw(Table("", tuple(columns), tuple(cells), frozenset(range(1, len(columns)))))]
+    blocks = [draw(TextTable("", tuple(columns), tuple(cells), frozenset(range(1, len(columns)))))]
     chances = [_chance(row.planned) for row in prospects if row.planned.chance is not None]
     if chances:
         blocks.append("\n".join(chances) + "\n")
@@ -220,7 +220,7 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
             for row in guards
         )
         names = ("guarded slice", "units", "groups", "df", "shows a true loss of, in 80 % of runs")
-        blocks.append(draw(Table("", names, shown, frozenset(range(1, len(names))))))
+        blocks.append(draw(TextTable("", names, shown, frozenset(range(1, len(names))))))
     if any(
         each.design.together > 1 for each in (*(row.planned for row in prospects), *(row.planned for row in guards))
     ):

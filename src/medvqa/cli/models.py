@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> str:
     """A table of configs."""
     from medvqa import configs
     from medvqa.data import folders
-    from medvqa.report.tables import Table
+    from medvqa.report.tables import TextTable
     from medvqa.report.terminal import draw
 
     backends = known_from(options.plugin).backends
@@ -31,9 +31,9 @@ def run(options: argparse.Namespace) -> str:
     as_written = named or configs.available(places)
     rows = []
     for written, config in zip(as_written, named or configs.available(places, backends), strict=True):
-        known = config.backend in backends
-        able = sorted(configs.capabilities(config, backends) or ()) if known else ["unknown: --plugin=FILE"]
-        size = configs.in_units(configs.size(config, backends) if known else None)
+        model = configs.make(config, backends) if config.backend in backends else None
+        able = ["unknown: --plugin=FILE"] if model is None else sorted(model.capabilities or ())
+        size = configs.in_units(None if model is None else model.size())
         rows.append((config.name, config.backend, written.argument, ", ".join(able), size, config.description))
     columns = ("model", "backend", "argument", "capabilities", "size", "description")
-    return draw(Table("", columns, tuple(rows), frozenset({4}))).removesuffix("\n")
+    return draw(TextTable("", columns, tuple(rows), frozenset({4}))).removesuffix("\n")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import ENV_DATA
-from medvqa.session.registry import Known
+from medvqa.session.registry import Registry
 
 if TYPE_CHECKING:
     from medvqa.report.html import Pictures
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> str:
     return "\n".join(texts)
 
 
-def _compared(runs: Sequence[Path], output: Path | None, known: Known, drawn: Sequence[Pictures]) -> str:
+def _compared(runs: Sequence[Path], output: Path | None, known: Registry, drawn: Sequence[Pictures]) -> str:
     """Write the page that compares the runs with the first; where it is, and what may not be compared."""
     from medvqa import comparing, printing, records
     from medvqa.report import html

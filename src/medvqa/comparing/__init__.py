@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, Part, compare
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, load, notes, refusals
 
@@ -11,7 +11,7 @@ __all__ = [
     "Compared",
     "Flip",
     "Paired",
-    "Part",
+    "PairedPart",
     "Ranked",
     "Ranking",
     "Side",

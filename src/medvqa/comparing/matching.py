@@ -9,33 +9,33 @@ from typing import Any
 from medvqa import metrics
 from medvqa.comparing.sides import Side
 from medvqa.data import selection
-from medvqa.items import SCORED_OUTCOMES, Item, Result
+from medvqa.items import SCORED_OUTCOMES, Item, QuestionKey, Result
 
 Samples = Sequence[Result]
-"""The results of one item by one technique: one, or one for each sample."""
+"""The results of one question: one, or one for each sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The items of one benchmark and technique that two runs have, sorted by the id of the first.
+    """The questions of one benchmark and technique that two runs have, sorted by the key of the first.
 
-    `first` and `second` are their results, item by item; those of the second have the items of the first, so that tags
-    and pairs are the same. Groups are joined: an old run may have recorded others (`_in_common_groups`). `alone_*` are
-    the ids of items that one run has alone.
+    `first` and `second` are their results, question by question; those of the second have the items of the first, so
+    that tags and pairs are the same. Groups are joined: an old run may have recorded others (`_in_common_groups`).
+    `alone_*` are the keys of questions that one run has alone.
     """
 
     first: tuple[Samples, ...]
     second: tuple[Samples, ...]
-    alone_first: tuple[str, ...]
-    alone_second: tuple[str, ...]
+    alone_first: tuple[QuestionKey, ...]
+    alone_second: tuple[QuestionKey, ...]
 
 
-def by_item(results: Iterable[Result], benchmark: str, technique: str) -> dict[str, list[Result]]:
-    """The results of one benchmark and technique by the item's id, in the order given."""
-    found: dict[str, list[Result]] = {}
+def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
+    """The results of one benchmark and technique by question (key without sample), in the order given."""
+    found: dict[QuestionKey, list[Result]] = {}
     for result in results:
         if result.item.benchmark == benchmark and result.technique == technique:
-            found.setdefault(result.item.id, []).append(result)
+            found.setdefault(result.key.question, []).append(result)
     return found
 
 
@@ -50,22 +50,22 @@ def content(item: Item) -> tuple[Any, ...]:
     )
 
 
-def match(first: Mapping[str, Samples], second: Mapping[str, Samples]) -> Matched:
-    """Match items by content: those of one id first, then, in the order of their ids, those that are left."""
-    partner = {id: id for id in sorted(first.keys() & second.keys()) if _same(first[id], second[id])}
+def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Samples]) -> Matched:
+    """Match questions by content: those of one key first, then, in the order of their keys, those that are left."""
+    partner = {key: key for key in sorted(first.keys() & second.keys()) if _same(first[key], second[key])}
     taken = set(partner.values())
-    left: dict[tuple[Any, ...], list[str]] = {}
-    for id in sorted(second.keys() - taken, reverse=True):
-        left.setdefault(content(second[id][0].item), []).append(id)
+    left: dict[tuple[Any, ...], list[QuestionKey]] = {}
+    for key in sorted(second.keys() - taken, reverse=True):
+        left.setdefault((key.variant, *content(second[key][0].item)), []).append(key)
     if left:
-        for id in sorted(first.keys() - partner.keys()):
-            if others := left.get(content(first[id][0].item)):
-                partner[id] = others.pop()
-    ids = sorted(partner)
-    items = _in_common_groups([(first[id][0].item, second[partner[id]][0].item) for id in ids])
+        for key in sorted(first.keys() - partner.keys()):
+            if others := left.get((key.variant, *content(first[key][0].item))):
+                partner[key] = others.pop()
+    keys = sorted(partner)
+    items = _in_common_groups([(first[key][0].item, second[partner[key]][0].item) for key in keys])
     return Matched(
-        tuple(_about(item, first[id]) for id, item in zip(ids, items, strict=True)),
-        tuple(_about(item, second[partner[id]]) for id, item in zip(ids, items, strict=True)),
+        tuple(_about(item, first[key]) for key, item in zip(keys, items, strict=True)),
+        tuple(_about(item, second[partner[key]]) for key, item in zip(keys, items, strict=True)),
         tuple(sorted(first.keys() - partner.keys())),
         tuple(sorted(second.keys() - set(partner.values()))),
     )

@@ -25,7 +25,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PairedPart:
     """One benchmark asked by one technique, as far as both runs have it.
 
     `matched` counts the items that both were asked, by content and not by id, and `scored` those of them to which both
@@ -121,7 +121,7 @@ class Paired:
 
     new: Side
     baseline: Side
-    parts: tuple[Part, ...]
+    parts: tuple[PairedPart, ...]
     tables: tuple[Compared, ...]
     flips: tuple[Flip, ...]
     level: float
@@ -151,7 +151,7 @@ class Paired:
         """Whether both runs have the same items, and responses and scores are identical on each."""
         return bool(self.parts) and all(part.unchanged for part in self.parts)
 
-    def of(self, benchmark: str, technique: str) -> Part:
+    def of(self, benchmark: str, technique: str) -> PairedPart:
         """One part; KeyError where there is none."""
         for part in self.parts:
             if (part.benchmark, part.technique) == (benchmark, technique):
@@ -202,16 +202,16 @@ def _part(
     extra: Sequence[Metric],
     level: float,
     bootstrap: bool,
-) -> tuple[Part, list[Compared], list[Flip]]:
-    sides = [matching.by_item(side.results, benchmark.name, technique) for side in (new, baseline)]
+) -> tuple[PairedPart, list[Compared], list[Flip]]:
+    sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
     found = matching.match(*sides)
     both = list(zip(found.first, found.second, strict=True))
-    part = Part(
+    part = PairedPart(
         benchmark.name,
         technique,
         len(both),
-        found.alone_first,
-        found.alone_second,
+        tuple(key.item for key in found.alone_first),
+        tuple(key.item for key in found.alone_second),
         tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
         tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
         bool(both)

@@ -11,7 +11,7 @@ from medvqa import metrics as measures
 from medvqa import statistics
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, Result
+from medvqa.items import Benchmark, Metric, QuestionKey, Result
 from medvqa.metrics import Tabled
 from medvqa.statistics import Table
 
@@ -73,7 +73,7 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
 
 def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
-    rows = _common([matching.by_item(side.results, benchmark.name, technique) for side in sides])
+    rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
     tabled = [measures.tables(each, chosen, benchmark.dimensions) for each in rows]
     answered = [{result.item.id for result in each if matching.scored([result])} for each in rows]
     items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
@@ -88,16 +88,16 @@ def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> li
     ]
 
 
-def _common(found: Sequence[Mapping[str, Samples]]) -> list[list[Result]]:
-    """The results of each run on the items that all have, with the items of the first."""
+def _common(found: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]]:
+    """The results of each run on the questions that all have, with the items of the first."""
     first, *others = found
     matched = [matching.match(first, other) for other in others]
     kept = set(first)
     for each in matched:
         kept -= set(each.alone_first)
     sides = [sorted(first.items())]
-    sides += [[(one[0].item.id, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
-    return [[result for id, samples in side if id in kept for result in samples] for side in sides]
+    sides += [[(one[0].key.question, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
+    return [[result for key, samples in side if key in kept for result in samples] for side in sides]
 
 
 def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> Ranking:

@@ -1,17 +1,16 @@
-"""Asks a model and scores what it says: item -> Prompt -> Answer -> Score -> Result.
+"""Asks a model: Prompt -> Answer.
 
-`rules` says how answers are read; `asking` is one batch or one item; `stream` keeps a model busy with the items that
-lie ahead; `judges` lets another model judge what it says; `identity` is what a model says of itself.
+`asking` is one batch; `stream` keeps a model busy with the items that lie ahead; `judges` lets another model judge what
+it says; `identity` is what a model says of itself.
 """
 
-from medvqa.engine import rules
-from medvqa.engine.asking import NEEDS, Failure, Unavailable, ask, attempt, by_rule, led_by, rescored, result
+from medvqa.engine.asking import Failure, Unavailable, ask, attempt
 from medvqa.engine.identity import Identity, identify
-from medvqa.engine.judges import Judge, Judged, Pending
-from medvqa.engine.rules import scorer
+from medvqa.engine.judges import Judge, JudgedAnswer, Pending
 from medvqa.engine.stream import (
+    AnswerMemory,
     Limits,
-    Memory,
+    Lookahead,
     Recollection,
     Reply,
     Stream,
@@ -19,17 +18,16 @@ from medvqa.engine.stream import (
     Submitted,
     Ticket,
     Traffic,
-    Upcoming,
 )
 
 __all__ = [
-    "NEEDS",
+    "AnswerMemory",
     "Failure",
     "Identity",
     "Judge",
-    "Judged",
+    "JudgedAnswer",
     "Limits",
-    "Memory",
+    "Lookahead",
     "Pending",
     "Recollection",
     "Reply",
@@ -39,14 +37,7 @@ __all__ = [
     "Ticket",
     "Traffic",
     "Unavailable",
-    "Upcoming",
     "ask",
     "attempt",
-    "by_rule",
     "identify",
-    "led_by",
-    "rescored",
-    "result",
-    "rules",
-    "scorer",
 ]

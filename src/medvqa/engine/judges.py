@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from medvqa import judging, scoring
-from medvqa.engine.stream import Limits, Memory, Stream, Submitted, Ticket, Traffic
-from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Model, Prompt, Query, Score, Technique
+from medvqa.backend import Backend
+from medvqa.engine.stream import AnswerMemory, Limits, Stream, Submitted, Ticket, Traffic
+from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Prompt, Query, Score, Technique
 
 TRIES = 3
 """Sessions, or runs that find each other's replies, in which a judge is asked again what it never answered readably."""
@@ -30,7 +31,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     """What came of judging one answer; `judgement` is None where the rule stands.
 
     `asked` are the replies that were asked for in this session; `reused` counts those of earlier ones.
@@ -46,7 +47,7 @@ class Judged:
 class _Step:
     """What was read of one reply; `following` is what was asked next where it could not be read."""
 
-    read: judging.Reading | judging.Complaint
+    read: judging.JudgeReading | judging.Complaint
     following: Ticket | None = None
 
 
@@ -55,17 +56,17 @@ class Judge:
 
     def __init__(
         self,
-        model: Model,
+        model: Backend,
         settings: judging.Settings,
         limits: Limits,
-        memory: Memory | None = None,
+        memory: AnswerMemory | None = None,
         *,
         ends: Callable[[], bool] = lambda: False,
         traffic: Traffic | None = None,
     ) -> None:
         """`limits`, `memory` and `traffic` are as for a `Stream`; once `ends`, only what is waited for is asked."""
         self.settings = settings
-        self._name = model.name
+        self._name = model.title
         self.ahead = limits.window * limits.batch_size * limits.concurrency
         """How many answers keep it busy."""
         # It is given texts, and never queries.
@@ -78,16 +79,16 @@ class Judge:
             return Pending(item, score)
         return Pending(item, score, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
 
-    def finish(self, pending: Pending) -> Judged:
+    def finish(self, pending: Pending) -> JudgedAnswer:
         """The score by the judge; the outcome `error` where it did not answer, or nothing that can be read.
 
         Raises what the memory raised, which cannot keep any more replies.
         """
         if pending.case is None:
-            return Judged(pending.score)
+            return JudgedAnswer(pending.score)
         if not pending.tickets:
-            return Judged(judging.score(pending.case, pending.item, (), self.settings))
-        readings: list[judging.Reading] = []
+            return JudgedAnswer(judging.score(pending.case, pending.item, (), self.settings))
+        readings: list[judging.JudgeReading] = []
         replies: list[Answer] = []
         digests: list[str] = []
         asked: list[Answer] = []
@@ -119,7 +120,7 @@ class Judge:
             score = Score(None, "error", why=why or unread)
         else:
             score = judging.score(pending.case, pending.item, readings, self.settings)
-        return Judged(score, judgement, tuple(asked), len(replies) - len(asked))
+        return JudgedAnswer(score, judgement, tuple(asked), len(replies) - len(asked))
 
     def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
         cut = "; its reply was cut off: let it write more tokens" if scoring.cut_off(answer) else ""

@@ -20,8 +20,9 @@ from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa import answers as answers_room
+from medvqa.backend import Backend
 from medvqa.engine.asking import Failure, attempt
-from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt, Query, UsageError
+from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
 
 BATCH_SIZE = 32
@@ -38,7 +39,7 @@ _NUMBERS = count(1)
 """Of the calls of all streams of the process."""
 
 
-class Upcoming(Protocol):
+class Lookahead(Protocol):
     """What lies ahead of the test that runs. All but `stopped` is called by the thread that runs tests."""
 
     def take(self, count: int) -> Sequence[Query]:
@@ -66,7 +67,7 @@ class Recollection:
     alone: bool = False
 
 
-class Memory(Protocol):
+class AnswerMemory(Protocol):
     """What outlasts the process. Several lanes may call it; what it raises ends the stream."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
@@ -155,7 +156,7 @@ class Limits:
     @classmethod
     def of(
         cls,
-        model: Model,
+        model: Backend,
         *,
         batch_size: int | None = None,
         concurrency: int | None = None,
@@ -163,35 +164,24 @@ class Limits:
         window: int = WINDOW,
         budget: float = inf,
     ) -> Limits:
-        """What was asked for, else what the model's attributes `batch_size` and `concurrency` say, else the default.
+        """What was asked for, else what the model's `batch_size` and `concurrency` say, else the default.
 
         A model with `concurrency` gets batches of 1, one with `patience` at least so many seconds for each prompt.
-        UsageError when a concurrency is asked of one without, and for attributes of wrong types.
+        UsageError when a concurrency is asked of one without, and for values of wrong types.
         """
-        offered = _whole(model, "concurrency")
+        offered = model.concurrency
         if concurrency is not None and offered is None:
             raise UsageError(
-                f"--concurrency={concurrency}: model '{model.name}' is asked one batch at a time; try --batch-size"
+                f"--concurrency={concurrency}: model '{model.title}' is asked one batch at a time; try --batch-size"
             )
-        size = batch_size or _whole(model, "batch_size") or (BATCH_SIZE if offered is None else 1)
-        patience = getattr(model, "patience", 0.0)
-        if isinstance(patience, bool) or not isinstance(patience, int | float) or not 0 <= patience < inf:
-            raise UsageError(f"model '{model.name}': patience is {patience!r}; seconds, 0 or more, are expected")
-        return cls(size, concurrency or offered or 1, deadline, window, budget, patience)
+        size = batch_size or model.batch_size or (BATCH_SIZE if offered is None else 1)
+        return cls(size, concurrency or offered or 1, deadline, window, budget, model.patience)
 
     def seconds(self, prompts: int) -> float:
         """The deadline of a batch of so many prompts."""
         if self.deadline is not None:
             return self.deadline
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
-
-
-def _whole(model: Model, name: str) -> int | None:
-    """An attribute of a model that counts, None where it has none (UsageError)."""
-    value = getattr(model, name, None)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        return value
-    raise UsageError(f"model '{model.name}': {name} is {value!r}; a whole number of 1 or more is expected")
 
 
 class Ticket:
@@ -248,7 +238,7 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _TicketBatch:
     """Tickets that are asked together; `size` is the batch size that was in force when they first were."""
 
     tickets: list[Ticket]
@@ -296,11 +286,11 @@ class Stream:
 
     def __init__(
         self,
-        model: Model,
+        model: Backend,
         prompt: Callable[[Query], Prompt],
-        upcoming: Upcoming,
+        upcoming: Lookahead,
         limits: Limits,
-        memory: Memory | None = None,
+        memory: AnswerMemory | None = None,
         *,
         follow: Callable[[Query, Answer], Any] | None = None,
         traffic: Traffic | None = None,
@@ -311,7 +301,6 @@ class Stream:
         returns comes with the `Reply`. It may submit to another stream. Streams of one process share its `traffic`.
         """
         self._model = model
-        self._prepare: Callable[[Sequence[Prompt]], None] | None = getattr(model, "prepare", None)
         self._memory = memory if memory is not None else Forgetful()
         self._prompt = prompt
         self._upcoming = upcoming
@@ -326,12 +315,12 @@ class Stream:
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
-        self._unclaimed: dict[tuple[str, str, str, int], deque[Ticket]] = {}
+        self._unclaimed: dict[QuestionKey, deque[Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
         self._loose: list[Ticket] = []
         self._planning = False
-        self._plan: deque[_Batch] = deque()
+        self._plan: deque[_TicketBatch] = deque()
         self._calls: dict[int, _Call] = {}
         self._awaited: set[Ticket] = set()
         self._fault: BaseException | None = None
@@ -349,7 +338,7 @@ class Stream:
             ticket = self._claim(query)
             if ticket is None:
                 ticket = self._ticket(query)
-                self._plan.appendleft(_Batch([ticket], self._size))
+                self._plan.appendleft(_TicketBatch([ticket], self._size))
             self._wait([ticket])
         # Where the model hangs, no lane has come to it.
         self._built([ticket])
@@ -364,7 +353,7 @@ class Stream:
             tickets.append(Ticket(None, prompt, seen[same]))
             seen[same] += 1
         with self._lock:
-            self._plan.appendleft(_Batch(tickets, self._size))
+            self._plan.appendleft(_TicketBatch(tickets, self._size))
             self._wait(tickets)
         return [ticket.reply().answer for ticket in tickets]
 
@@ -438,9 +427,9 @@ class Stream:
                 if isinstance(self._fault, MedVQAError):
                     raise self._fault
                 if self._fault is not None:
-                    raise RuntimeError(f"model '{self._model.name}' cannot be asked any more") from self._fault
+                    raise RuntimeError(f"model '{self._model.title}' cannot be asked any more") from self._fault
                 if self._closed:
-                    raise RuntimeError(f"model '{self._model.name}' was closed: its session has ended")
+                    raise RuntimeError(f"model '{self._model.title}' was closed: its session has ended")
                 self._work.notify()
                 self._news.wait(self._expire(left))
         finally:
@@ -466,7 +455,7 @@ class Stream:
                 _end(call.tickets, f"no answer within {call.allowed:.10g} s")
         held = [call.end + call.allowed for call in self._calls.values()]
         if len(held) == self._limits.concurrency and now >= max(held):
-            _end(waiting, f"model '{self._model.name}' hangs: a call never came back")
+            _end(waiting, f"model '{self._model.title}' hangs: a call never came back")
         if any(ticket.done for ticket in waiting):
             return 0
         # No call that starts from now on ends before the last of these.
@@ -494,12 +483,12 @@ class Stream:
 
     def _announce(self) -> None:
         """Let the model prepare what it will probably get next."""
-        if self._plan and self._prepare is not None:
+        if self._plan:
             prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.prompt is not None]
             if prompts:
-                self._prepare(prompts)
+                self._model.prepare(prompts)
 
-    def _next(self) -> _Batch | None:
+    def _next(self) -> _TicketBatch | None:
         """The next batch, waiting for one; None when the stream was closed."""
         while not self._closed:
             stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
@@ -509,21 +498,21 @@ class Stream:
                 batch = self._plan.popleft()
                 tickets = [ticket for ticket in batch.tickets if not ticket.done]
                 if len(tickets) > self._size:
-                    self._plan.appendleft(_Batch(tickets[self._size :], batch.size))
+                    self._plan.appendleft(_TicketBatch(tickets[self._size :], batch.size))
                 if self._plan or self._loose:
                     self._work.notify()
                 if any(ticket.key is None for ticket in tickets[: self._size]):
                     unknown = self._recalled(tickets[: self._size])
                     self._plan.extendleft(reversed(self._batches(unknown, batch.size)))
                 elif tickets:
-                    return _Batch(tickets[: self._size], batch.size)
+                    return _TicketBatch(tickets[: self._size], batch.size)
             elif not self._plan and not self._planning and self._is_ready(stopped):
                 self._make_plan(stopped)
             else:
                 self._work.wait()
         return None
 
-    def _may_ask(self, batch: _Batch) -> bool:
+    def _may_ask(self, batch: _TicketBatch) -> bool:
         """Whether a batch may be asked beside those in flight."""
         flying = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
         return not any(flying) and not (flying and batch.alone)
@@ -586,11 +575,11 @@ class Stream:
         self._news.notify_all()
         return [ticket for ticket in tickets if not ticket.done]
 
-    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_Batch]:
+    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_TicketBatch]:
         """Tickets that stand alone, then the others in batches of similar ones."""
         alone = [[ticket] for ticket in tickets if ticket.alone]
         others = [ticket for ticket in tickets if not ticket.alone]
-        return [_Batch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
+        return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Tickets with their prompts and keys, less those whose prompt could not be built."""
@@ -629,7 +618,7 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
-    def _settle(self, batch: _Batch, said: list[Answer | AnswerError] | Failure | BaseException) -> None:
+    def _settle(self, batch: _TicketBatch, said: list[Answer | AnswerError] | Failure | BaseException) -> None:
         """Hand out what a batch came to; halve one that failed."""
         if isinstance(said, list):
             for ticket, answer in zip(batch.tickets, said, strict=True):
@@ -645,7 +634,9 @@ class Stream:
             half = len(batch.tickets) // 2
             if said.memory:
                 self._size = min(self._size, half)
-            self._plan.extendleft(_Batch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half]))
+            self._plan.extendleft(
+                _TicketBatch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half])
+            )
         else:
             if said.memory:
                 # It was this prompt, which does not even fit alone, and not the size of its batch.
@@ -690,30 +681,29 @@ def _end(tickets: Iterable[Ticket], why: str) -> None:
 
 
 class Streamed:
-    """The model as tests get it: what they ask of it goes through the stream, all else is the model's own."""
+    """The model as tests get it, a `medvqa.items.Model`: what they ask of it goes through the stream.
+
+    All else that it declares is had by `backend`.
+    """
 
     def __init__(
-        self, model: Model, stream: Stream, prepare: Callable[[Prompt], Prompt] = lambda prompt: prompt
+        self, model: Backend, stream: Stream, prepare: Callable[[Prompt], Prompt] = lambda prompt: prompt
     ) -> None:
         """Stand in for the model. `prepare` completes a prompt of a test's own, for instance by the limit in force."""
-        self._model = model
+        self.backend = model
         self._stream = stream
         self._prepare = prepare
 
     @property
     def name(self) -> str:
-        """The model's name."""
-        return self._model.name
+        """The model's title."""
+        return self.backend.title
 
     @property
-    def capabilities(self) -> frozenset[str]:
+    def capabilities(self) -> Collection[str]:
         """What the model can do."""
-        return self._model.capabilities
+        return self.backend.capabilities or frozenset()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt, asked by the thread that asks all others."""
         return self._stream.generate([self._prepare(prompt) for prompt in prompts])
-
-    def __getattr__(self, name: str) -> Any:
-        """All else."""
-        return getattr(self._model, name)

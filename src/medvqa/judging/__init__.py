@@ -1,11 +1,12 @@
 """A judge reads what rules cannot: it scores open answers, compares free-form ones with options, and finds options.
 
 A judge is a `Model` that is asked by text. This room says what it is asked and what its replies mean; it asks nobody:
-(item, answer, score by rule) -> `Case` with prompts -> replies -> `Reading` or `Complaint` -> `Score`.
+(item, answer, score by rule) -> `Case` with prompts -> replies -> `JudgeReading` or `Complaint` -> `Score`.
 """
 
-from medvqa.judging.cases import Case, again, as_shown, case_of
-from medvqa.judging.replies import Complaint, Reading, read
+from medvqa.judging.cases import Case, as_shown, case_of
+from medvqa.judging.replies import Complaint, JudgeReading, again, read
+from medvqa.judging.rescoring import led_by, rescored
 from medvqa.judging.scores import score
 from medvqa.judging.settings import RECORDED, Settings
 from medvqa.judging.templates import TASKS, Task
@@ -15,12 +16,14 @@ __all__ = [
     "TASKS",
     "Case",
     "Complaint",
-    "Reading",
+    "JudgeReading",
     "Settings",
     "Task",
     "again",
     "as_shown",
     "case_of",
+    "led_by",
     "read",
+    "rescored",
     "score",
 ]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Extractor, Item, Prompt, Score, Technique
 from medvqa.judging import fences, rules
-from medvqa.judging.replies import Complaint
 from medvqa.judging.settings import Settings
 from medvqa.judging.templates import NONE, Task, filled
 from medvqa.scoring import cut_off, read_term, without_reasoning
@@ -104,15 +103,6 @@ def as_shown(response: str) -> str:
 
 def _neutral_response(response: str) -> str:
     return fences.neutral(without_reasoning(response).strip())
-
-
-def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
-    """The second and last try after a reply that could not be read.
-
-    The reply itself is not shown to the judge again: it may repeat what the answer said, outside of any fence.
-    """
-    asked = case.prompts[index]
-    return replace(asked, text=f"{asked.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
 
 
 def _fenced(task: Task, item: Item, answer: Answer) -> dict[str, str]:

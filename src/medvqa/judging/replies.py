@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
+from medvqa.items import Prompt
+from medvqa.judging.cases import Case
 from medvqa.judging.settings import HIGHEST, LOWEST
-from medvqa.judging.templates import NONE
+from medvqa.judging.templates import NONE, filled
 from medvqa.scoring import without_reasoning
-
-if TYPE_CHECKING:
-    from medvqa.judging.cases import Case
 
 SCORES = (0.0, 0.5, 1.0)
 """The scale of MedLesionVQA's rubric."""
@@ -26,7 +24,7 @@ _BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]、，]+|\band\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JudgeReading:
     """What one reply says: a `score`, the closeness of the answer to each option, or the `letters` that it chooses.
 
     `letters` are in the order of the options, () where the judge found that the answer chooses none.
@@ -47,7 +45,7 @@ class Complaint:
     why: str
 
 
-def read(case: Case, index: int, reply: str, *, finished: bool = True) -> Reading | Complaint:
+def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeReading | Complaint:
     """Read the reply to one prompt of a case.
 
     Marked reasoning (<think>) is not read. For a score exactly one <result>...</result> must be there, with 0, 0.5 or
@@ -68,11 +66,20 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> Readin
         return Complaint("It was cut off before its end.")
     if case.extractor is not None:
         letters = case.extractor.read(reply, options)
-        return Complaint("It names no option, or several.") if letters is None else Reading(letters=letters)
+        return Complaint("It names no option, or several.") if letters is None else JudgeReading(letters=letters)
     return _options(reply, tuple(options), single=case.prompts[index].kind == "single_choice")
 
 
-def _score(reply: str) -> Reading | Complaint:
+def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
+    """The second and last try after a reply that could not be read.
+
+    The reply itself is not shown to the judge again: it may repeat what the answer said, outside of any fence.
+    """
+    asked = case.prompts[index]
+    return replace(asked, text=f"{asked.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
+
+
+def _score(reply: str) -> JudgeReading | Complaint:
     parts = _RESULT.split(reply)
     tags = parts[1::2]
     if tags.count("<result>") > 1 or tags.count("</result>") > 1:
@@ -84,10 +91,10 @@ def _score(reply: str) -> Reading | Complaint:
         return Complaint("What stands in <result>...</result> is no number.")
     if float(content) not in SCORES:
         return Complaint(f"{content} is not one of 0.0, 0.5 and 1.0.")
-    return Reading(score=float(content))
+    return JudgeReading(score=float(content))
 
 
-def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> Reading | Complaint:
+def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> JudgeReading | Complaint:
     lines = _MARKUP.sub("", reply)
     if not finished:
         lines = lines[: lines.rfind("\n") + 1]  # of "10" the last line may hold "1"
@@ -107,19 +114,19 @@ def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> Readi
         found[letter] = float(number)
     if missing := [letter for letter in letters if letter not in found]:
         return Complaint(f"It has no line with the score for {missing[0]}.")
-    return Reading(closeness={letter: found[letter] for letter in letters})
+    return JudgeReading(closeness={letter: found[letter] for letter in letters})
 
 
-def _options(reply: str, letters: tuple[str, ...], *, single: bool) -> Reading | Complaint:
+def _options(reply: str, letters: tuple[str, ...], *, single: bool) -> JudgeReading | Complaint:
     said = _BETWEEN_LETTERS.sub("", _MARKUP.sub("", reply))
     if not re.fullmatch("[A-Z]{1,60}", said):
         return Complaint(f"It is something else than capital letters of options, or {NONE}.")
     if said == NONE:
-        return Reading()
+        return JudgeReading()
     if unknown := [letter for letter in said if letter not in letters]:
         return Complaint(f"{unknown[0]} is no option, or does not stand alone.")
     if len(set(said)) < len(said):
         return Complaint("A letter occurs twice.")
     if single and len(said) > 1:
         return Complaint("It names more than one option, and exactly one is right.")
-    return Reading(letters=tuple(letter for letter in letters if letter in said))
+    return JudgeReading(letters=tuple(letter for letter in letters if letter in said))

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from medvqa.items import Answer, Item, Outcome, Score
 from medvqa.judging.cases import Case
-from medvqa.judging.replies import Reading
+from medvqa.judging.replies import JudgeReading
 from medvqa.judging.settings import Settings
 from medvqa.scoring import clipped
 
 _OUTCOMES: dict[float, Outcome] = {0.0: "wrong", 0.5: "partial", 1.0: "correct"}
 
 
-def score(case: Case, item: Item, readings: Sequence[Reading], settings: Settings) -> Score:
+def score(case: Case, item: Item, readings: Sequence[JudgeReading], settings: Settings) -> Score:
     """The score of an answer by the readings of a judge's replies, one for each prompt of the case.
 
     Score: the judge's 0, 0.5 or 1; a 0 for an answer that declines or says that it cannot be known has that outcome.
@@ -34,7 +34,7 @@ def score(case: Case, item: Item, readings: Sequence[Reading], settings: Setting
     return _chosen(case, item, reading.letters, "the judge read it")
 
 
-def _scored(case: Case, item: Item, reading: Reading) -> Score:
+def _scored(case: Case, item: Item, reading: JudgeReading) -> Score:
     if reading.score is None:
         raise ValueError("a reading of another task")
     why = f"the judge gives {reading.score:g}; the reference is {clipped(' or '.join(item.answers))}"
@@ -44,7 +44,7 @@ def _scored(case: Case, item: Item, reading: Reading) -> Score:
     return Score(reading.score, outcome, (), why)
 
 
-def _closest(case: Case, item: Item, reading: Reading, gap: float) -> Score:
+def _closest(case: Case, item: Item, reading: JudgeReading, gap: float) -> Score:
     told = ", ".join(f"{letter} {value:g}" for letter, value in reading.closeness.items())
     (first, highest), *others = sorted(reading.closeness.items(), key=lambda pair: -pair[1])
     second = others[0][1] if others else 0.0

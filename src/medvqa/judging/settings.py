@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extractor, Technique, UsageError
-from medvqa.judging.templates import TASKS, Task, Template, parse, shipped
+from medvqa.judging.templates import TASKS, JudgePrompt, Task, parse, shipped
 
 LOWEST, HIGHEST = 1.0, 10.0
 """The scale of closeness."""
@@ -44,7 +44,7 @@ class Settings:
         for task in TASKS:
             self.template(task)
 
-    def template(self, task: Task, extractor: Extractor | None = None) -> Template:
+    def template(self, task: Task, extractor: Extractor | None = None) -> JudgePrompt:
         """The template in force for a task: the user's own, that of a benchmark's owners, or the project's."""
         if task in self.prompts:
             template = parse(task, self.prompts[task])
@@ -63,7 +63,7 @@ class Settings:
         two runs apart. {} where no judge is asked, so that the judge's name does not belong there either.
         """
         found: dict[str, str] = {}
-        used: list[Template] = []
+        used: list[JudgePrompt] = []
         if technique in OPTION_TECHNIQUES:
             return found
         if benchmark is None or benchmark.judged:

@@ -44,7 +44,7 @@ _AGAIN = "Your previous reply to this could not be used: {complaint} Reply again
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class JudgePrompt:
     """One task's prompt. `label` is `judging/TASK@digest`; the digest changes with every byte of the file."""
 
     label: str
@@ -59,7 +59,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=32)
-def parse(task: Task, text: str) -> Template:
+def parse(task: Task, text: str) -> JudgePrompt:
     """The template of a file's text; UsageError for unknown sections, and what is missing or there twice."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     label = prompts.Template(f"judging/{task}", text).label
@@ -81,7 +81,7 @@ def parse(task: Task, text: str) -> Template:
         )
     if twice := [name for name in FIELDS[task] if prompt.count(f"{{{name}}}") > 1]:
         raise UsageError(f"judge prompt for '{task}': the field {{{twice[0]}}} occurs twice")
-    return Template(label, prompt, sections.get("system", ""), sections.get("again", _AGAIN))
+    return JudgePrompt(label, prompt, sections.get("system", ""), sections.get("again", _AGAIN))
 
 
 @lru_cache(maxsize=8)

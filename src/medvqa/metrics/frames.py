@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medvqa.items import Result
+from medvqa.items import QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
 from medvqa.statistics import Table
@@ -98,12 +98,12 @@ class Frame:
 def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Frame]:
     """The frames of items ("item") and of whole pairs ("pair").
 
-    `rows` are sorted by benchmark, id, technique and sample, one for each of these; `dimensions` come first among the
+    `rows` are sorted by key, one for each; `dimensions` come first among the
     slices. Groups are joined by `cluster_id`, where there is one, and by pairs.
     """
     import numpy as np
 
-    asked = [list(samples) for _, samples in groupby(rows, key=_asked)]
+    asked = [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
     firsts = [samples[0] for samples in asked]
     slices, row, place = _memberships(firsts, dimensions)
     pairs = _pairs(firsts)
@@ -162,10 +162,6 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
             (*divmod(cells, len(slices)), slots.astype(float)),
         ),
     }
-
-
-def _asked(result: Result) -> tuple[str, str, str]:
-    return result.item.benchmark, result.item.id, result.technique
 
 
 def _together(first: Sequence[Result], second: Sequence[Result]) -> list[Unit]:
@@ -231,8 +227,8 @@ def _memberships(
 
 def _pairs(rows: Sequence[Result]) -> list[list[int]]:
     """The two rows of each pair that is whole, sorted by pair."""
-    members: dict[tuple[str, str, str], list[int]] = {}
+    members: dict[QuestionKey, list[int]] = {}
     for i, result in enumerate(rows):
         if result.item.pair_id is not None:
-            members.setdefault((result.item.benchmark, result.item.pair_id, result.technique), []).append(i)
+            members.setdefault(result.key.question._replace(item=result.item.pair_id), []).append(i)
     return [members[key] for key in sorted(members) if len(members[key]) == 2]

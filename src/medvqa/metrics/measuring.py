@@ -36,14 +36,14 @@ UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
 
 
 def latest(results: Sequence[Result]) -> list[Result]:
-    """The last result of each (benchmark, id, technique, sample), sorted by these."""
-    last = {(result.item.benchmark, result.item.id, result.technique, result.sample): result for result in results}
+    """The last result of each key, sorted by key."""
+    last = {result.key: result for result in results}
     return [last[key] for key in sorted(last)]
 
 
 def broken_pairs(results: Sequence[Result]) -> tuple[str, ...]:
     """The ids of pairs of which one question alone is here, sorted: pair metrics leave them out."""
-    items = {(result.item.benchmark, result.item.id, result.technique): result.item for result in latest(results)}
+    items = {result.key.question: result.item for result in latest(results)}
     return selection.broken_pairs(items.values())
 
 

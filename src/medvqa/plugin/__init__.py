@@ -1,11 +1,11 @@
 """The only room that knows pytest: each hook is a few lines that call the module that does the work.
 
-Importing this module must cost next to nothing, since pytest imports it in every repository of an
-environment: what is not needed to find out that there is nothing to do is imported when it is needed.
+Import lazily: pytest loads this module in every repository of an environment, most of which have no vqa tests.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,17 @@ import pytest
 
 from medvqa import printing
 from medvqa.items import Item, MedVQAError
-from medvqa.plugin import hookspecs
+from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import CONTROLLER, has_state, is_worker, occupy, state_of, usage_error
-from medvqa.session import options
+from medvqa.plugin.process import STATE, has_state, is_worker, occupy, setting_of, usage_error
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result, Technique
+    from medvqa.plugin.state import State
+
+CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
+AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
+"""Environment variable by which a user tells xdist what -n auto is."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -79,9 +83,16 @@ def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """With a model that takes GPUs, as many as can hold a copy."""
-    from medvqa.session import places as leases
+    asked = options.read(config)
+    if not asked.typed or os.environ.get(AUTO):
+        return None
+    from medvqa.plugin.state import registry_of
+    from medvqa.session.places import auto
 
-    return leases.auto(config)
+    try:
+        return auto(asked, setting_of(config), registry_of(config))
+    except MedVQAError:
+        return None  # told by `Controller.check`
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,10 +125,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     collection.add_tags(items, keywords=bool(config.option.keyword))
     result = yield
-    state = state_of(config)
+    state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
-    if state.options.limit is not None:
-        collection.apply_limit(state.plan, config, items, state.options.limit)
+    if state.plan.options.limit is not None:
+        collection.apply_limit(state.plan, config, items, state.plan.options.limit)
     if state.plan.shard is not None:
         collection.apply_shard(config, items, state.plan.shard)
     return result
@@ -128,15 +139,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if not has_state(config) or config.option.collectonly:
         return
-    state = state_of(config)
     if is_worker(config):
-        state.collected = state.expected(session.items), state.left_out
-        config.workeroutput["medvqa_collected"] = state.collected  # type: ignore[attr-defined]
+        # For the controller of a session in which nothing is asked; `model` stores it with the run otherwise.
+        state = config.stash[STATE]
+        keys = [tuple(key) for key in state.selected(session.items)]
+        config.workeroutput["medvqa_selected"] = keys, state.left_out  # type: ignore[attr-defined]
     else:
-        expected = state.expected(session.items)
-        config.stash[CONTROLLER].expect(expected, state.left_out)
-        if expected:
-            config.stash[CONTROLLER].promise()
+        config.stash[CONTROLLER].selected(session)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -145,23 +154,29 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         return []
     from medvqa.report import left_out
 
-    return left_out(state_of(config).left_out)
+    return left_out(config.stash[STATE].left_out)
+
+
+def _state(config: pytest.Config) -> State:
+    from medvqa.plugin.state import state_of
+
+    return state_of(config)
 
 
 @pytest.fixture(scope="session")
 def model(request: pytest.FixtureRequest) -> Iterator[Model]:
     """The model that --model names. Each process that runs tests has one."""
-    state = state_of(request.config)
-    made = state.make_model(request.session)
-    with state.brief(request.config, made):
-        yield made
-    state.close_model()
+    state = _state(request.config)
+    made = state.open(request.session)
+    getattr(request.config, "workeroutput", {}).pop("medvqa_selected", None)
+    yield made
+    state.close(request.session)
 
 
 @pytest.fixture(scope="session")
 def medvqa_technique(request: pytest.FixtureRequest) -> Technique:
     """The technique by which the model is asked; a parameter if there are several."""
-    asked: Technique = getattr(request, "param", None) or state_of(request.config).plan.techniques[0]
+    asked: Technique = getattr(request, "param", None) or _state(request.config).plan.techniques[0]
     return asked
 
 
@@ -176,7 +191,8 @@ def evaluate(
     request: pytest.FixtureRequest, model: Model, medvqa_technique: Technique, medvqa_sample: int
 ) -> Callable[[Item], Result]:
     """A function: ask the model about an item, score and record the answer, return the Result."""
-    return state_of(request.config).evaluator(model)
+    state = _state(request.config)
+    return lambda item: state.evaluate(item, model)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -184,7 +200,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Follow the tests, so that the model is kept busy with what lies ahead."""
     if not has_state(item.config):
         return (yield)
-    state = state_of(item.config)
+    state = item.config.stash[STATE]
     state.begin(item, nextitem)
     result = yield
     state.end(item)
@@ -195,10 +211,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the report say how the item ended: a wrong answer fails its test, without a traceback."""
+    """Let the report say the outcome of the item: a wrong answer fails its test, without a traceback."""
     report = yield
     if call.when == "call" and has_state(item.config):
-        state_of(item.config).label(item, report)
+        item.config.stash[STATE].label(item, report)
     if report.skipped and has_state(item.config) and hasattr(item, "callspec") and "item" in item.callspec.params:
         report.medvqa_skipped = True  # type: ignore[attr-defined]
     return report

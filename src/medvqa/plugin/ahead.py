@@ -35,7 +35,7 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
     return Query(item, params.get(TECHNIQUE, default), params.get(SAMPLE, 0))
 
 
-class Upcoming:
+class Ahead:
     """The tests of this process in their order, for `engine.Stream`; what is taken once is not given again.
 
     Serially these are the session's. An xdist worker knows those that it was handed: they are read from its

@@ -10,12 +10,13 @@ import pytest
 from medvqa.data import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
 from medvqa.plugin.ahead import SAMPLE, TECHNIQUE, item_of, query_of
-from medvqa.plugin.process import state_of
+from medvqa.plugin.state import state_of
+from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import Plan
 
 
 def plan_of(config: pytest.Config) -> Plan:
-    """What was asked for; what is wrong with it, and was not checked as nothing was typed, is a collection error."""
+    """The session's plan. Bad options raise CollectError here if none was typed, as they were not checked before."""
     try:
         return state_of(config).plan
     except MedVQAError as error:
@@ -23,7 +24,7 @@ def plan_of(config: pytest.Config) -> Plan:
 
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
-    """The items of the benchmarks that a test's mark names; what is wrong with them is a collection error."""
+    """The items of the benchmarks that a test's mark names (CollectError)."""
     try:
         return [item for name in names for item in plan.items_of(name)]
     except MedVQAError as error:
@@ -65,17 +66,13 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)
 
 
-LeftOut = dict[str, dict[str, dict[str, int]]]
-"""How many items are not asked: benchmark -> technique -> kind -> number."""
-
-
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
     """Deselect what would be asked by a technique that is not defined for its item."""
     counts: Counter[tuple[str, str, str]] = Counter()
     stays = []
     for node in nodes:
         query = query_of(node, plan.techniques[0])
-        asks = query is None or TECHNIQUE not in node.fixturenames or plan.asks(query)  # type: ignore[attr-defined]
+        asks = query is None or TECHNIQUE not in node.fixturenames or plan.applies(query)  # type: ignore[attr-defined]
         stays.append(asks)
         if query is not None and not asks and query.sample <= 1:
             counts[query.item.benchmark, query.technique, query.item.kind] += 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from medvqa.items import BackendFactory, Benchmark, Metric
+    from medvqa.backend import Backend
+    from medvqa.items import Benchmark, Metric
 
 
 @pytest.hookspec
@@ -17,8 +18,8 @@ def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:  # type: ignore[empty-bod
 
 
 @pytest.hookspec
-def pytest_medvqa_backends() -> Mapping[str, BackendFactory]:  # type: ignore[empty-body]
-    """Return ways of running a model by name; the factory gets ARGUMENT of `--model=NAME:ARGUMENT`."""
+def pytest_medvqa_backends() -> Sequence[type[Backend]]:  # type: ignore[empty-body]
+    """Return ways of running a model: classes, each found by its `name` in `--model=NAME:ARGUMENT`."""
 
 
 @pytest.hookspec

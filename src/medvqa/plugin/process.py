@@ -1,24 +1,26 @@
-"""What a process of a session is: its role, and its state once something needed one."""
+"""What a process of a pytest session is: its role, its names, and whether it has had to do with vqa items."""
 
 from __future__ import annotations
 
 import os
+import secrets
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from medvqa import printing
 from medvqa.items import MedVQAError
-from medvqa.session import options
+from medvqa.plugin import options
+from medvqa.session.options import Setting
 
 if TYPE_CHECKING:
-    from medvqa.plugin.controller import Controller
-    from medvqa.session.asker import State
+    from medvqa.plugin.state import State
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Environment variable that says which GPUs a process sees; CUDA reads it when it is first used."""
-CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
-_STATE: pytest.StashKey[State] = pytest.StashKey()
+STATE: pytest.StashKey[State] = pytest.StashKey()
+_NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -26,49 +28,78 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def has_state(config: pytest.Config) -> bool:
+    """Whether this process has had to do with vqa items: then `config.stash[STATE]` is there."""
+    return STATE in config.stash
+
+
+def names_of(config: pytest.Config) -> tuple[str, str, str]:
+    """The run, the session of the run, and the name of this process in it: a worker's id, or "main".
+
+    The controller tells its workers the first two.
+    """
+    if _NAMES not in config.stash:
+        told: dict[str, str] | None = getattr(config, "workerinput", None)
+        if told is not None:
+            config.stash[_NAMES] = told["medvqa_run"], told["medvqa_session"], told["workerid"]
+        else:
+            config.stash[_NAMES] = _run_name(config), secrets.token_hex(4), "main"
+    return config.stash[_NAMES]
+
+
+def _run_name(config: pytest.Config) -> str:
+    asked = options.read(config)
+    if asked.run is not None:
+        return asked.run
+    from medvqa.records import run_name
+
+    when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return run_name(asked.model, when, setting_of(config).reports)
+
+
+def setting_of(config: pytest.Config) -> Setting:
+    """Where the session takes place."""
+    return Setting(
+        root=config.rootpath,
+        cwd=Path(config.invocation_params.dir),
+        workers=_workers(config),
+        stops_early=bool(config.getoption("maxfail")),
+        collects_only=bool(config.option.collectonly),
+    )
+
+
+def _workers(config: pytest.Config) -> int:
+    """How many workers xdist was asked for, 0 for a serial run. What --tx multiplies ("3*popen") counts once."""
+    if config.getoption("dist", "no") == "no" or config.option.collectonly:
+        return 0
+    return len(config.getoption("tx", None) or ())
+
+
 def occupy(config: pytest.Config, place: str | None) -> None:
-    """Let this process see the devices of its place alone, for as long as the session lasts; None: as it is."""
+    """Let this process see the devices of its place alone, as long as the session lasts; None changes nothing."""
     if place is None:
         return
-    before = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = place
+    before = os.environ.get(_VISIBLE)
+    os.environ[_VISIBLE] = place
     config.add_cleanup(lambda: _restore(before))
 
 
 def _restore(before: str | None) -> None:
     if before is None:
-        os.environ.pop(VISIBLE, None)
+        os.environ.pop(_VISIBLE, None)
     else:
-        os.environ[VISIBLE] = before
-
-
-def has_state(config: pytest.Config) -> bool:
-    """Whether this process has had to do with vqa items."""
-    return _STATE in config.stash
+        os.environ[_VISIBLE] = before
 
 
 def print_safely(config: pytest.Config) -> None:
-    """Let the terminal reporter write what is printable alone: it repeats answers, names, cells and messages."""
+    """Let the terminal reporter write printable text alone: it repeats answers, names, cells and messages."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and not isinstance(reporter._tw._file, printing.Stream):
-        reporter._tw._file = printing.Stream(reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup)
+    if reporter is not None and not isinstance(reporter._tw._file, printing.PrintableStream):
+        reporter._tw._file = printing.PrintableStream(
+            reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup
+        )
 
 
 def usage_error(error: MedVQAError) -> pytest.UsageError:
     """The error as pytest's own, which pytest prints as it is, without its reporter."""
     return pytest.UsageError(printing.lines(str(error)))
-
-
-def state_of(config: pytest.Config) -> State:
-    """The state of this process, made when it is first needed (UsageError, DataError)."""
-    if not has_state(config):
-        print_safely(config)
-        from medvqa.session.asker import State
-
-        told: dict[str, str] | None = getattr(config, "workerinput", None)
-        if told is not None:
-            names = told["medvqa_run"], told["medvqa_session"], told["workerid"]
-        else:
-            names = config.stash[CONTROLLER].run, config.stash[CONTROLLER].session, "main"
-        config.stash[_STATE] = State(config, options.read(config), *names)
-    return config.stash[_STATE]

@@ -1,7 +1,7 @@
 """What is on disk: the run folder, and the answers that runs share.
 
 `folder` is one run's files, `merging` makes one run of several, `baseline` a file of one, `store` are the answers,
-`journal` what the processes of a run are asking this moment.
+`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected.
 """
 
 from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
@@ -20,7 +20,6 @@ from medvqa.records.folder import (
     encode,
     judge_name,
     judged_by_rule,
-    key,
     lines,
     properties,
     read,
@@ -33,6 +32,7 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
+from medvqa.records.selected import SELECTED, add_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -60,6 +60,7 @@ __all__ = [
     "OWN_REPLIES",
     "RESULTS",
     "RUN",
+    "SELECTED",
     "STORE",
     "Contents",
     "Journal",
@@ -70,6 +71,7 @@ __all__ = [
     "Suspects",
     "Unwritable",
     "Writer",
+    "add_selected",
     "answer_key",
     "answer_writers",
     "answers_asked",
@@ -86,7 +88,6 @@ __all__ = [
     "is_baseline",
     "judge_name",
     "judged_by_rule",
-    "key",
     "lines",
     "own_folder",
     "properties",
@@ -98,6 +99,9 @@ __all__ = [
     "response_digest",
     "run_name",
     "said",
+    "select",
+    "selected",
+    "selected_by",
     "signed",
     "versions",
     "write_atomic",

@@ -13,7 +13,7 @@ import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Share = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,9}/[0-9]{1,9}$")]
-Rule = Annotated[str, msgspec.Meta(pattern="^(sound|official(:[0-9A-Za-z._-]{1,40})?)$")]
+ExtractionName = Annotated[str, msgspec.Meta(pattern="^(sound|official(:[0-9A-Za-z._-]{1,40})?)$")]
 """`items.Extraction`; a version of a published rule may be one that is not known here."""
 
 
@@ -103,7 +103,7 @@ class _Against(msgspec.Struct):
     digest: str = ""
 
 
-class _Gate(msgspec.Struct):
+class _StoredGate(msgspec.Struct):
     rules: dict[str, Any]
     baselines: list[_Against]
     digest: str = ""
@@ -124,7 +124,7 @@ class _Run(msgspec.Struct):
     techniques: list[str] = []
     repeat: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     judge: _Judge | None = None
-    extraction: Rule = "sound"
+    extraction: ExtractionName = "sound"
     ablation: str | None = None
     benchmarks: dict[str, _Benchmark] = {}
     versions: dict[str, str] = {}
@@ -137,7 +137,7 @@ class _Run(msgspec.Struct):
     left_out: dict[str, dict[str, dict[str, Count]]] = {}
     served_by: list[str] = []
     merged: list[_Merged] = []
-    gate: _Gate | None = None
+    gate: _StoredGate | None = None
     rescoring: bool = False
     responses: str | None = None
 

@@ -25,7 +25,7 @@ import msgspec
 from medvqa import files
 from medvqa.items import Answer, DataError, Result, UsageError
 from medvqa.records import about
-from medvqa.records.folder import decode, encode, key, write_atomic
+from medvqa.records.folder import decode, encode, write_atomic
 
 VERSION = 1
 MAX_BYTES = 2**30
@@ -41,14 +41,14 @@ _MAGIC = b"\x1f\x8b"
 _encoder = msgspec.json.Encoder()
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
+class _BaselineHeader(msgspec.Struct, forbid_unknown_fields=True):
     medvqa_baseline: int
     responses: bool
     results: int
     run: dict[str, Any]
 
 
-_header = msgspec.json.Decoder(_Header)
+_header = msgspec.json.Decoder(_BaselineHeader)
 
 
 def response_digest(answer: Answer | None) -> str:
@@ -71,7 +71,7 @@ def write_baseline(path: Path, run: Mapping[str, Any], results: Sequence[Result]
     if run.get("responses") == DIGESTS:
         responses = True  # they are digests already, and stay
     told = dict(run) if responses else {**run, "responses": DIGESTS}
-    kept = sorted((result if responses else without_response(result) for result in results), key=key)
+    kept = [result if responses else without_response(result) for result in sorted(results, key=lambda each: each.key)]
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
         header = {"medvqa_baseline": VERSION, "responses": "responses" not in told, "results": len(kept), "run": told}
@@ -123,7 +123,7 @@ def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
             results = [_result(path, *line) for line in lines]
     except OSError as error:
         raise UsageError(f"baseline {path} cannot be read: {error.strerror or error}") from error
-    keys = [key(result) for result in results]
+    keys = [result.key for result in results]
     if len(results) != header.results:
         raise DataError(f"{path} line {len(results) + 1}: {header.results} results are announced, {len(results)} there")
     if keys != sorted(set(keys)):
@@ -152,7 +152,7 @@ def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
         raise DataError(f"{path} line {number + 1}: the file is damaged: {error}") from error
 
 
-def _read_header(path: Path, line: tuple[int, bytes]) -> _Header:
+def _read_header(path: Path, line: tuple[int, bytes]) -> _BaselineHeader:
     try:
         found = _header.decode(line[1])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

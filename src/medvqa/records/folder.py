@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, files
-from medvqa.items import DataError, Item, Result, UsageError
+from medvqa.items import DataError, Item, QuestionKey, Result, UsageError
 from medvqa.records import about
 from medvqa.records.store import write_all
 
@@ -34,6 +34,7 @@ MAX_RUN = 2**26
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
+_NO_VARIANT = b',"variant":""}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
@@ -55,10 +56,14 @@ def run_name(model: str, when: str, folder: Path) -> str:
 
 
 def encode(result: Result) -> bytes:
-    """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped."""
+    """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped.
+
+    The last field is `variant`, left out if it is empty.
+    """
     images = tuple(replace(image, path="") for image in result.item.images)
     answer = None if result.answer is None else answers.to_json(result.answer)
-    return _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
+    line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
+    return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
 
 
 def decode(line: bytes) -> Result:
@@ -70,11 +75,6 @@ def decode(line: bytes) -> Result:
         return msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
-
-
-def key(result: Result) -> tuple[str, str, str, int]:
-    """What identifies a result within a run: benchmark, item, technique and sample."""
-    return result.item.benchmark, result.item.id, result.technique, result.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def read(folder: Path) -> Stored:
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
-    results: dict[tuple[str, str, str, int], Result] = {}
+    results: dict[QuestionKey, Result] = {}
     unread: list[str] = []
     try:
         with files.reading(path) as file:
@@ -103,7 +103,7 @@ def read(folder: Path) -> Stored:
                     torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
                     unread.append(f"{path} line {number}: {error}{torn}")
                     continue
-                results[key(result)] = result
+                results[result.key] = result
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     return Stored(tuple(results[k] for k in sorted(results)), tuple(unread))

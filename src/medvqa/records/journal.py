@@ -30,7 +30,7 @@ _encoder = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _CallLine:
     """A call of the model that begins with so many keys, or with none has ended."""
 
     call: int
@@ -62,13 +62,13 @@ class Journal:
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """A call begins; its number is its own as long as it lasts."""
-        self._append(_Call(call, tuple(keys)))
+        self._append(_CallLine(call, tuple(keys)))
 
     def end(self, call: int) -> None:
         """A call has ended, and its answers are stored."""
-        self._append(_Call(call))
+        self._append(_CallLine(call))
 
-    def _append(self, call: _Call) -> None:
+    def _append(self, call: _CallLine) -> None:
         try:
             with self._lock:
                 write_all(self._file, _encoder.encode(call) + b"\n")
@@ -91,7 +91,7 @@ def _in_flight(path: Path) -> tuple[str, ...]:
     calls: dict[int, tuple[str, ...]] = {}
     for line in files.read(path, MAX_BYTES).split(b"\n")[:-1]:
         with suppress(msgspec.DecodeError):
-            call = msgspec.json.decode(line, type=_Call)
+            call = msgspec.json.decode(line, type=_CallLine)
             calls[call.call] = call.keys
     return tuple(each for keys in calls.values() for each in keys)
 

@@ -12,15 +12,15 @@ import msgspec
 
 from medvqa import files
 from medvqa.data.selection import Shard
-from medvqa.items import Result, UsageError
-from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, key, read, read_run, write_atomic, write_json
+from medvqa.items import QuestionKey, Result, UsageError
+from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 
 METRICS = "metrics.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunPart:
     """What one run folder holds: `about` is its run.json, `missing` names items of it that have no result."""
 
     name: str
@@ -44,7 +44,7 @@ class Merged:
     complete: bool
 
 
-def load(folder: Path) -> Run:
+def load(folder: Path) -> RunPart:
     """Read a run folder; UsageError when it is none."""
     about, stored = read_run(folder), read(folder)
     path = folder / METRICS
@@ -52,38 +52,36 @@ def load(folder: Path) -> Run:
         missing = msgspec.json.decode(files.read(path, MAX_RUN), type=_Missing).missing if path.exists() else ()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Write it anew: medvqa report {folder}") from error
-    return Run(folder.name, about, stored.results, frozenset(missing), stored.unread)
+    return RunPart(folder.name, about, stored.results, frozenset(missing), stored.unread)
 
 
 class _Missing(msgspec.Struct):
     missing: tuple[str, ...] = ()
 
 
-def merge(runs: Sequence[Run], name: str) -> Merged:
+def merge(runs: Sequence[RunPart], name: str) -> Merged:
     """Join runs of one configuration; what is in several of them must be the same there.
 
     A benchmark may be in some of the runs alone. Of an item that ended in an error in one run and not in another, the
     other counts. UsageError names what differs in the configurations, or an item that was answered differently.
     """
     _check_configurations(runs)
-    results: dict[tuple[str, str, str, int], tuple[Result, str]] = {}
+    results: dict[QuestionKey, tuple[Result, str]] = {}
     for run in runs:
         for result in run.results:
-            known = results.get(key(result))
+            known = results.get(result.key)
             if known is None or known[0].score.outcome == "error":
-                results[key(result)] = result, run.name
+                results[result.key] = result, run.name
             elif result.score.outcome != "error" and _said(known[0]) != _said(result):
-                benchmark, item, technique, sample = key(result)
-                which = f"{technique}, sample {sample}" if sample else technique
+                key = result.key
+                sample = f"sample {key.sample}" if key.sample else ""
+                which = ", ".join(filter(None, (key.technique, key.variant, sample)))
                 raise UsageError(
-                    f"{benchmark}/{item} ({which}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
+                    f"{key.benchmark}/{key.item} ({which}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
                     f"{run.name}: leave one of the two runs out"
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
-    there = {
-        f"{benchmark}/{item}" + (f"-{technique}" if several else "") + (f"-sample{sample}" if sample else "")
-        for benchmark, item, technique, sample in results
-    }
+    there = {key.name(technique=several) for key in results}
     missing = tuple(sorted(frozenset[str]().union(*(run.missing for run in runs)) - there))
     absent = _absent_shares(runs)
     unended = [run.name for run in runs if "finished" not in run.about]
@@ -117,7 +115,7 @@ def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
         raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
 
 
-def _check_configurations(runs: Sequence[Run]) -> None:
+def _check_configurations(runs: Sequence[RunPart]) -> None:
     """UsageError names the first thing that two runs do not have in common.
 
     What a run does not say, of a model that it never made or a benchmark that it did not have, is no difference.
@@ -183,14 +181,14 @@ def _shown(result: Result) -> str:
     return f"{result.score.outcome} ({text[:40]!r}{'…' if len(text) > 40 else ''})"
 
 
-def _absent_shares(runs: Sequence[Run]) -> list[Shard]:
+def _absent_shares(runs: Sequence[RunPart]) -> list[Shard]:
     """Shares that belong to those that are there."""
     shares = {Shard.parse(shard) for run in runs if (shard := run.about.get("options", {}).get("shard")) is not None}
     wanted = {Shard(number, of) for of in {shard.of for shard in shares} for number in range(1, of + 1)}
     return sorted(wanted - shares, key=lambda shard: (shard.of, shard.number))
 
 
-def _versions(runs: Sequence[Run]) -> list[str]:
+def _versions(runs: Sequence[RunPart]) -> list[str]:
     """What was installed in different versions, one sentence each."""
     told: dict[str, dict[str, None]] = {}
     for run in runs:
@@ -201,7 +199,7 @@ def _versions(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _about(runs: Sequence[Run], name: str) -> dict[str, Any]:
+def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     """run.json of all: that of the first, with what all of them say of times, data and answers, and their names."""
     abouts = [run.about for run in runs]
     about = {**abouts[0], "name": name}

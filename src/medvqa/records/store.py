@@ -100,7 +100,8 @@ def key(prompt: Prompt, digest: str, sample: int = 0) -> str:
 
     `digest` is `prompts.digest(prompt)`: technique, texts, shots and images. What a model may tell questions apart by
     is added, so that two that look alike keep an answer each; `sample` numbers those of one prompt. A limit of tokens
-    is added where the prompt names one: the model's own limit is part of its fingerprint.
+    is added where the prompt names one: the model's own limit is part of its fingerprint. A variant is not added: it
+    has a prompt of its own.
     """
     content: tuple[object, ...] = (digest, prompt.benchmark, prompt.item, prompt.kind, prompt.options, sample)
     if prompt.max_tokens is not None:

@@ -1,5 +1,7 @@
 """Run folder -> measures, tables, JUnit, Markdown, HTML. Needs neither pytest nor a model; the data only for images."""
 
-from medvqa.report.build import Report, build, left_out, notes_of, write
+from medvqa.report.build import Report, build
+from medvqa.report.notes import left_out, notes_of
+from medvqa.report.writing import write
 
 __all__ = ["Report", "build", "left_out", "notes_of", "write"]

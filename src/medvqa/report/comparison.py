@@ -8,10 +8,10 @@ from math import inf
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import Compared, Flip, Paired, Part, Ranking
+from medvqa.comparing import Compared, Flip, Paired, PairedPart, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, Table, no_interval, percent, with_unit
+from medvqa.report.tables import FEW, TextTable, no_interval, percent, with_unit
 
 SCHEMA = 1
 SOME = 5
@@ -28,7 +28,7 @@ class Section:
 
     title: str
     notes: tuple[str, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ def sections(
     return found
 
 
-def _name(part: Part) -> str:
+def _name(part: PairedPart) -> str:
     return f"{part.benchmark}, {part.technique}: {on_both(part)}"
 
 
-def on_both(part: Part) -> str:
+def on_both(part: PairedPart) -> str:
     """How many items a comparison stands on: all that were asked, or those that both runs have scored."""
     if part.scored == part.asked:
         return f"{_items(part.asked)} in both runs"
     return f"{part.scored:,} of {_items(part.asked)} scored in both runs"
 
 
-def _warnings(part: Part, paired: Paired) -> list[str]:
+def _warnings(part: PairedPart, paired: Paired) -> list[str]:
     """What blocks a verdict, by sort and run."""
     told = [
         (part.unmatched_new, f"in {paired.new.name} alone"),
@@ -93,7 +93,7 @@ def _warnings(part: Part, paired: Paired) -> list[str]:
     return found
 
 
-def headline(compared: Sequence[Compared]) -> Table:
+def headline(compared: Sequence[Compared]) -> TextTable:
     """The headline measures over everything: both values, the difference, its bounds, and what stands behind them."""
     rows = [each for each in compared if each.headline and not each.slice]
     resampled = any(each.resampled for each in rows)
@@ -108,7 +108,7 @@ def headline(compared: Sequence[Compared]) -> Table:
             *(["bootstrap"] if resampled else []),
         ),
     ]
-    return Table(
+    return TextTable(
         "difference in points, new minus baseline; each bound one-sided; p by Holm over all headline measures",
         tuple(columns),
         tuple(
@@ -143,7 +143,7 @@ def _values(compared: Compared) -> tuple[str, str, str, str]:
     return percent(seen.baseline), percent(seen.new), _points(seen.difference), bounds
 
 
-def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[Table]:
+def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[TextTable]:
     wanted = shown.measures or benchmark.headline[:1]
     return [
         table
@@ -153,7 +153,7 @@ def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) ->
     ]
 
 
-def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limit: int | None = None) -> Table:
+def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limit: int | None = None) -> TextTable:
     """One measure over the slices of one dimension, those with the smallest p first; `limit` rows, None for all."""
     found = [each for each in compared if each.metric == metric and dimension in each.slice]
     found.sort(key=lambda each: (_or(each.p, inf), -abs(each.comparison.difference or 0.0), each.slice[dimension]))
@@ -173,23 +173,23 @@ def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limi
     ]
     columns = (dimension, "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
     title = f"{metric} by {dimension} ({EXPLORATORY}{more})"
-    return Table(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
+    return TextTable(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
 
 
-def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:
+def _flipped(flips: Sequence[Flip], limit: int | None) -> list[TextTable]:
     """A table for each measure, as many of the better as of the worse ones first."""
     metrics = dict.fromkeys(flip.metric for flip in flips)
     return [flipped([flip for flip in flips if flip.metric == metric], limit) for metric in metrics if limit != 0]
 
 
-def flipped(flips: Sequence[Flip], limit: int | None = None) -> Table:
+def flipped(flips: Sequence[Flip], limit: int | None = None) -> TextTable:
     """Units of which a measure changed, with both outcomes and responses; worse ones first, `limit` rows of each."""
     worse, better = ([flip for flip in flips if flip.better is way] for way in (False, True))
     kept = [*worse[:limit], *better[:limit]]
     rows = [("better" if flip.better else "worse", flip.unit, _said(flip.baseline), _said(flip.new)) for flip in kept]
     more = f" ({len(kept)} shown)" if len(kept) < len(flips) else ""
     title = f"{flips[0].metric if flips else ''} flipped: {len(worse)} worse, {len(better)} better{more}"
-    return Table(title, ("way", "unit", "baseline", "new"), tuple(rows), frozenset())
+    return TextTable(title, ("way", "unit", "baseline", "new"), tuple(rows), frozenset())
 
 
 def _said(results: Sequence[Result]) -> str:
@@ -211,7 +211,7 @@ def of_all(ranking: Ranking) -> str:
     return f"{ranking.scored:,} of {_items(ranking.items)} that all runs have scored"
 
 
-def ranked(ranking: Ranking) -> Table:
+def ranked(ranking: Ranking) -> TextTable:
     """Several runs by one measure, the best first."""
     rows = [
         (
@@ -228,7 +228,7 @@ def ranked(ranking: Ranking) -> Table:
         f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; may be: the places that "
         "differences leave open, 5 % by Holm over all pairs of runs)"
     )
-    return Table(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
+    return TextTable(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
 
 
 def text(found: Sequence[Section]) -> str:

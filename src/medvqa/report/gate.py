@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from medvqa.comparing.gating import Decided, Entry, Flipped, Moved, Verdict
-from medvqa.report.tables import Table, percent
+from medvqa.comparing.gating import Decided, Flipped, Moved, Ruling, Verdict
+from medvqa.report.tables import TextTable, percent
 
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
@@ -31,29 +31,29 @@ def remarks(decided: Decided) -> list[str]:
     return found
 
 
-def rule(entry: Entry) -> str:
+def rule(entry: Ruling) -> str:
     """What became of a rule, and why, in a line."""
     return f"{name(entry)}: {entry.why}"
 
 
-def name(entry: Entry) -> str:
+def name(entry: Ruling) -> str:
     """A rule's name, and how its difference is to be read where less of the measure is better."""
     return entry.rule + (" (less is better)" if entry.better == "lower" and entry.limit is None else "")
 
 
-def listed(verdict: Verdict) -> list[Entry]:
+def listed(verdict: Verdict) -> list[Ruling]:
     """The rules that decide, the worst outcome first; guards that pass and slices that are not gated are summed up."""
     told = [entry for entry in verdict.entries if not _quiet(entry)]
     return sorted(told, key=lambda entry: ORDER.index(entry.outcome))
 
 
-def passed(verdict: Verdict) -> list[Entry]:
+def passed(verdict: Verdict) -> list[Ruling]:
     """The guards that pass, those first that only a large loss would have failed."""
     guards = [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
     return sorted(guards, key=lambda entry: -(entry.detectable or 0.0))
 
 
-def small(verdict: Verdict) -> list[Entry]:
+def small(verdict: Verdict) -> list[Ruling]:
     """The slices that are not gated."""
     return [entry for entry in verdict.entries if entry.outcome == "NOT GATED"]
 
@@ -66,7 +66,7 @@ def reach(verdict: Verdict) -> float:
     return next((step for step in (0.02, 0.05, 0.1, 0.2, 0.5) if farthest <= step), max(1.0, farthest))
 
 
-def _quiet(entry: Entry) -> bool:
+def _quiet(entry: Ruling) -> bool:
     return entry.outcome == "NOT GATED" or (entry.kind == "slice guard" and entry.outcome == "PASS")
 
 
@@ -83,7 +83,7 @@ def quiet(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _shown_from(entry: Entry) -> str:
+def _shown_from(entry: Ruling) -> str:
     if entry.detectable is None:
         return _place(entry)
     base = entry.baseline_value or 0.0
@@ -107,7 +107,7 @@ def flip(each: Flipped) -> str:
     return f"{each.benchmark}/{each.unit}: {' + '.join(each.baseline)} -> {' + '.join(each.new)}"
 
 
-def table(verdict: Verdict, *, every: bool = False) -> Table:
+def table(verdict: Verdict, *, every: bool = False) -> TextTable:
     """The rules with their numbers, those that `listed` names or all of them."""
     columns = (
         "verdict",
@@ -122,10 +122,10 @@ def table(verdict: Verdict, *, every: bool = False) -> Table:
         "adjusted p",
     )
     shown = sorted(verdict.entries, key=lambda each: ORDER.index(each.outcome)) if every else listed(verdict)
-    return Table("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
+    return TextTable("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: Ruling) -> tuple[str, ...]:
     floor = entry.kind in ("floor", "point")
     bounds = ""
     if entry.low is not None and entry.high is not None:
@@ -148,7 +148,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def line(entry: Entry) -> float | None:
+def line(entry: Ruling) -> float | None:
     """Where an axis of differences has the margin: on the side of 0 where a loss is. None without a margin."""
     if entry.margin is None:
         return None
@@ -160,7 +160,7 @@ def points(value: float | None, *, sign: bool = False) -> str:
     return "–" if value is None else f"{100 * value:{'+' if sign else ''}.2f}"
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: Ruling) -> str:
     return _where(entry.slice)
 
 

@@ -14,7 +14,7 @@ from xml.sax.saxutils import quoteattr
 from junitparser import Error, Failure, Skipped, TestCase
 
 from medvqa import printing, records
-from medvqa.comparing.gating import Entry, Verdict
+from medvqa.comparing.gating import Ruling, Verdict
 from medvqa.items import Outcome, Result
 from medvqa.report.build import Report
 
@@ -84,7 +84,7 @@ def rules(verdict: Verdict) -> list[TestCase]:
     return [_rule(entry, verdict) for entry in verdict.entries]
 
 
-def _rule(entry: Entry, verdict: Verdict) -> TestCase:
+def _rule(entry: Ruling, verdict: Verdict) -> TestCase:
     made = TestCase(text(entry.rule), "gate", 0.0)
     undecided = Failure if verdict.inconclusive == "fail" else Skipped
     kind = {"FAIL": Failure, "INCONCLUSIVE": undecided, "NOT GATED": Skipped}.get(entry.outcome)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 
 from medvqa import printing
 from medvqa.report import gate
-from medvqa.report.build import Report, notes_of, usage_of
-from medvqa.report.tables import Table, by_dimension, headline, outcomes
+from medvqa.report.build import Report
+from medvqa.report.notes import notes_of, usage_of
+from medvqa.report.tables import TextTable, by_dimension, headline, outcomes
 
 ROWS = 40
 """Rules that the summary's table holds: with more, it leaves out guards that pass and slices that are not gated."""
@@ -83,7 +84,7 @@ def _verdict(report: Report) -> list[str]:
     return blocks
 
 
-def grid(table: Table) -> str:
+def grid(table: TextTable) -> str:
     """A table without its title."""
     rule = ["---:" if i in table.right else "---" for i in range(len(table.columns))]
     return "\n".join([_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)])

@@ -13,7 +13,7 @@ FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """`right` holds the indices of columns that are aligned to the right."""
 
     title: str
@@ -83,7 +83,7 @@ OUTCOME_COLUMNS: Mapping[str, Outcome] = {
 }
 
 
-def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> Table:
+def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> TextTable:
     """The headline measures of each benchmark beside the levels that need no model."""
     names = _names(report)
     columns = (*names, "measure", "%", "95 % interval", "n", *(REFERENCES[name] for name in references))
@@ -93,10 +93,10 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
             levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
             numbers = (value(measure), interval(measure), counted(measure), *levels)
             rows.append((*_named(report, part), measure.name, *numbers))
-    return Table("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
+    return TextTable("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 
 
-def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> Table:
+def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> TextTable:
     """How many items of each benchmark ended how; of a run with several samples of each, how many answers.
 
     Where any answer was cut off, a last column counts those that were.
@@ -114,7 +114,7 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
         for part in report.parts
         if part.results
     ]
-    return Table("", columns, tuple(rows), frozenset(range(len(names), len(columns))))
+    return TextTable("", columns, tuple(rows), frozenset(range(len(names), len(columns))))
 
 
 def _names(report: Report) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def _named(report: Report, part: Part) -> tuple[str, ...]:
     return (shown, part.technique)[: len(_names(report))]
 
 
-def by_dimension(part: Part, dimension: str) -> Table:
+def by_dimension(part: Part, dimension: str) -> TextTable:
     """The headline measures over the values of one dimension: value, interval and n of each."""
     shown = {measure.name for measure in part.headline}
     cells: dict[str, dict[str, Measure]] = {}
@@ -150,7 +150,7 @@ def by_dimension(part: Part, dimension: str) -> Table:
         (label, *(text for name in names for text in _cell(row.get(name), chance=chance[name])))
         for label, row in sorted(cells.items())
     ]
-    return Table(f"{part.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
+    return TextTable(f"{part.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
 
 
 def _cell(measure: Measure | None, *, chance: bool) -> tuple[str, ...]:

@@ -12,14 +12,15 @@ from rich.text import Text
 from medvqa import printing
 from medvqa.items import Measure
 from medvqa.report import gate
-from medvqa.report.build import Report, answers_of, notes_of, usage_of
-from medvqa.report.tables import Table, few, headline, outcomes
+from medvqa.report.build import Report
+from medvqa.report.notes import answers_of, notes_of, usage_of
+from medvqa.report.tables import TextTable, few, headline, outcomes
 
 WIDE = 110
 """Columns from which the tables are shown whole."""
 
 
-def draw(table: Table, *, colour: bool = False) -> str:
+def draw(table: TextTable, *, colour: bool = False) -> str:
     """A table as lines that are not wrapped."""
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(table.columns):
@@ -50,7 +51,7 @@ def bar(value: float, chance: float | None = None) -> str:
     return "".join(cells)
 
 
-def _barred(table: Table, report: Report, width: int) -> Table:
+def _barred(table: TextTable, report: Report, width: int) -> TextTable:
     """The headline table with a bar in each row, where all fits the width."""
     measures = [measure for part in report.parts for measure in part.headline]
     drawn = tuple((*row, _bar(measure)) for row, measure in zip(table.rows, measures, strict=True))

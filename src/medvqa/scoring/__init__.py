@@ -3,6 +3,7 @@
 Every scorer takes an item and the answer to it and returns a `Score`; nothing here keeps state.
 """
 
+from medvqa.scoring import rules
 from medvqa.scoring.choices import (
     Reader,
     clipped,
@@ -15,12 +16,15 @@ from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
+from medvqa.scoring.results import by_rule, result
+from medvqa.scoring.rules import scorer
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
     "GMAI_VERSIONS",
     "Reader",
     "Reading",
+    "by_rule",
     "clipped",
     "cut_off",
     "gmai_choice",
@@ -31,11 +35,14 @@ __all__ = [
     "plain",
     "read_options",
     "read_term",
+    "result",
+    "rules",
     "score_closed_vocabulary",
     "score_likeliest",
     "score_multiple_choice",
     "score_partial_credit",
     "score_single_choice",
+    "scorer",
     "unscored",
     "without_reasoning",
 ]

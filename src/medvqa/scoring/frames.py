@@ -30,7 +30,7 @@ STATED = Weight.STATED
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PhrasePattern:
     """`pattern` gives the mention at its group `weight`, and `text_weight` to one without a letter.
 
     `explicit`: the words make the answer known even if the response was cut off later.
@@ -45,9 +45,9 @@ class Frame:
 
 def _frame(
     name: str, pattern: str, weight: Weight, text_weight: Weight | None = None, *, explicit: bool = False
-) -> Frame:
+) -> PhrasePattern:
     compiled = re.compile(pattern, re.I | re.M)
-    return Frame(name, compiled, weight, weight if text_weight is None else text_weight, explicit)
+    return PhrasePattern(name, compiled, weight, weight if text_weight is None else text_weight, explicit)
 
 
 _MENTION = f"(?P<m>[{FIRM}{WEAK}{TEXT}])"

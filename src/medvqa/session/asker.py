@@ -1,345 +1,334 @@
-"""The state of a process that collects and runs vqa items: what it evaluates with, and what a test left behind."""
+"""Asks, scores and judges, in one process of a run."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
 from typing import Any
 
-import pytest
-
 from medvqa import answers, engine, files, records
-from medvqa.configs import ModelConfig
+from medvqa.backend import Backend
+from medvqa.engine import Identity, Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Answer,
     AnswerError,
-    Item,
     MedVQAError,
     Model,
     Outcome,
     Prompt,
     Query,
+    QuestionKey,
     Result,
     Score,
     UsageError,
 )
-from medvqa.plugin.ahead import Upcoming, query_of
-from medvqa.plugin.collected import Collected, pack
-from medvqa.plugin.collection import LeftOut
-from medvqa.plugin.protocol import BriefProtocol, hears_every_phase
+from medvqa.session.chosen import Chosen
+from medvqa.session.delivery import Delivery, LeftOut, used
+from medvqa.session.judging import Judging
 from medvqa.session.memory import Memory
-from medvqa.session.options import Options
 from medvqa.session.plan import Plan
-
-FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
-"""Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
-
 
 STOP = "stop"
 """File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
 
 
-class State:
-    """Evaluates items; keeps the results of the test that runs until its report is made."""
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of a run: the run's folder, the answer store, the session of the run, and its name in it.
 
-    def __init__(self, config: pytest.Config, options: Options, run: str, session: str, process: str) -> None:
-        """Resolve what was asked for (UsageError, DataError).
+    `session` tells this session from others of the run; `name` is a worker's id, or "main". `rescores`: the run may
+    have begun with another judge.
+    """
 
-        `session` is one from the start of the run, or from where it went on; `process` is a worker's name, or "main".
+    folder: Path
+    store: Path
+    session: str
+    name: str
+    rescores: bool = False
+
+    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
+        """The identity of a model; UsageError if the run began with another, and for wrong types."""
+        identity = engine.identify(model, secrets)
+        if not self.rescores and (self.folder / records.RUN).is_file():
+            before = records.read_run(self.folder).get(role) or {}
+            if before.get("fingerprint", identity.fingerprint) != identity.fingerprint:
+                raise UsageError(
+                    f"run '{self.folder.name}' cannot go on: the {role}'s fingerprint was {before['fingerprint']!r} "
+                    f"and is {identity.fingerprint!r}. Name another with --run=NAME"
+                )
+        return identity
+
+    def remember(
+        self, chosen: Chosen, identity: Identity, journal: records.Journal, *, signed: str = "", fresh: bool = False
+    ) -> Memory:
+        """The stored answers of a model, or replies of a judge (Unwritable).
+
+        Those of a model without a fingerprint lie in the run's own folder, which no other run reads. `signed` is the
+        judge's name in signatures: it tells judges without a fingerprint apart by their configs.
         """
-        self.options = options
-        self.plan = Plan(config, options)
-        self._run = run
-        self._names = session, process
-        self._folder = config.rootpath / "reports" / run
-        self._store_folder = options.answers or config.rootpath / "reports" / records.STORE
-        self._stop = self._folder / STOP
-        self._session: pytest.Session | None = None
-        self._node: pytest.Item | None = None
-        self._pending: list[Result] = []
-        self._about: dict[str, Any] = {}
-        self._model: Model | None = None
-        self._stream: engine.Stream | None = None
-        self._judge: engine.Judge | None = None
-        self._close_judge: Callable[[], None] | None = None
-        self._traffic = engine.Traffic(self.plan.secrets)
-        self._replies: list[Answer] = []
-        self._replies_reused = 0
-        self.left_out: LeftOut = {}
-        self._memory: Memory | None = None
-        self._upcoming: Upcoming | None = None
-        self._reused = 0
-        self._usage: list[Answer] = []
-        self._errors = self._judge_errors = 0
-        self._listened = True
-        self.collected: tuple[Collected, LeftOut] | None = None
-        """What a worker must tell the controller with its first report: it may not live to tell it at its end."""
+        judges = chosen.role == "judge"
+        own = identity.fingerprint is None
+        backend = f"{chosen.config.backend} {signed}" if judges and own else chosen.config.backend
+        writer = records.Writer(
+            backend,
+            identity.name,
+            identity.fingerprint,
+            self.folder.name,
+            self.session,
+            role="judge" if judges else "candidate",
+        )
+        name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
+        folder = records.own_folder(self.folder, name) if own else self.store
+        store = records.Store(folder, writer, fresh=fresh)
+        return Memory(store, journal, records.Suspects(self.folder, self.session))
 
-    def expected(self, nodes: Sequence[pytest.Item]) -> Collected:
-        """What must end with a result among collected tests."""
-        return pack((query for node in nodes if (query := self._query(node)) is not None), self.plan)
 
-    def make_model(self, session: pytest.Session) -> Model:
-        """The model of this process; one that cannot be made ends the session after the first item."""
-        self._session = session
-        making = f"model '{self.options.model}'"
+class Bench:
+    """The judge of a process: its model, its stream, its memory."""
+
+    def __init__(
+        self,
+        judging: Judging,
+        process: Process,
+        journal: records.Journal,
+        *,
+        fresh: bool = False,
+        deadline: float | None = None,
+        max_cost: float | None = None,
+        ends: Callable[[], bool] = lambda: False,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """Make the judge (UsageError, Unwritable). `ends` tells whether the session is about to end."""
+        self._model = judging.chosen.load()
+        identity = process.identify(self._model, "judge", judging.chosen.secrets)
+        signed = judging.signed(identity)
+        self._memory = process.remember(judging.chosen, identity, journal, signed=signed, fresh=fresh)
+        limits = Limits.of(self._model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+        self.judge = Judge(
+            self._model,
+            judging.settings,
+            limits,
+            self._memory,
+            ends=ends,
+            traffic=traffic or Traffic(judging.chosen.secrets),
+        )
+        self.facts: dict[str, Any] = {
+            **judging.told(identity),
+            "batch_size": limits.batch_size,
+            "concurrency": limits.concurrency,
+        }
+        """What run.json says of the judge."""
+
+    def close(self) -> None:
+        """End the stream, then the memory (Unwritable) and the model."""
+        self.judge.close()
+        end(self._model, self._memory)
+
+
+def end(model: Backend | None, memory: Memory | None) -> None:
+    """Close a memory and a model; Unwritable is raised once both are closed."""
+    try:
+        if memory is not None:
+            memory.close()
+    finally:
+        if model is not None:
+            model.close()
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was evaluated since the last delivery."""
+
+    results: list[Result] = field(default_factory=list)
+    asked: list[Answer] = field(default_factory=list)
+    reused: int = 0
+    replies: list[Answer] = field(default_factory=list)
+    replies_reused: int = 0
+
+
+class Asker:
+    """Asks the plan's model, in one process of a run; results wait for `deliver`.
+
+    `stop` says why the session should end, None while it may go on.
+    """
+
+    def __init__(self, plan: Plan, process: Process) -> None:
+        """Nothing is made before `open`."""
+        self.plan = plan
+        self.process = process
+        self.stop: str | None = None
+        self._tally = _Tally()
+        self._first: dict[str, Any] = {}
+        self._traffic = Traffic(plan.secrets)
+        self._model: Streamed | None = None
+        self._stream: Stream | None = None
+        self._bench: Bench | None = None
+        self._close: Callable[[], None] | None = None
+        self._streaks = {"model": 0, "judge": 0}
+
+    def open(self, ahead: engine.Lookahead, keys: Sequence[QuestionKey], left_out: LeftOut) -> Model:
+        """Make the model and the judge; `keys` are those of all questions that the session selected.
+
+        A model that cannot be made is replaced by one whose answers are errors, and `stop` says why; an exception that
+        is no MedVQAError is raised.
+        """
+        making = f"model '{self.plan.options.model}'"
         try:
             # Before the model is made, which may kill: a worker with a journal was one of this run's.
-            journal = records.Journal(self._folder, self._names[1])
+            journal = records.Journal(self.process.folder, self.process.name)
+            records.select(self.process.folder, self.process.session, keys)
             model = self.plan.make_model()
             limits = self.plan.limits(model)
-            identity = self._identity(model, "model")
-            self._memory = self._remembering(identity, journal)
-            making = f"judge '{self.options.judge}'"
-            about_judge = self._make_judge(session, journal)
+            identity = self.process.identify(model, "model", self.plan.secrets)
+            memory = self.process.remember(self.plan.model, identity, journal, fresh=self.plan.options.fresh)
+            self._close = lambda: end(model, memory)
+            making = f"judge '{self.plan.options.judge}'"
+            if self.plan.judge is not None:
+                self._bench = self._make_bench(self.plan.judge, journal, ahead)
         except MedVQAError as error:
-            session.shouldstop = self._line(error)
-            return engine.Unavailable(self.options.model, self._line(error))
+            self.stop = self._line(error)
+            return engine.Unavailable(self.plan.options.model, self.stop)
         except Exception as error:
-            session.shouldstop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"
+            self.stop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"
             raise
-        told = {"name": identity.name, "fingerprint": identity.fingerprint}
-        self._about = {
-            "model": {**told, **{name: each for name, each in identity.about.items() if name not in told}},
+        named = {"name": identity.name, "fingerprint": identity.fingerprint}
+        facts: dict[str, Any] = {
+            "model": {**named, **{name: each for name, each in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
-            "unread_answers": self._memory.unread,
-            **({"judge": about_judge} if about_judge is not None else {}),
+            "unread_answers": memory.unread,
+            **({"judge": self._bench.facts} if self._bench is not None else {}),
         }
-        follow = self._begin_judging if self._judge is not None else None
-        self._stream = engine.Stream(
-            model, self.plan.prompt, self._ahead(session), limits, self._memory, follow=follow, traffic=self._traffic
-        )
-        self._model = engine.Streamed(model, self._stream, self.plan.limited)
+        self._first = {"facts": facts, "left_out": left_out}
+        follow = self._begin_judging if self._bench is not None else None
+        self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
+        self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
 
+    def _make_bench(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> Bench:
+        options = self.plan.options
+        return Bench(
+            judging,
+            self.process,
+            journal,
+            fresh=options.fresh,
+            deadline=options.deadline,
+            max_cost=options.max_cost,
+            ends=ahead.stopped,
+            traffic=self._traffic,
+        )
+
     def _line(self, error: Exception) -> str:
-        """What an error says, without keys."""
+        """An error's message, without keys."""
         return answers.redacted(answers.line_of(error), self.plan.secrets)
 
-    def _make_judge(self, session: pytest.Session, journal: records.Journal) -> dict[str, Any] | None:
-        """Make the judge of this process, beside its model; what run.json says of it, None where there is none."""
-        judging = self.plan.judge
-        if judging is None:
-            return None
-        model = judging.make()
-        self._identity(model, "judge")
-        fresh = self.options.fresh
-        store = judging.store(model, self._store_folder, self._folder, self._names[0], fresh=fresh)
-        memory = Memory(store, journal, records.Suspects(self._folder, self._names[0]))
-        limits = self.plan.judge_limits(model)
-        ends = self._ahead(session).stopped
-        self._judge = engine.Judge(model, judging.settings, limits, memory, ends=ends, traffic=self._traffic)
-        self._close_judge = lambda: self._end(model, memory)
-        return {**judging.told(model), "batch_size": limits.batch_size, "concurrency": limits.concurrency}
-
-    def _begin_judging(self, query: Query, answer: Answer) -> engine.Pending | None:
-        """Hand an answer to the judge before any test gets it."""
-        if self._judge is None or query.technique in OPTION_TECHNIQUES:
-            return None
-        benchmark = self.plan.benchmarks[query.item.benchmark]
-        return self._judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
-
-    def _identity(self, model: Model, role: str) -> engine.Identity:
-        """What a model says of itself; UsageError where the run began with another, and for wrong types."""
-        found = engine.identify(model, self.plan.secrets)
-        if (self._folder / records.RUN).is_file():
-            before = records.read_run(self._folder).get(role) or {}
-            if before.get("fingerprint", found.fingerprint) != found.fingerprint:
-                raise UsageError(
-                    f"run '{self._run}' cannot go on: the {role}'s fingerprint was {before['fingerprint']!r} and is "
-                    f"{found.fingerprint!r}. Name another with --run=NAME"
-                )
-        return found
-
-    def _remembering(self, identity: engine.Identity, journal: records.Journal) -> Memory:
-        """Answers of a model without a fingerprint lie in the run's own folder, where no other run finds them."""
-        session, fingerprint = self._names[0], identity.fingerprint
-        writer = records.Writer(self.plan.config.backend, identity.name, fingerprint, self._run, session)
-        own = fingerprint is None
-        folder = records.own_folder(self._folder, records.OWN_ANSWERS) if own else self._store_folder
-        store = records.Store(folder, writer, fresh=self.options.fresh)
-        return Memory(store, journal, records.Suspects(self._folder, session))
-
-    def check(self) -> None:
-        """What can be found wrong with the answer store before anything is collected (Unwritable)."""
-        records.check_folder(self._store_folder)
-
-    def answered(self, config: ModelConfig) -> bool:
-        """Whether answers of a model may be stored: this run goes on, or an earlier one asked the same model."""
-        if (self._folder / records.RUN).is_file():
-            return True
-        asked = config.backend, f"{config.backend}:{config.argument}"
-        return any((writer.backend, writer.model) == asked for writer in records.answer_writers(self._store_folder))
-
-    def close_model(self) -> None:
-        """End what `make_model` started."""
+    def close(self) -> None:
+        """End what `open` started."""
         if self._stream is not None:
             self._stream.close()
-        if self._judge is not None:
-            self._judge.close()
-        if self._close_judge is not None:
-            self._close_judge()
-        self._end(self._model, self._memory)
+        for close in (self._bench.close if self._bench is not None else None, self._close):
+            if close is not None:
+                try:
+                    close()
+                except records.Unwritable as error:
+                    self.stop = str(error)
 
-    def _end(self, model: Model | None, memory: Memory | None) -> None:
-        if memory is not None:
-            try:
-                memory.close()
-            except records.Unwritable as error:
-                if self._session is not None:
-                    self._session.shouldstop = str(error)
-        close: Callable[[], None] | None = getattr(model, "close", None)
-        if close is not None:
-            close()
+    def evaluate(self, query: Query, model: Model | None = None) -> Result:
+        """Ask and score one question; the result waits for `deliver`.
 
-    @contextmanager
-    def brief(self, config: pytest.Config, model: Model) -> Iterator[None]:
-        """While the model stands, tests that need nothing else run without pytest's setting up of fixtures."""
-        # Not before the first test: plugins that listen may be registered late.
-        told: dict[str, bool] = getattr(config, "workerinput", {})
-        self._listened = hears_every_phase(config) or told.get("medvqa_every_phase", False)
-        given = {"model": model, "evaluate": self.evaluator(model)}
-        protocol = BriefProtocol(config, given, every_phase=self._listened)
-        config.pluginmanager.register(protocol, "medvqa-brief")
-        yield
-        config.pluginmanager.unregister(protocol)
-
-    def evaluator(self, model: Model) -> Callable[[Item], Result]:
-        """What the fixture `evaluate` gives to tests."""
-        return lambda item: self.evaluate(item, model)
-
-    def evaluate(self, item: Item, model: Model) -> Result:
-        """Ask and score one item, and keep the result for the report of the test that asked.
-
-        A model that is not the plugin's own (a test suite may have a fixture of that name) is asked here and now.
+        A model other than the one that `open` returned is asked here and now.
         """
         try:
-            reply = self._reply(self._asked(item), model)
+            reply = self._reply(query, model)
         except MedVQAError as error:
             # The prompt could not be made, of data that cannot be read: an error of this item alone.
-            asked = self._asked(item)
-            prompt = Prompt("", technique=asked.technique, sample=asked.sample)
-            reply = engine.Reply(prompt, "", AnswerError(self._line(error)))
-            if isinstance(error, records.Unwritable) and self._session is not None:
-                self._session.shouldstop = str(error)
-        pending: engine.Pending | None = reply.then
+            prompt = Prompt("", technique=query.technique, sample=query.sample)
+            reply = Reply(prompt, "", AnswerError(self._line(error)))
+            if isinstance(error, records.Unwritable):
+                self.stop = str(error)
+        pending: Pending | None = reply.then
         score = pending.score if pending is not None else None
-        result = self.plan.result(item, reply.prompt, reply.answer, self._run, reply.digest, score)
+        result = self.plan.result(query, reply.prompt, reply.answer, self.process.folder.name, reply.digest, score)
         if isinstance(reply.answer, Answer) and result.answer is not None:
-            result = self._judged(result, pending or self._begin_judging(self._asked(item), reply.answer))
-        self._pending.append(result)
-        self._reused += reply.reused
+            result = self._judged(result, pending or self._begin_judging(query, reply.answer))
+        self._tally.results.append(result)
+        self._tally.reused += reply.reused
         if isinstance(reply.answer, Answer) and not reply.reused:
-            self._usage.append(reply.answer)
-        if self.options.max_cost is not None and self._session is not None and self._stop.exists():
-            self._session.shouldstop = files.read(self._stop, 2**20).decode("utf-8", "replace")
+            self._tally.asked.append(reply.answer)
+        if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
+            self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
         return result
 
-    def _judged(self, result: Result, pending: engine.Pending | None) -> Result:
-        """The result as the judge has it; the score by rule stands where there is nothing for a judge."""
-        if self._judge is None or pending is None:
-            return result
-        try:
-            judged = self._judge.finish(pending)
-        except MedVQAError as error:
-            if isinstance(error, records.Unwritable) and self._session is not None:
-                self._session.shouldstop = str(error)
-            return replace(result, score=Score(None, "error", why=str(error)))
-        self._replies.extend(judged.asked)
-        self._replies_reused += judged.reused
-        return replace(result, score=judged.score, judgement=judged.judgement)
-
-    def _asked(self, item: Item) -> Query:
-        """The item with the technique of the test that runs."""
-        running = self._query(self._node) if self._node is not None else None
-        if running is None:
-            return Query(item, self.plan.techniques[0])
-        return Query(item, running.technique, running.sample)
-
-    def _query(self, node: pytest.Item) -> Query | None:
-        return query_of(node, self.plan.techniques[0])
-
-    def _reply(self, query: Query, model: Model) -> engine.Reply:
-        if self._stream is not None and model is self._model:
+    def _reply(self, query: Query, model: Model | None) -> Reply:
+        if self._stream is not None and (model is None or model is self._model):
             return self._stream.answer(query)
         prompt = self.plan.prompt(query)
+        if model is None:
+            raise UsageError(self.stop or "the model was not made")
         (answer,) = engine.ask(model, [prompt], self.plan.secrets)
-        return engine.Reply(prompt, "", answer)
+        return Reply(prompt, "", answer)
 
-    def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
-        """A test begins."""
-        self._node = node
-        self._ahead(node.session).at(node, following)
+    def _begin_judging(self, query: Query, answer: Answer) -> Pending | None:
+        """Hand an answer to the judge before any test gets it."""
+        if self._bench is None or query.technique in OPTION_TECHNIQUES:
+            return None
+        benchmark = self.plan.benchmarks[query.item.benchmark]
+        return self._bench.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
 
-    def _ahead(self, session: pytest.Session) -> Upcoming:
-        if self._upcoming is None:
-            self._upcoming = Upcoming(session, self.plan.techniques[0])
-        return self._upcoming
+    def _judged(self, result: Result, pending: Pending | None) -> Result:
+        """The result with the judge's score, or by rule if the judge is asked nothing about it."""
+        if self._bench is None or pending is None:
+            return result
+        try:
+            judged = self._bench.judge.finish(pending)
+        except MedVQAError as error:
+            if isinstance(error, records.Unwritable):
+                self.stop = str(error)
+            return replace(result, score=Score(None, "error", why=str(error)))
+        self._tally.replies.extend(judged.asked)
+        self._tally.replies_reused += judged.reused
+        return replace(result, score=judged.score, judgement=judged.judgement)
 
-    def end(self, node: pytest.Item) -> None:
-        """A test has ended, all its phases."""
-        if self._stream is not None and (query := self._query(node)) is not None:
+    def forget(self, query: Query) -> None:
+        """Drop the answer to a question that no test will ask about again."""
+        if self._stream is not None:
             self._stream.forget(query)
 
-    def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
-        """Give the results of a test to its report, and to the report the outcome of the item.
+    def deliver(self) -> tuple[Delivery, Sequence[Result]] | None:
+        """The results since the last delivery, and what the controller is told of them; None if there are none.
 
-        A test that failed on its own account (an assertion after `evaluate`) keeps its failure. With several
-        items in one test the first that fails names the outcome.
+        Errors in a row are counted: `stop` is set when there are as many as --max-errors.
         """
-        results, self._pending = self._pending, []
-        if not results:
-            return
-        served = {result.answer.served_by for result in results if result.answer is not None}
-        # What `Recording.take` takes, as values that xdist can send.
-        report.medvqa = {  # type: ignore[attr-defined]
-            "lines": [records.encode(result).decode() for result in results],
-            "outcomes": {self.plan.name_of(Query(r.item, r.technique, r.sample)): r.score.outcome for r in results},
-            "about": self._about,
-            "usage": usage(self._usage),
-            "reused": self._reused,
-            "judged": {
-                "asked": len(self._replies),
-                "reused": self._replies_reused,
-                "usage": usage(self._replies),
-            },
-            "served_by": sorted(served - {""}),
-            "collected": self.collected,
-        }
-        self._about, self._usage, self._reused, self.collected = {}, [], 0, None
-        self._replies, self._replies_reused = [], 0
-        self._count_errors(node.session, results)
-        shown = next((result for result in results if result.score.outcome in FAILING), results[0])
-        if self._listened:
-            # JUnit takes them from the report of the teardown, which has those of the node.
-            node.user_properties.extend(records.properties(shown))
-            report.user_properties = list(node.user_properties)
-        if report.outcome != "passed":
-            return
-        report.medvqa_outcome = shown.score.outcome  # type: ignore[attr-defined]
-        if shown.score.outcome in FAILING:
-            report.outcome = "failed"
-            report.longrepr = f"{shown.score.outcome}: {shown.score.why}"
+        tally, self._tally = self._tally, _Tally()
+        if not tally.results:
+            return None
+        self._count_errors(tally.results)
+        first, self._first = self._first, {}
+        outcomes: list[tuple[QuestionKey, Outcome]] = [(each.key, each.score.outcome) for each in tally.results]
+        served = {each.answer.served_by for each in tally.results if each.answer is not None}
+        delivery = Delivery(
+            lines=[records.encode(each).decode() for each in tally.results],
+            outcomes=outcomes,
+            usage=used(tally.asked),
+            reused=tally.reused,
+            judge_asked=len(tally.replies),
+            judge_reused=tally.replies_reused,
+            judge_usage=used(tally.replies),
+            served_by=sorted(served - {""}),
+            **first,
+        )
+        return delivery, tally.results
 
-    def _count_errors(self, session: pytest.Session, results: Sequence[Result]) -> None:
-        most = self.options.max_errors
+    def _count_errors(self, results: Sequence[Result]) -> None:
+        most, streaks = self.plan.options.max_errors, self._streaks
         for result in results:
-            self._errors = self._errors + 1 if result.answer is None else 0
+            failed = result.score.outcome == "error"
+            streaks["model"] = streaks["model"] + 1 if result.answer is None else 0
             if result.judgement is not None:
-                # Between two that a judge is to score may be many that it is not asked about.
-                self._judge_errors = self._judge_errors + 1 if result.score.outcome == "error" else 0
-            errors = max(self._errors, self._judge_errors)
-            if 0 < most <= errors and result.score.outcome == "error" and not session.shouldstop:
-                session.shouldstop = f"{errors} errors in a row, the last: {result.score.why} (--max-errors={most})"
-
-
-def usage(answers: Sequence[Answer]) -> dict[str, float]:
-    """The sums of what answers say they used."""
-    total: Counter[str] = Counter()
-    for answer in answers:
-        if answer.usage is not None:
-            total.update(answer.usage)
-    return dict(total)
+                # Between two answers for the judge may be many that it is not asked about.
+                streaks["judge"] = streaks["judge"] + 1 if failed else 0
+            errors = max(streaks.values())
+            if 0 < most <= errors and failed and self.stop is None:
+                self.stop = f"{errors} errors in a row, the last: {result.score.why} (--max-errors={most})"

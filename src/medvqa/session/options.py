@@ -1,24 +1,20 @@
-"""The options that users type.
-
-Each is registered as `--medvqa-NAME`. The short `--NAME` is added after the conftest files have been read and
-is left to any plugin or conftest that has an option of that name already.
-"""
+"""The options of a run: one table, from which pytest and the commands take theirs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 ENV_DATA = "MEDVQA_DATA"
 DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""
 
-_OPTIONS: dict[str, dict[str, Any]] = {
+# By name: what `argparse.ArgumentParser.add_argument` takes.
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "model": {
         "metavar": "MODEL",
         "help": f"what answers: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL})",
@@ -168,7 +164,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `typed` tells whether anything was: what is not typed is not validated early."""
+    """The options of a run, with defaults filled in.
+
+    `typed`: True if any option was given. Only then are options validated before collection.
+    """
 
     model: str
     benchmarks: tuple[str, ...]
@@ -203,66 +202,66 @@ class Options:
     inconclusive: str | None
     typed: bool
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any], cwd: Path) -> Options:
+        """Options as parsed by argparse, by name; None or missing if not given. Nothing is checked yet.
 
-def _dest(name: str) -> str:
-    return "medvqa_" + name.replace("-", "_")
+        `cwd` is the folder that relative paths start from.
+        """
+        raw = {name: given.get(name) for name in OPTIONS}
+        data = raw["data"] or os.environ.get(ENV_DATA)
+        return cls(
+            model=raw["model"] or DEFAULT_MODEL,
+            benchmarks=tuple(raw["benchmark"] or ()),
+            data=Path(cwd, data).resolve() if data else None,
+            techniques=tuple(dict.fromkeys(name for typed in raw["technique"] or () for name in typed.split(","))),
+            judge=raw["judge"],
+            ff_gap=raw["ff-gap"],
+            extract_with=raw["extract-with"],
+            rules_first=bool(raw["rules-first"]),
+            judge_prompts=tuple(raw["judge-prompt"] or ()),
+            extraction=raw["extraction"] or "sound",
+            ablate=raw["ablate"],
+            repeat=raw["repeat"],
+            run=raw["run"],
+            answers=Path(cwd, raw["answers"]).absolute() if raw["answers"] else None,
+            fresh=bool(raw["fresh"]),
+            limit=raw["limit"],
+            shard=raw["shard"],
+            allow_upload=bool(raw["allow-upload"]),
+            trust_remote_code=bool(raw["trust-remote-code"]),
+            max_cost=raw["max-cost"],
+            batch_size=raw["batch-size"],
+            concurrency=raw["concurrency"],
+            max_tokens=raw["max-tokens"],
+            deadline=raw["deadline"],
+            max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
+            answers_from_category=bool(raw["answers-from-category"]),
+            baselines=tuple(raw["baseline"] or ()),
+            margin=raw["margin"],
+            gate_slices=tuple(raw["gate-slices"] or ()),
+            looks=raw["looks"],
+            inconclusive=raw["inconclusive"],
+            typed=any(value is not None for value in raw.values()),
+        )
 
 
-def register(parser: pytest.Parser) -> None:
-    """Add the long options."""
-    group = parser.getgroup("medvqa", "medical visual question answering")
-    for name, how in _OPTIONS.items():
-        # argparse formats a help text with %, which is plain text in the table.
-        group.addoption(f"--medvqa-{name}", dest=_dest(name), **{**how, "help": how["help"].replace("%", "%%")})
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a run takes place.
 
+    `root` holds models/ and reports/; `cwd` is the folder that relative paths start from. `workers` counts processes
+    that ask, 0 for this one alone. `stops_early`: the session may end at any wrong answer, so that little is asked
+    ahead. `collects_only`: nothing will be asked.
+    """
 
-def register_aliases(parser: pytest.Parser) -> None:
-    """Add the short options that nobody else has."""
-    # Adding one twice is no error in every pytest version, so what is taken is looked up, in attributes that all have.
-    taken = {
-        name for group in (parser._anonymous, *parser._groups) for option in group.options for name in option.names()
-    }
-    group = parser.getgroup("medvqa")
-    for name, how in _OPTIONS.items():
-        if f"--{name}" not in taken:
-            group.addoption(f"--{name}", dest=_dest(name), **{**how, "help": f"same as --medvqa-{name}"})
+    root: Path
+    cwd: Path
+    workers: int = 0
+    stops_early: bool = False
+    collects_only: bool = False
 
-
-def read(config: pytest.Config) -> Options:
-    """The options as typed, with defaults filled in; nothing is checked yet."""
-    raw = {name: config.getoption(_dest(name)) for name in _OPTIONS}
-    data = raw["data"] or os.environ.get(ENV_DATA)
-    return Options(
-        model=raw["model"] or DEFAULT_MODEL,
-        benchmarks=tuple(raw["benchmark"] or ()),
-        data=Path(config.invocation_params.dir, data).resolve() if data else None,
-        techniques=tuple(dict.fromkeys(name for typed in raw["technique"] or () for name in typed.split(","))),
-        judge=raw["judge"],
-        ff_gap=raw["ff-gap"],
-        extract_with=raw["extract-with"],
-        rules_first=bool(raw["rules-first"]),
-        judge_prompts=tuple(raw["judge-prompt"] or ()),
-        extraction=raw["extraction"] or "sound",
-        ablate=raw["ablate"],
-        repeat=raw["repeat"],
-        run=raw["run"],
-        answers=Path(config.invocation_params.dir, raw["answers"]).absolute() if raw["answers"] else None,
-        fresh=bool(raw["fresh"]),
-        limit=raw["limit"],
-        shard=raw["shard"],
-        allow_upload=bool(raw["allow-upload"]),
-        trust_remote_code=bool(raw["trust-remote-code"]),
-        max_cost=raw["max-cost"],
-        batch_size=raw["batch-size"],
-        concurrency=raw["concurrency"],
-        max_tokens=raw["max-tokens"],
-        deadline=raw["deadline"],
-        max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
-        answers_from_category=bool(raw["answers-from-category"]),
-        baselines=tuple(raw["baseline"] or ()),
-        margin=raw["margin"],
-        gate_slices=tuple(raw["gate-slices"] or ()),
-        looks=raw["looks"],
-        inconclusive=raw["inconclusive"],
-        typed=any(value is not None for value in raw.values()),
-    )
+    @property
+    def reports(self) -> Path:
+        """The folder of run folders."""
+        return self.root / "reports"

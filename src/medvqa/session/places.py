@@ -6,21 +6,17 @@ id to GPU would keep two workers apart.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-
-import pytest
+from collections.abc import Sequence
+from typing import Literal
 
 from medvqa import configs
-from medvqa.configs import ModelConfig
-from medvqa.data import folders
-from medvqa.items import BackendFactory, UsageError
-from medvqa.plugin.process import VISIBLE
-from medvqa.session import options
-from medvqa.session.registry import gather
+from medvqa.items import UsageError
+from medvqa.session.chosen import Chosen, choose
+from medvqa.session.options import Options, Setting
+from medvqa.session.registry import Registry
 
-AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
-"""Environment variable by which a user tells xdist what -n auto is."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable that says which GPUs a process sees; CUDA reads it when it is first used."""
 
 
 class Leases:
@@ -41,41 +37,35 @@ class Leases:
         return self._held[worker]
 
     def give_back(self, worker: str) -> None:
-        """A worker has ended; of one that holds nothing (xdist may tell twice) there is nothing to do."""
+        """Release the worker's place. Idempotent: xdist may report the same exit twice."""
         if worker in self._held:
             self._free.insert(0, self._held.pop(worker))
 
 
-def places(models: Sequence[ModelConfig], backends: Mapping[str, BackendFactory]) -> tuple[str, ...] | None:
-    """The devices that can each hold one copy of all the models, None when these take none.
+def places(models: Sequence[Chosen]) -> tuple[str, ...] | None:
+    """The devices that can each hold one copy of all the models; None if these take none.
 
-    The first of the models that takes GPUs says which devices make a place. UsageError where they fit none.
+    The first of the models that takes GPUs says which devices make a place. UsageError if they fit none.
     """
-    taking = [(config, told) for config in models if (told := _told(config, backends)) is not None]
+    taking = [(model, devices) for model in models if (devices := model.backend.places()) is not None]
     if not taking:
         return None
-    config, told = taking[0]
-    if not told:
-        raise UsageError(f"'{config.name}' takes more GPUs than are here: choose a model that runs on the CPU")
-    measure: Callable[[str], int | None] = getattr(backends[config.backend], "memory", lambda _: None)
-    sizes = [size for config, _ in taking if (size := configs.size(config, backends)) is not None]
+    first, devices = taking[0]
+    if not devices:
+        raise UsageError(f"'{first.config.name}' takes more GPUs than are here: choose a model that runs on the CPU")
+    sizes = [size for model, _ in taking if (size := model.backend.size()) is not None]
     size = sum(sizes) if sizes else None
-    found = {place: measure(place) for place in told}
-    fitting = [place for place, memory in found.items() if size is None or memory is None or memory >= size]
+    held = {place: first.backend.memory(place) for place in devices}
+    fitting = [place for place, memory in held.items() if size is None or memory is None or memory >= size]
     if not fitting:
-        largest = max(memory for memory in found.values() if memory is not None)
-        names = "' and '".join(config.name for config, _ in taking)
+        largest = max(memory for memory in held.values() if memory is not None)
+        names = "' and '".join(model.config.name for model, _ in taking)
         have = "has" if len(taking) == 1 else "have together"
         raise UsageError(
             f"'{names}' {have} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
             f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
         )
-    return tuple(place for place in told if place in fitting)
-
-
-def _told(config: ModelConfig, backends: Mapping[str, BackendFactory]) -> Sequence[str] | None:
-    tell: Callable[..., Sequence[str] | None] = getattr(backends[config.backend], "places", lambda *_: None)
-    return tell(*configs.arguments(config, backends))
+    return tuple(place for place in devices if place in fitting)
 
 
 def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
@@ -87,34 +77,19 @@ def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
     )
 
 
-def workers_asked(config: pytest.Config) -> int:
-    """How many workers xdist was asked for, 0 for a serial run. What --tx multiplies ("3*popen") counts once."""
-    if config.getoption("dist", "no") == "no" or config.option.collectonly:
-        return 0
-    return len(config.getoption("tx", None) or ())
+def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
+    """How many copies of the model fit on GPUs, for `-n auto`; None if it takes none, or something is wrong with it.
 
-
-def auto(config: pytest.Config) -> int | None:
-    """What -n auto means for a model that takes GPUs; None leaves it to xdist, as does what is wrong with the model.
-
-    xdist asks before plugins are configured, so nothing is kept of what is found here.
+    xdist asks before plugins are configured; `checks.check` reports later what is wrong.
     """
-    asked = options.read(config)
-    if not asked.typed or os.environ.get(AUTO):
-        return None
     try:
-        backends = gather(config.pluginmanager).backends
-        named = [asked.model] if asked.judge is None else [asked.model, asked.judge]
-        models = [resolve(config, spec, backends) for spec in named]
+        named: list[tuple[str, Literal["model", "judge"]]] = [(options.model, "model")]
+        if options.judge is not None:
+            named.append((options.judge, "judge"))
+        models = [choose(spec, role, setting, registry.backends) for spec, role in named]
         for model in models:
-            check: Callable[..., None] = getattr(backends[model.backend], "check", lambda *_: None)
-            check(*configs.arguments(model, backends))  # without what the backend needs, it need not know any places
-        found = places(models, backends)
+            model.check()  # without what the backend needs, it need not know any places
+        found = places(models)
     except UsageError:
-        return None  # told by `Controller.check`
+        return None
     return None if found is None else len(found)
-
-
-def resolve(config: pytest.Config, model: str, backends: Mapping[str, BackendFactory]) -> ModelConfig:
-    """The config that `--model=MODEL` names: of the rootdir's, or of those that ship (UsageError)."""
-    return configs.resolve(model, folders=[config.rootpath / "models", folders.bundled("models")], backends=backends)

@@ -1,51 +1,84 @@
-"""What the three hooks bring: the shipped benchmarks, backends and metrics, and a stranger's."""
+"""What a run can name: the shipped benchmarks, backends and metrics, and those of conftest.py files and plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from types import ModuleType
-
-import pytest
+from typing import Any
 
 from medvqa import backends, benchmarks
-from medvqa.items import BackendFactory, Benchmark, Metric, UsageError
-from medvqa.plugin import hookspecs
+from medvqa.backend import Backend, usable
+from medvqa.items import Benchmark, Metric, UsageError
+
+SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Registry:
     """Benchmarks and backends by name, and the metrics that every benchmark gets."""
 
     benchmarks: Mapping[str, Benchmark]
-    backends: Mapping[str, BackendFactory]
+    backends: Mapping[str, type[Backend]]
     metrics: Sequence[Metric]
 
+    @classmethod
+    def of(cls, modules: Iterable[object] = ()) -> Registry:
+        """Call `pytest_medvqa_benchmarks`, `_backends` and `_metrics` of the shipped rooms and of each module.
 
-def gather(pluginmanager: pytest.PytestPluginManager) -> Known:
-    """Call the hooks, the shipped rooms among those that answer; UsageError when two things share a name."""
-    for room in (benchmarks, backends):
-        if not pluginmanager.is_registered(room):
-            pluginmanager.register(room, room.__name__)
-    hook = pluginmanager.hook
-    found: dict[str, BackendFactory] = {}
-    for offered in hook.pytest_medvqa_backends():
-        for name, factory in offered.items():
-            if name in found:
-                raise UsageError(f"two backends are called '{name}'; rename one of them")
-            found[name] = factory
-    return Known(
-        benchmarks=benchmarks.by_name(chain.from_iterable(hook.pytest_medvqa_benchmarks())),
-        backends=found,
-        metrics=tuple(chain.from_iterable(hook.pytest_medvqa_metrics())),
-    )
+        A module may lack any of the three. Subclasses of Backend that it defines need no hook; a name that begins with
+        an underscore hides one. UsageError, which names both files, if two things share a name.
+        """
+        sources = [*SHIPPED, *(module for module in modules if module not in SHIPPED)]
+        found_benchmarks: dict[str, Benchmark] = {}
+        found_backends: dict[str, type[Backend]] = {}
+        metrics: list[Metric] = []
+        origins: dict[tuple[str, str], str] = {}
+        for module in sources:
+            for benchmark in _offered(module, "pytest_medvqa_benchmarks"):
+                _claim(origins, "benchmarks", benchmark.name, module)
+                found_benchmarks[benchmark.name] = benchmark
+            for offered in _offered(module, "pytest_medvqa_backends"):
+                kind = usable(offered, f"{_file(module)}: pytest_medvqa_backends")
+                _claim(origins, "backends", kind.name, module)
+                found_backends[kind.name] = kind
+            for kind in _defined(module):
+                if found_backends.get(kind.name) is not kind:
+                    _claim(origins, "backends", kind.name, module)
+                    found_backends[kind.name] = kind
+            metrics += _offered(module, "pytest_medvqa_metrics")
+        return cls(dict(sorted(found_benchmarks.items())), found_backends, tuple(metrics))
 
 
-def gather_from(modules: Mapping[str, ModuleType]) -> Known:
-    """What is known outside of a test session: what the project ships, and what the named modules bring."""
-    manager = pytest.PytestPluginManager()
-    manager.add_hookspecs(hookspecs)
-    for name, module in modules.items():
-        manager.register(module, name)
-    return gather(manager)
+def _offered(module: object, name: str) -> Any:
+    function: Callable[[], Any] | None = getattr(module, name, None)
+    return function() if function is not None else ()
+
+
+def _defined(module: object) -> list[type[Backend]]:
+    """The backends that a module defines, and does not import; one that lacks a member is refused once it is chosen."""
+    if not isinstance(module, ModuleType) or module in SHIPPED:
+        return []
+    return [
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Backend)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def _claim(origins: dict[tuple[str, str], str], kind: str, name: str, module: object) -> None:
+    """Note where a name comes from; UsageError if it is taken."""
+    here = _file(module)
+    if (kind, name) in origins:
+        there = origins[kind, name]
+        where = f"both in {here}" if there == here else f"in {there} and in {here}"
+        raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
+    origins[kind, name] = here
+
+
+def _file(module: object) -> str:
+    named = module if isinstance(module, ModuleType) else type(module)
+    return str(getattr(module, "__file__", None) or named.__name__)

@@ -1,206 +1,214 @@
-"""A run folder while its run lasts."""
+"""A run as the controller sees it: its folder, its gate, what was selected, and how it ends."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from medvqa import engine, records, report
+from medvqa import records
 from medvqa.comparing.gating import Gate, Verdict
-from medvqa.items import Benchmark, Item, Outcome, Query
-from medvqa.plugin.collection import LeftOut
-from medvqa.report import html
-from medvqa.session import gates
-from medvqa.session.asker import STOP, usage
+from medvqa.configs import ModelConfig
+from medvqa.items import MedVQAError, Outcome, QuestionKey, UsageError
+from medvqa.report import Report
+from medvqa.session import checks, gates
+from medvqa.session.about import about
+from medvqa.session.asker import STOP, Process
+from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.plan import Plan
+from medvqa.session.recording import Recording
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run ended.
+
+    `asked`: anything was asked, or workers died before it was. `problem` says in one line why there is no report.
+    `incomplete`: questions are missing or ended in error, so that the run can be continued.
+    """
+
+    asked: bool = False
+    report: Report | None = None
+    verdict: Verdict | None = None
+    problem: str | None = None
+    incomplete: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """1 if questions are missing or ended in error, or there is no report; else the verdict's, 0 without one."""
+        if self.incomplete or self.problem is not None:
+            return 1
+        return self.verdict.exit_code if self.verdict is not None else 0
 
 
-def _digest(line: bytes) -> bytes:
-    return blake2b(line, digest_size=8).digest()
+class Run:
+    """One session of a run. It belongs to the controller; processes that ask have an Asker."""
 
+    def __init__(self, plan: Plan, process: Process) -> None:
+        """Nothing is written yet; `process` is the controller's."""
+        self.plan = plan
+        self.folder = process.folder
+        self._process = process
+        self._selected: tuple[QuestionKey, ...] = ()
+        self._left_out: LeftOut = {}
+        self._gate: Gate | None = None
+        self._prepared = False
+        self._recording: Recording | None = None
 
-class Recording:
-    """Appends results as they come, and writes the reports at the end."""
+    # Before the first question
 
-    def __init__(self, plan: Plan, folder: Path, session: str, workers: int) -> None:
-        """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json."""
-        self._plan = plan
-        before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
-        self._recorder = records.Recorder(folder)
-        # What stands there already is not written again: a run that goes on ten times grows no longer for it.
-        self._known: dict[str, bytes] = {}
-        if before:
-            self._take_over(anew=plan.reads_anew(before))
-        self._stop = folder / STOP
-        self._outcomes: dict[str, Outcome] = {}
-        self.counts: Counter[Outcome] = Counter()
-        self.usage: Counter[str] = Counter()
-        self.judge_usage: Counter[str] = Counter()
-        self._judge_used = Counter(before.get("judge_usage", {}))
-        self._served_by: set[str] = set()
-        self._used = Counter(before.get("usage", {}))
-        for ended in before.get("sessions", []):
-            if "finished" not in ended and "usage" not in ended:
-                self._make_up(ended)
-        self._left_out: LeftOut = before.get("left_out", {})
-        now = _now()
-        about = plan.about()
-        self._session: dict[str, Any] = {
-            "session": session,
-            "started": now,
-            "workers": workers,
-            "options": about["options"],
-            "asked": 0,
-            "reused": 0,
-        }
-        self._about: dict[str, Any] = {
-            "name": folder.name,
-            "started": before.get("started", now),
-            "model": before.get("model", {}),
-            **about,
-            # A part of a run in which there is nothing to judge needs no judge.
-            "judge": about["judge"] or before.get("judge"),
-            "benchmarks": {**before.get("benchmarks", {}), **about["benchmarks"]},
-            "sessions": [*before.get("sessions", []), self._session],
-        }
-        for told, used in (("usage", self._used), ("judge_usage", self._judge_used)):
-            if used:
-                self._about[told] = dict(used)
-        if "gate" in before:
-            self._about["gate"] = before["gate"]
-        self.verdict: Verdict | None = None
-        self._told = False
-        self._write()
+    def check(self) -> tuple[str, ...] | None:
+        """Find what is wrong before anything is collected (UsageError, DataError, Unwritable).
 
-    def _take_over(self, *, anew: bool) -> None:
-        """Note the results that are there, scored anew where answers were read by another rule."""
-        known = self._plan.known.benchmarks
-        for line, result in records.lines(self._recorder.folder):
-            if anew and result.item.benchmark in known:
-                judge = self._plan.judge
-                rescored = engine.rescored(
-                    result,
-                    benchmark=known[result.item.benchmark],
-                    extraction=self._plan.extraction,
-                    settings=judge.settings if judge is not None else None,
-                )
-                line = records.encode(rescored)
-                self._recorder.append(line)
-            if result.score.outcome != "error":
-                self._known[self._plan.name_of(Query(result.item, result.technique, result.sample))] = _digest(line)
-
-    def _make_up(self, ended: dict[str, Any]) -> None:
-        """Count what a session asked that did not live to say so: its answers are stored, and were paid for."""
-        folder = self._recorder.folder
-        shared = self._plan.options.answers or folder.parent / records.STORE
-        asked, used = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
-        for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
-            for writer, answers in records.answers_asked(store, {ended.get("session", "")}):
-                asked[writer.role] += len(answers)
-                used[writer.role].update(usage(answers))
-        ended.update(asked=asked["candidate"], usage=dict(used["candidate"]))
-        if asked["judge"]:
-            ended.update(judge_asked=asked["judge"], judge_usage=dict(used["judge"]))
-        self._used.update(used["candidate"])
-        self._judge_used.update(used["judge"])
-
-    def _write(self) -> None:
-        records.write_json(self._recorder.folder / records.RUN, self._about)
-
-    def take(
-        self,
-        lines: Sequence[str],
-        outcomes: Mapping[str, Outcome],
-        about: Mapping[str, Any],
-        usage: Mapping[str, float],
-        reused: int,
-        served_by: Collection[str],
-        judged: Mapping[str, Any],
-    ) -> None:
-        """Append results as encoded by the process that evaluated; OSError when the disk does not take them.
-
-        Of their answers so many are `reused`, asked for in an earlier session; `usage` is that of the others. `judged`
-        tells the same of a judge's replies.
+        Return the devices that can each hold a copy of the models, None if they take none.
         """
-        # A test that asks about one item twice gives more lines than names.
-        names = list(outcomes) if len(outcomes) == len(lines) else [""] * len(lines)
-        for name, line in zip(names, (line.encode() for line in lines), strict=True):
-            known = self._known.pop(name, None) if self._known else None
-            if known is None or (known != _digest(line) and outcomes[name] != "error"):
-                # An error takes no score away that is there.
-                self._recorder.append(line)
-        self._session["reused"] += reused
-        self._session["asked"] += len(lines) - reused
-        if judged["asked"] or judged["reused"]:
-            for name in ("asked", "reused"):
-                self._session[f"judge_{name}"] = self._session.get(f"judge_{name}", 0) + judged[name]
-            self.judge_usage.update(judged["usage"])
-        for name, outcome in outcomes.items():
-            if name in self._outcomes:
-                self.counts[self._outcomes[name]] -= 1
-            self._outcomes[name] = outcome
-            self.counts[outcome] += 1
-        self.usage.update(usage)
-        self._served_by.update(served_by)
-        if about and not self._told:
-            self._told = True
-            self._about.update({**about, **({"judge": self._judge(about["judge"])} if "judge" in about else {})})
-            self._write()
+        records.check_folder(self._process.store)
+        places = checks.check(self.plan, answered=self._answered)
+        if (self.folder / records.RUN).is_file():
+            self._check_continues()
+        self._prepare_gate()
+        return places
 
-    def _judge(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known of the judge, once it was made: its identity is part of the signature of what it judges."""
-        for about in self._about["benchmarks"].values():
-            if about.get("judged"):
-                about.setdefault("signature", {})["judge"] = told["identity"]
-        return {**(self._about["judge"] or {}), **told}
+    def _answered(self, config: ModelConfig) -> bool:
+        """Whether answers of a model may be stored: this run is continued, or an earlier one asked the same model."""
+        if (self.folder / records.RUN).is_file():
+            return True
+        asked = config.backend, f"{config.backend}:{config.argument}"
+        return any((writer.backend, writer.model) == asked for writer in records.answer_writers(self._process.store))
+
+    def _check_continues(self) -> None:
+        """UsageError if the run cannot be continued as planned."""
+        plan, name = self.plan, self.folder.name
+        before, now = records.read_run(self.folder), about(plan)
+        if differences := records.differences(before, now):
+            raise UsageError(f"run '{name}' cannot go on: {'; '.join(differences)}. Name another with --run=NAME")
+        anew = plan.reads_anew(before)
+        if anew and records.judged_by_rule(before, now):
+            raise UsageError(
+                f"run '{name}' cannot go on with --extraction={plan.extraction}: by it other answers "
+                f"would be left to the judge. Type medvqa rescore {self.folder} --judge=... --extract-with=judge "
+                f"--extraction={plan.extraction}, or name another run with --run=NAME"
+            )
+        others = sorted(before.get("benchmarks", {}).keys() - plan.benchmarks.keys())
+        if others and anew:
+            raise UsageError(
+                f"run '{name}' cannot go on: its answers would be read by two rules. Add "
+                f"{' '.join(f'--benchmark={name}' for name in others)}, so that all are read by "
+                f"--extraction={plan.extraction}"
+            )
+
+    def _prepare_gate(self) -> None:
+        """Find what is gated, once (UsageError, DataError)."""
+        if not (self._prepared or self.plan.setting.collects_only):
+            self._prepared = True
+            self._gate = gates.prepare(self.plan, self.folder)
+
+    def open(self) -> list[str]:
+        """Begin the session; return a line for each server that data will be sent to (OSError)."""
+        # A stop file of a session that was killed while it stopped.
+        (self.folder / STOP).unlink(missing_ok=True)
+        # Whoever ended an earlier session, what it was asking is asked with more care.
+        records.bury(self.folder, "earlier")
+        return checks.notices(self.plan)
+
+    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
+        """Note the questions that must end with a result, and how many were left out."""
+        self._selected, self._left_out = tuple(keys), left_out
+
+    def select_stored(self, left_out: LeftOut) -> None:
+        """Note the selection that a worker stored, unless it is known (DataError, OSError)."""
+        if not self._selected:
+            self.select(records.selected_by(self.folder, self._process.session), left_out)
+
+    @property
+    def gated(self) -> bool:
+        """Whether the run has a gate."""
+        return self._gate is not None
+
+    @property
+    def gated_later(self) -> bool:
+        """Whether the gate is decided on all shares together, and not on this one."""
+        return self.gated and self.plan.shard is not None
+
+    def promise(self) -> None:
+        """Store the gate's rules, after collection and before anything is asked (UsageError, DataError, OSError)."""
+        self._prepare_gate()
+        if self._gate is None:
+            return
+        if self._selected:
+            # Workers deliver their selection with their first results.
+            try:
+                gates.check(self._gate, self.plan, self._selected)
+            except UsageError:
+                gates.withdraw(self.folder)
+                raise
+        gates.promise(self._gate, self.plan, self.folder)
+
+    # While questions are asked
+
+    def take(self, delivery: Delivery, workers: int = 0) -> str | None:
+        """Write results at once; return why the session should stop, None if it goes on (MedVQAError, OSError).
+
+        `workers` counts the processes that ask, 0 if it is this one.
+        """
+        if self._recording is None:
+            self._recording = Recording(self.plan, self.folder, self._process.session, workers)
+            records.add_selected(self.folder)
+        self._recording.take(delivery)
+        return self._over_budget(self._recording)
+
+    @property
+    def counts(self) -> Counter[Outcome]:
+        """How many questions had each outcome so far."""
+        return self._recording.counts if self._recording is not None else Counter()
+
+    def _over_budget(self, recording: Recording) -> str | None:
+        cost = recording.usage["cost"] + recording.judge_usage["cost"]
+        limit = self.plan.options.max_cost
+        if limit is None or cost < limit:
+            return None
+        what = "the answers and their judging have" if recording.judge_usage["cost"] else "the answers have"
+        return f"{what} cost {cost:.4g}: --max-cost={limit:g} is reached"
 
     def stop(self, why: str) -> None:
-        """Let workers end after the item that they are asking."""
-        records.write_atomic(self._stop, why.encode())
+        """Let workers end after the question that they are asking (OSError)."""
+        records.write_atomic(self.folder / STOP, why.encode())
 
-    def is_complete(self, expected: Collection[str]) -> bool:
-        """Whether every expected item has a result and none ended in error."""
-        return not self._missing(expected) and "error" not in self._outcomes.values()
+    # At the end
 
-    def _missing(self, expected: Collection[str]) -> list[str]:
-        return sorted(set(expected) - self._outcomes.keys() - self._known.keys())
+    def finish(self, *, skipped: bool = False, died: bool = False) -> Finished:
+        """Write the reports and decide the gate.
 
-    def finish(self, expected: Collection[str], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
-        """Close the folder, decide what is gated, and write the reports."""
-        self._recorder.close()
-        folder = self._recorder.folder
-        self._stop.unlink(missing_ok=True)
-        missing = self._about["missing"] = self._missing(expected)
-        records.close_journals(folder, complete=not missing)
-        for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
-            records.remove_empty(folder / own)
-        self._about["finished"] = self._session["finished"] = _now()
-        if self.usage:
-            self._session["usage"] = dict(self.usage)
-        if used := self._used + self.usage:
-            self._about["usage"] = dict(used)
-        if self.judge_usage:
-            self._session["judge_usage"] = dict(self.judge_usage)
-        if used := self._judge_used + self.judge_usage:
-            self._about["judge_usage"] = dict(used)
-        if left := {**self._left_out, **left_out}:
-            self._about["left_out"] = left
-        if self._served_by:
-            self._about["served_by"] = sorted(self._served_by)
-        self._write()
-        self.verdict = gates.settle(gate, folder, self._about, missing)
-        known = self._plan.known
-        made = report.build(folder, known.benchmarks, known.metrics, missing)
-        # Thousands of images take minutes, which nobody has asked for at the end of a run.
-        return report.write(made, html.draw(made, self._items, many="none"))
+        `skipped`: tests were skipped; `died`: workers died. The answers are on disk, and can be reported later, if
+        no report can be made.
+        """
+        if self._recording is not None:
+            return self._report(self._recording)
+        if died:
+            return Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
+        if not self.plan.setting.collects_only:
+            records.close_journals(self.folder, complete=False)
+            if self.gated:
+                gates.withdraw(self.folder)
+        if self._selected and skipped:
+            return Finished(problem=f"nothing was asked: {len(self._selected)} questions were selected, and skipped")
+        return Finished()
 
-    def _items(self, benchmark: Benchmark) -> Sequence[Item] | None:
-        return self._plan.items(benchmark.name) if benchmark.name in self._plan.benchmarks else None
+    def _report(self, recording: Recording) -> Finished:
+        problem, report = None, None
+        try:
+            (self.folder / STOP).unlink(missing_ok=True)
+            records.add_selected(self.folder)
+            # A share is no run: all shares are gated together.
+            report = recording.finish(self._selected, self._left_out, None if self.gated_later else self._gate)
+        except (MedVQAError, OSError) as error:
+            # A metric of one's own that fails, or a full disk.
+            problem = f"the reports could not be made: {error}"
+        return Finished(True, report, recording.verdict, problem, not recording.is_complete(self._selected))
+
+
+def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
+    """The process of that name in a run (UsageError for a run that could not be a folder's name)."""
+    records.check_name(run, "--run")
+    reports = plan.setting.reports
+    return Process(reports / run, plan.options.answers or reports / records.STORE, session, name)

@@ -21,8 +21,8 @@ from medvqa.statistics.sentences import (
     LEAST_GROUPS,
     LEAST_UNITS,
     Better,
-    Facts,
-    Outcome,
+    RuleFigures,
+    RuleOutcome,
     sentence,
 )
 
@@ -112,11 +112,11 @@ class FloorRule:
     design: Design | None = None
 
 
-Rule = MarginRule | SliceGuard | FloorRule
+TestedRule = MarginRule | SliceGuard | FloorRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RuleVerdict:
     """What became of a rule, and why in a line. `p` before and `adjusted` after Holm, None where not tested.
 
     Where INCONCLUSIVE: `needed` is the number of units with which the rule would be decided with 80 % power, given the
@@ -127,7 +127,7 @@ class Verdict:
     """
 
     name: str
-    outcome: Outcome
+    outcome: RuleOutcome
     why: str
     p: float | None = None
     adjusted: float | None = None
@@ -141,8 +141,8 @@ class Verdict:
 class Decision:
     """The verdict over all rules: FAIL if one fails, PASS if all that are gated pass, else INCONCLUSIVE."""
 
-    outcome: Outcome
-    verdicts: tuple[Verdict, ...]
+    outcome: RuleOutcome
+    verdicts: tuple[RuleVerdict, ...]
     level: float
 
 
@@ -188,7 +188,7 @@ def floor(
     )
 
 
-def decide(rules: Sequence[Rule], *, looks: int = 1) -> Decision:
+def decide(rules: Sequence[TestedRule], *, looks: int = 1) -> Decision:
     """Apply the rules. Raises ValueError where bounds were computed at another level than that of `looks`."""
     level = level_of(looks)
     for rule in rules:
@@ -200,7 +200,7 @@ def decide(rules: Sequence[Rule], *, looks: int = 1) -> Decision:
         _verdict(rule, adjusted.get(i), 1 - level, (1 - level) * shares.get(i, 0.0)) for i, rule in enumerate(rules)
     )
     outcomes = [verdict.outcome for verdict in verdicts if verdict.outcome != "NOT GATED"]
-    overall: Outcome = "INCONCLUSIVE"
+    overall: RuleOutcome = "INCONCLUSIVE"
     if "FAIL" in outcomes:
         overall = "FAIL"
     elif outcomes and all(outcome == "PASS" for outcome in outcomes):
@@ -216,7 +216,7 @@ def gated_slice(design: Design) -> bool:
 def shortfall(design: Design) -> str:
     """Why a slice is not gated: what it has, and what is needed."""
     return sentence(
-        Facts(
+        RuleFigures(
             kind="guard",
             outcome="NOT GATED",
             unit=design.unit,
@@ -246,11 +246,11 @@ def smallest_loss(
     return max((t + z) * se, lost / units)
 
 
-def _of_slice(rule: Rule) -> bool:
+def _of_slice(rule: TestedRule) -> bool:
     return isinstance(rule, SliceGuard) or (isinstance(rule, MarginRule) and rule.of_slice)
 
 
-def _design(rule: Rule) -> Design | None:
+def _design(rule: TestedRule) -> Design | None:
     if rule.design is not None or isinstance(rule, FloorRule):
         return rule.design
     seen = rule.comparison
@@ -261,22 +261,22 @@ def _has_bounds(design: Design | None) -> bool:
     return design is None or (design.df is not None and design.df >= LEAST_DF)
 
 
-def _eligible(rule: Rule) -> bool:
+def _eligible(rule: TestedRule) -> bool:
     """By size alone: what the runs say must not choose the family of tests."""
     design = _design(rule)
     return not _of_slice(rule) or design is None or gated_slice(design)
 
 
-def _tested(rule: Rule) -> bool:
+def _tested(rule: TestedRule) -> bool:
     """Whether a rule can fail by a test, known before any answer; the others leave their weight to it."""
     return _eligible(rule) and _has_bounds(_design(rule)) and not (isinstance(rule, FloorRule) and rule.point)
 
 
-def _p(rule: Rule) -> float | None:
+def _p(rule: TestedRule) -> float | None:
     return rule.p if isinstance(rule, FloorRule) else rule.comparison.worse
 
 
-def _adjusted(rules: Sequence[Rule]) -> tuple[dict[int, float], dict[int, float]]:
+def _adjusted(rules: Sequence[TestedRule]) -> tuple[dict[int, float], dict[int, float]]:
     """Holm's adjusted p-value and the share of the error of each rule that is tested, by its place.
 
     One without p keeps its weight: that it has none, the answers decided.
@@ -292,7 +292,7 @@ def _adjusted(rules: Sequence[Rule]) -> tuple[dict[int, float], dict[int, float]
     return dict(zip(tested, found, strict=True)), dict(zip(tested, shares, strict=True))
 
 
-def _verdict(rule: Rule, adjusted: float | None, alpha: float, share: float) -> Verdict:
+def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: float) -> RuleVerdict:
     if isinstance(rule, FloorRule):
         return _floor_verdict(rule, adjusted, alpha)
     seen, margin, design = rule.comparison, rule.margin, _design(rule)
@@ -312,7 +312,7 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float, share: float) -> 
         if still and seen.low:
             # Tango's bound at n* units of which none flipped is z^2 / (n* + z^2).
             passable, needed = -seen.low, ceil(seen.units * (1 / margin - 1) / (-1 / seen.low - 1))
-    facts = Facts(
+    facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
         better=rule.better,
@@ -336,7 +336,7 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float, share: float) -> 
         needed=needed,
         smallest=detectable,
     )
-    return Verdict(
+    return RuleVerdict(
         name=rule.name,
         outcome=outcome,
         why=sentence(facts),
@@ -349,7 +349,7 @@ def _verdict(rule: Rule, adjusted: float | None, alpha: float, share: float) -> 
     )
 
 
-def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> Outcome:
+def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> RuleOutcome:
     seen, margin = rule.comparison, rule.margin
     if not _eligible(rule):
         return "NOT GATED"
@@ -368,13 +368,13 @@ def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float
     return "PASS" if isinstance(rule, SliceGuard) and seen.worse is not None else "INCONCLUSIVE"
 
 
-def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Verdict:
+def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> RuleVerdict:
     outcome = _floor_outcome(rule, adjusted, alpha)
     inner, design = rule.high if rule.at_most else rule.low, rule.design
     needed = None
     if outcome == "INCONCLUSIVE" and not rule.point and inner is not None and rule.value not in (None, rule.limit):
         needed = _units_for_floor(rule, inner)
-    facts = Facts(
+    facts = RuleFigures(
         kind="point" if rule.point else "floor",
         outcome=outcome,
         unit=design.unit if design is not None else "unit",
@@ -389,7 +389,7 @@ def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Ver
         at_most=rule.at_most,
         needed=needed,
     )
-    return Verdict(
+    return RuleVerdict(
         name=rule.name,
         outcome=outcome,
         why=sentence(facts),
@@ -400,7 +400,7 @@ def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Ver
     )
 
 
-def _floor_outcome(rule: FloorRule, adjusted: float | None, alpha: float) -> Outcome:
+def _floor_outcome(rule: FloorRule, adjusted: float | None, alpha: float) -> RuleOutcome:
     if rule.value is None:
         return "INCONCLUSIVE"
     if rule.point:

@@ -15,7 +15,7 @@ from typing import Literal
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
+RuleOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
 Better = Literal["higher", "lower"]
 
 LEAST_UNITS, LEAST_GROUPS = 30, 10
@@ -28,7 +28,7 @@ OFTEN = f"in {100 * POWER:g} % of runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RuleFigures:
     """What a sentence is made of. Fractions; None where a rule has no such number.
 
     `low` and `high` bound the difference, new minus baseline, of a measure of which more is better (else of 1 minus
@@ -41,7 +41,7 @@ class Facts:
     """
 
     kind: Literal["margin", "guard", "floor", "point"]
-    outcome: Outcome
+    outcome: RuleOutcome
     better: Better = "higher"
     unit: str = "unit"
     units: int | None = None
@@ -66,7 +66,7 @@ class Facts:
     at_most: bool = False
 
 
-def sentence(facts: Facts) -> str:
+def sentence(facts: RuleFigures) -> str:
     """Say what was seen, what it means for the rule, and what would decide a rule that is open."""
     if facts.outcome == "NOT GATED":
         return _shortfall(facts)
@@ -83,7 +83,7 @@ def sentence(facts: Facts) -> str:
     return _seen(facts) if facts.margin is None else _of_margin(facts)
 
 
-def _shortfall(facts: Facts) -> str:
+def _shortfall(facts: RuleFigures) -> str:
     units, groups = facts.units or 0, facts.groups or 0
     if units < LEAST_UNITS or groups < LEAST_GROUPS:
         have = f"{_counted(units, facts.unit)} in {_counted(groups, 'group')}"
@@ -97,7 +97,7 @@ def _freedom(df: float | None) -> str:
     return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
 
 
-def _seen(facts: Facts) -> str:
+def _seen(facts: RuleFigures) -> str:
     """The loss or gain that two runs show."""
     low, high = 100 * (facts.low or 0.0), 100 * (facts.high or 0.0)
     loss, gain = _words(facts)
@@ -120,7 +120,7 @@ def _seen(facts: Facts) -> str:
     return f"neither a {loss} nor a {gain} is shown ({first} to {last} points)"
 
 
-def _not_shown(facts: Facts) -> str:
+def _not_shown(facts: RuleFigures) -> str:
     """Why a loss whose bounds lie below 0 does not count as shown; "" if it does."""
     if facts.discordant < LEAST_DISCORDANT:
         return f" ({_counted(facts.discordant, 'group')} changed; {LEAST_DISCORDANT} are needed)"
@@ -130,7 +130,7 @@ def _not_shown(facts: Facts) -> str:
     return ""
 
 
-def _of_margin(facts: Facts) -> str:
+def _of_margin(facts: RuleFigures) -> str:
     margin, (loss, _) = facts.margin or 0.0, _words(facts)
     named = f"{100 * margin:g}"
     if facts.asked is not None and facts.asked != margin:
@@ -150,15 +150,15 @@ def _of_margin(facts: Facts) -> str:
     return text
 
 
-def _within(facts: Facts) -> bool:
+def _within(facts: RuleFigures) -> bool:
     return facts.margin is not None and facts.low is not None and facts.low > -facts.margin
 
 
-def _above_chance(facts: Facts) -> bool:
+def _above_chance(facts: RuleFigures) -> bool:
     return facts.chance is None or (facts.baseline_low is not None and facts.baseline_low > facts.chance)
 
 
-def _at_chance(facts: Facts) -> str:
+def _at_chance(facts: RuleFigures) -> str:
     chance, bound = facts.chance or 0.0, facts.baseline_low
     side, end = "above", "a lower"
     if facts.better == "lower":
@@ -170,7 +170,7 @@ def _at_chance(facts: Facts) -> str:
     )
 
 
-def _more(facts: Facts) -> str:
+def _more(facts: RuleFigures) -> str:
     """How many units would decide."""
     if facts.needed is None or facts.units is None:
         return ""
@@ -187,7 +187,7 @@ def _more(facts: Facts) -> str:
     )
 
 
-def _of_guard(facts: Facts) -> str:
+def _of_guard(facts: RuleFigures) -> str:
     """A guard that passes, and the loss that it would have shown."""
     loss, _ = _words(facts)
     text = "not shown to be worse" + (_not_shown(facts) if (facts.high or 0.0) < 0 else "")
@@ -201,7 +201,7 @@ def _of_guard(facts: Facts) -> str:
     return f"{text}; a true {loss} of {100 * facts.smallest:.1f} points would have been shown {OFTEN}"
 
 
-def _of_floor(facts: Facts) -> str:
+def _of_floor(facts: RuleFigures) -> str:
     limit = f"{100 * facts.limit:g} %"
     asked = f"at {'most' if facts.at_most else 'least'} {limit}"
     if facts.value is None:
@@ -229,12 +229,12 @@ def _of_floor(facts: Facts) -> str:
     )
 
 
-def _not_shown_floor(facts: Facts) -> str:
+def _not_shown_floor(facts: RuleFigures) -> str:
     p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
     return f" beside the other rules{p}"
 
 
-def _words(facts: Facts) -> tuple[str, str]:
+def _words(facts: RuleFigures) -> tuple[str, str]:
     return ("loss", "gain") if facts.better == "higher" else ("rise", "fall")
 
 

@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from medvqa.backend import Backend
 from medvqa.backends.hf import checkpoint
 from medvqa.backends.hf.options import HFOptions
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique, TokenLimits
 
 __all__ = ["HF", "HFOptions"]
 
-DEFAULTS = HFOptions()
 BATCH_SIZES: Mapping[str, int] = {"cpu": 8, "mps": 8, "cuda": 32}
 """Prompts in a batch where the options do not say; the engine halves what does not fit."""
 PIXELS = frozenset(
@@ -88,22 +88,37 @@ class _Draft:
     images: list[Any]
 
 
-class HF:
+class HF(Backend):
     """`hf:FOLDER` or `hf:ORG/NAME`: a checkpoint in memory."""
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
+    sends_to = None
     Options = HFOptions
+    options: HFOptions
     argument_is_path = True
     looks = True
+    _batch_size: int | None = None
+    _started = False
 
-    def __init__(self, argument: str, options: HFOptions = DEFAULTS) -> None:
+    @property
+    def title(self) -> str:
+        """The folder's name, or the repository's."""
+        found = checkpoint.local(self.argument) if self.argument else None
+        return (self.argument or self.name) if found is None else found.folder.name
+
+    @property
+    def batch_size(self) -> int | None:
+        """The options' number, or one that suits the device, which is known after `load()`."""
+        return self._batch_size
+
+    def load(self) -> None:
         """Load the checkpoint; UsageError for what `check` refuses, and for what transformers cannot load."""
-        self.check(argument, options)
+        self.check()
         from medvqa.backends.hf import asking, loading, prompting
 
-        self._options = options
-        self._checkpoint = checkpoint.obtain(argument, options)
-        self.name = argument if self._checkpoint.revision else self._checkpoint.folder.name
+        options = self.options
+        self._checkpoint = checkpoint.obtain(self.argument, options)
+        self._started = True
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="medvqa-images")
         # All that a processor does happens in this thread, so that the next batch is made while one is answered.
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="medvqa-processor")
@@ -111,66 +126,60 @@ class HF:
         digests = self._decoders.submit(self._checkpoint.digests, code=options.trust_remote_code)
         try:
             self._loaded = loading.load(self._checkpoint, options)
-            self._writer = prompting.Writer(self._loaded.processor, options)
+            self._writer = prompting.PromptWriter(self._loaded.processor, options)
             self._digests = digests.result()
         except BaseException:
             self.close()
             raise
-        self._asker = asking.Asker(self._loaded)
-        self.batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
+        self._asker = asking.CheckpointAsker(self._loaded)
+        self._batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
 
-    @staticmethod
-    def check(argument: str, options: HFOptions = DEFAULTS) -> None:
+    def check(self) -> None:
         """Raise UsageError for what can be told without loading: packages, folder, pickles, remote code."""
-        checkpoint.check(argument, options)
+        checkpoint.check(self.argument, self.options)
 
-    @staticmethod
-    def preflight(argument: str, options: HFOptions = DEFAULTS) -> None:
+    def preflight(self) -> None:
         """Raise UsageError for a repository whose weights are neither in the cache nor to be had from the hub."""
-        checkpoint.preflight(argument, options)
+        checkpoint.preflight(self.argument, self.options)
 
-    @staticmethod
-    def consent(argument: str, options: HFOptions = DEFAULTS) -> str | None:
+    def consent(self) -> str | None:
         """What must not happen because a config says so, but only because the user does."""
-        return "runs Python code that comes with its checkpoint" if options.trust_remote_code else None
+        return "runs Python code that comes with its checkpoint" if self.options.trust_remote_code else None
 
-    @staticmethod
-    def draws(argument: str, options: HFOptions = DEFAULTS) -> bool:
+    def draws(self) -> bool:
         """Whether the config samples; what a checkpoint's own generation config says is not followed."""
-        return bool(options.generation.get("do_sample"))
+        return bool(self.options.generation.get("do_sample"))
 
-    @staticmethod
-    def token_limits(argument: str, options: HFOptions = DEFAULTS) -> TokenLimits:
+    def token_limits(self) -> TokenLimits:
         """The limit of prompts that name none. There is always one, as a checkpoint may never write its end token."""
+        options = self.options
         return TokenLimits(options.own_tokens, configured=options.max_new_tokens is not None, required=True)
 
-    @staticmethod
-    def as_judge(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
         return {"max_new_tokens": JUDGE_TOKENS, **options}
 
-    @staticmethod
-    def places(argument: str, options: HFOptions = DEFAULTS) -> tuple[str, ...] | None:
+    def places(self) -> tuple[str, ...] | None:
         """The devices that can each hold one copy, as values of CUDA_VISIBLE_DEVICES; None when it runs without GPU.
 
         () where one copy takes more GPUs than there are.
         """
         from medvqa.backends.hf import loading
 
+        options = self.options
         gpus = loading.visible() if options.device in ("auto", "cuda", "map") else []
         return checkpoint.places(gpus, options) if gpus else None
 
-    @staticmethod
-    def size(argument: str, options: HFOptions = DEFAULTS) -> int | None:
+    def size(self) -> int | None:
         """Bytes that the weights of one copy take once loaded; None for a repository that is not looked at."""
+        argument, options = self.argument, self.options
         if checkpoint.local(argument) is None:
             return None
         # Which precision "auto" is depends on the GPU, of which nothing is known without torch.
         torch = options.dtype == "auto" and find_spec("torch") is not None
-        return checkpoint.size(argument, options, gpu=torch and HF.places(argument, options) is not None)
+        return checkpoint.size(argument, options, gpu=torch and self.places() is not None)
 
-    @staticmethod
-    def memory(place: str) -> int | None:
+    def memory(self, place: str) -> int | None:
         """Bytes on the GPUs of a place together, as the driver tells them; None where it does not."""
         asked = ("--query-gpu=memory.total", "--format=csv,noheader,nounits", f"--id={place}")
         try:
@@ -191,7 +200,7 @@ class HF:
             "processor": type(processor).__name__,
             "devices": self._devices(),
             "settings": self._settings(),
-            "options": asdict(self._options),
+            "options": asdict(self.options),
         }
 
     def fingerprint(self) -> str:
@@ -216,6 +225,8 @@ class HF:
 
     def close(self) -> None:
         """End the threads."""
+        if not self._started:
+            return
         self._maker.shutdown(wait=False, cancel_futures=True)
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
@@ -244,7 +255,7 @@ class HF:
             import torch
 
             names = [(prompt.benchmark, prompt.item, prompt.sample) for prompt in part.prompts]
-            seed = hashlib.sha256(json.dumps([self._options.seed, names]).encode()).digest()
+            seed = hashlib.sha256(json.dumps([self.options.seed, names]).encode()).digest()
             torch.manual_seed(int.from_bytes(seed[:8], "big", signed=True))
 
     # --- called in the processor's thread -----------------------------------------------------------------
@@ -304,7 +315,7 @@ class HF:
             padding=True,
             return_tensors="pt",
             add_special_tokens=self._writer.special(drafts[0].text),
-            **self._options.processor,
+            **self.options.processor,
         )
         return padded_left(made)
 
@@ -340,7 +351,7 @@ class HF:
         import torch
         import transformers
 
-        model, options = self._loaded.model, self._options
+        model, options = self._loaded.model, self.options
         pixels = self._loaded.processor.image_processor.to_dict()
         return {
             "torch": torch.__version__.partition("+")[0],

@@ -25,7 +25,7 @@ class Generated:
     ended: bool
 
 
-class Asker:
+class CheckpointAsker:
     """Asks one model. It keeps state between the passes of a call, so that one thread at a time may use it."""
 
     def __init__(self, loaded: Loaded) -> None:

@@ -22,7 +22,7 @@ class Rendered:
     images: tuple[Image, ...]
 
 
-class Writer:
+class PromptWriter:
     """Writes prompts for one processor."""
 
     def __init__(self, processor: Any, options: HFOptions) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from medvqa.comparing.gating import rules
 from medvqa.comparing.gating.deciding import attempts, changed, decide, decided
 from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
-from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Floor, Headline, Rules, SliceMargin, from_json, typed_over
+from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Rule, Rules, from_json, typed_over
 from medvqa.comparing.gating.rules import read as read_rules
 from medvqa.comparing.gating.verdict import (
     FAILED,
@@ -13,9 +13,9 @@ from medvqa.comparing.gating.verdict import (
     UNDECIDED,
     Against,
     Decided,
-    Entry,
     Flipped,
     Moved,
+    Ruling,
     Verdict,
     digest,
     read,
@@ -30,14 +30,12 @@ __all__ = [
     "UNDECIDED",
     "Against",
     "Decided",
-    "Entry",
     "Flipped",
-    "Floor",
     "Gate",
-    "Headline",
     "Moved",
+    "Rule",
     "Rules",
-    "SliceMargin",
+    "Ruling",
     "Target",
     "Verdict",
     "attempts",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, engine, metrics, records, statistics
+from medvqa import comparing, metrics, records, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
 from medvqa.comparing.gating.designs import Place, designs
-from medvqa.comparing.gating.preparing import Gate, Target, metric_of
-from medvqa.comparing.gating.verdict import Against, Decided, Entry, Flipped, Kind, Moved, Verdict, digest
+from medvqa.comparing.gating.preparing import Gate, Target
+from medvqa.comparing.gating.rules import Rule
+from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
 from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
@@ -37,7 +38,7 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     asked = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
-    questions = {records.key(result)[:3] for result in results}
+    questions = {result.key.question for result in results}
     selected: list[str] = []
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
     if not gate.targets and not blockers:
@@ -52,8 +53,8 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
             for each in (new, side)
         ]
         # A question counts with all samples of its answer, however many each run has.
-        kept = tuple(r for r in both[1].results if records.key(r)[:3] in questions)
-        had, has = (len({records.key(r)[:3] for r in each}) for each in (both[1].results, kept))
+        kept = tuple(r for r in both[1].results if r.key.question in questions)
+        had, has = (len({r.key.question for r in each}) for each in (both[1].results, kept))
         if has < had:
             selected.append(f"decided on {has:,} of the {had:,} questions of {side.name}: the others were not selected")
         blockers += _other_judge(new, side, mine)
@@ -81,9 +82,11 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     )
     if blockers:
         return verdict
-    drafts = [draft for found in pairs for draft in _compared(gate, found, new)] + _floors(gate, new, level)
-    decision = statistics.decide([draft.rule for draft in drafts], looks=gate.rules.looks)
-    entries = tuple(_entry(draft, decided, new.run) for draft, decided in zip(drafts, decision.verdicts, strict=True))
+    tested = [each for found in pairs for each in _compared(gate, found, new)] + _floors(gate, new, level)
+    decision = statistics.decide([numbers for _, numbers, _ in tested], looks=gate.rules.looks)
+    entries = tuple(
+        _ruling(gate, *each, decided, new.run) for each, decided in zip(tested, decision.verdicts, strict=True)
+    )
     absent = [entry for found in pairs for entry in _absent(gate, found)]
     outcome: Any = "INCONCLUSIVE" if absent and decision.outcome == "PASS" else decision.outcome
     flips = [flip for found in pairs for flip in _flips(gate, found)]
@@ -168,18 +171,8 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
     return run if baseline in known else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A rule with its numbers, and what the verdict says of it beside these; `row` is what a rule of two runs is of."""
-
-    rule: MarginRule | SliceGuard | FloorRule
-    kind: Kind
-    target: Target
-    metric: Metric
-    slice: Mapping[str, str]
-    baseline: str | None
-    asked_margin: float | None = None
-    row: Compared | None = None
+_Tested = tuple[Rule, statistics.TestedRule, Compared | None]
+"""A rule, its numbers for `statistics.decide`, and the row of a comparison of two runs that it is about."""
 
 
 def _is_of(result: Result, target: Target) -> bool:
@@ -231,43 +224,29 @@ def _not_gated(gate: Gate, new: Side) -> list[str]:
     return found
 
 
-def _absent(gate: Gate, found: Paired) -> list[Entry]:
+def _absent(gate: Gate, found: Paired) -> list[Ruling]:
     """Rules about measures and slices of which nothing was asked: neither PASS nor FAIL, and not to be forgotten."""
     absent, about = [], found.baseline.run.get("benchmarks", {})
     for target in (target for target in gate.targets if target.benchmark.name in about):
-        name, base = target.benchmark.name, found.baseline.name
         rows = [dict(row.slice) for row in found.tables if _is_headline(row, target)]
-        wanted: list[tuple[Kind, dict[str, str], float | None, str]] = [
-            ("baseline", {}, _points(gate, target), NOTHING_ASKED)
-        ]
-        own = [rule for rule in gate.rules.slice if rule.benchmark == name]
-        wanted += [("slice", {rule.dimension: rule.value}, rule.margin, NOTHING_ASKED) for rule in own]
+        whole = replace(target.rule, baseline=found.baseline.name)
+        own = gate.rules.of_slices(target.benchmark.name)
+        wanted = [(whole, NOTHING_ASKED)]
+        wanted += [(_of_slice(whole, place, rule.margin), NOTHING_ASKED) for place, rule in own.items()]
         # A slice that is large enough, and of which no answer counts in either run.
         wanted += [
-            ("slice guard", dict(slice_), None, NOTHING_COUNTS)
+            (_of_slice(whole, slice_[0], None), NOTHING_COUNTS)
             for slice_, design in _designs(gate, found.new, target).items()
             if slice_ and slice_[0][0] in gate.rules.slices and statistics.gated_slice(design)
-            if all((rule.dimension, rule.value) != slice_[0] for rule in own)
+            if slice_[0] not in own
         ]
-        for kind, place, margin, why in wanted:
-            if place in rows:
-                continue
-            where = "".join(f" in {dimension} {value}" for dimension, value in place.items())
-            within = "" if margin is None else f", margin {margin:g}"
-            absent.append(
-                Entry(
-                    rule=f"{name}: {target.metric.name}{where} against {base}{within}",
-                    kind=kind,
-                    benchmark=name,
-                    measure=target.metric.name,
-                    technique=target.technique,
-                    outcome="INCONCLUSIVE",
-                    why=why,
-                    slice=place,
-                    baseline=base,
-                )
-            )
+        absent += [Ruling.of(rule, "INCONCLUSIVE", why) for rule, why in wanted if rule.slice not in rows]
     return absent
+
+
+def _of_slice(whole: Rule, place: tuple[str, str], margin: float | None) -> Rule:
+    """The rule about a slice of what a rule is about, with a margin (points), or without as a guard."""
+    return replace(whole, dimension=place[0], value=place[1], margin=margin)
 
 
 def _line(benchmark: str, item: str, why: str) -> str:
@@ -284,7 +263,7 @@ def _judged(gate: Gate, results: Sequence[Result]) -> list[str]:
     for target in gate.targets:
         if not _is_judged(target, results):
             continue
-        reliability = _reliability(gate, target)
+        reliability = target.rule.judge_reliability
         notes.append(
             f"{target.benchmark.name}: a judge scored answers, and no human labels say how reliably "
             "(judge_reliability): its errors make runs look alike and favour PASS"
@@ -299,64 +278,53 @@ def _is_judged(target: Target, results: Iterable[Result]) -> bool:
     return any(r.judgement is not None and _is_of(r, target) for r in results)
 
 
-def _reliability(gate: Gate, target: Target) -> float | None:
-    own = target.rules.judge_reliability
-    return gate.rules.judge_reliability if own is None else own
-
-
-def _compared(gate: Gate, found: Paired, new: Side) -> list[_Draft]:
+def _compared(gate: Gate, found: Paired, new: Side) -> list[_Tested]:
     """Rules of one baseline: for each target its margin, its slices' margins, and the guards of the other slices."""
-    drafts = []
+    tested: list[_Tested] = []
     for target in gate.targets:
         name = target.benchmark.name
         rows = [each for each in found.tables if _is_headline(each, target)]
         if not rows:
             continue
-        shrunk = (_reliability(gate, target) or 1.0) if _is_judged(target, new.results) else 1.0
+        shrunk = (target.rule.judge_reliability or 1.0) if _is_judged(target, new.results) else 1.0
         unchanged = found.of(name, target.technique).unchanged
         chances = chances_of(found.baseline, target)
         designed = _designs(gate, new, target)
-        against = f"against {found.baseline.name}"
-        own = {(rule.dimension, rule.value): rule.margin for rule in gate.rules.slice if rule.benchmark == name}
+        whole = replace(target.rule, baseline=found.baseline.name)
+        own = gate.rules.of_slices(name)
         for each in rows:
-            place = dict(each.slice)
-            label = f"{name}: {target.metric.name}" + "".join(f" in {d} {v}" for d, v in place.items())
-            where = next(iter(place.items()), None)
-            design = designed.get(tuple(place.items()))
-            if where is None or where in own:
-                points = _points(gate, target) if where is None else own[where]
+            where = next(iter(each.slice.items()), None)
+            rule = whole
+            if where is not None:
+                rule = _of_slice(whole, where, own[where].margin if where in own else None)
+            design = designed.get(tuple(each.slice.items()))
+            numbers: statistics.TestedRule
+            if rule.margin is not None:
                 chance, low = chances[()] if where is None else chances.get((where,), (None, None))
-                margin = MarginRule(
-                    name=f"{label} {against}, margin {points:g}",
+                numbers = MarginRule(
+                    name=rule.name,
                     comparison=each.comparison,
-                    margin=points / 100 * shrunk,
+                    margin=rule.margin / 100 * shrunk,
                     chance=chance,
                     baseline_low=low,
                     unchanged=unchanged,
                     of_slice=where is not None,
                     better=each.better,
-                    asked=points / 100,
+                    asked=rule.margin / 100,
                     design=design,
                 )
-                kind: Kind = "baseline" if where is None else "slice"
-                drafts.append(
-                    _Draft(margin, kind, target, target.metric, place, found.baseline.name, points / 100, each)
-                )
-            elif where[0] in gate.rules.slices:
-                guard = SliceGuard(
-                    name=f"{label} {against}",
+            elif rule.dimension in gate.rules.slices:
+                numbers = SliceGuard(
+                    name=rule.name,
                     comparison=each.comparison,
                     unchanged=unchanged,
                     better=each.better,
                     design=design,
                 )
-                drafts.append(_Draft(guard, "slice guard", target, target.metric, place, found.baseline.name, row=each))
-    return drafts
-
-
-def _points(gate: Gate, target: Target) -> float:
-    """The margin of the whole benchmark, in points."""
-    return gate.rules.margin if target.rules.margin is None else target.rules.margin
+            else:
+                continue
+            tested.append((rule, numbers, each))
+    return tested
 
 
 def _is_headline(row: Compared | Flip, target: Target) -> bool:
@@ -380,14 +348,14 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     of 1 - measure where less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
-    extraction = engine.rules.recorded(side.run, [target.benchmark])
+    extraction = scoring.rules.recorded(side.run, [target.benchmark])
     measured = metrics.measures(
         results,
         [target.metric],
         target.benchmark.dimensions,
         benchmark=target.benchmark.name,
         signature={},
-        score=engine.scorer(target.benchmark, extraction),
+        score=scoring.scorer(target.benchmark, extraction),
     )
     found: dict[Place, tuple[float | None, float | None]] = {}
     for each in measured:
@@ -398,28 +366,23 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     return found
 
 
-def _floors(gate: Gate, new: Side, level: float) -> list[_Draft]:
-    drafts = []
-    for rule in gate.rules.floor:
+def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
+    tested: list[_Tested] = []
+    for floor in gate.rules.floor:
         for target in gate.targets:
-            if target.benchmark.name != rule.benchmark:
+            if target.benchmark.name != floor.benchmark:
                 continue
-            metric = metric_of(target.benchmark, rule.measure, gate.extra, "floor")
-            at_most, limit = rule.at_most is not None, rule.at_least if rule.at_most is None else rule.at_most
-            name = f"{rule.benchmark}: {rule.measure} {'<=' if at_most else '>='} {limit:g}" + (
-                " (point)" if rule.point else ""
-            )
+            rule = replace(floor, technique=target.technique)
+            metric = gate.metric(rule)
             results = [result for result in new.results if _is_of(result, target)]
             design = _designs(gate, new, target, metric).get(())
-            made = _floor(name, results, metric, limit or 0.0, at_most=at_most, point=rule.point, level=level)
-            made = made if design is None else replace(made, design=design)
-            drafts.append(_Draft(made, "point" if rule.point else "floor", target, metric, {}, None))
-    return drafts
+            numbers = _floor(rule, results, metric, level)
+            tested.append((rule, numbers if design is None else replace(numbers, design=design), None))
+    return tested
 
 
-def _floor(
-    name: str, results: Sequence[Result], metric: Metric, limit: float, *, at_most: bool, point: bool, level: float
-) -> FloorRule:
+def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) -> FloorRule:
+    name, limit, at_most, point = rule.name, rule.limit or 0.0, rule.at_most is not None, rule.point
     tabled = tables(results, [metric], ())
     if not tabled:
         return FloorRule(
@@ -440,42 +403,42 @@ def _floor(
     )
 
 
-def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -> Entry:
-    rule, about = draft.rule, run.get("benchmarks", {}).get(draft.target.benchmark.name, {})
-    entry = Entry(
-        rule=rule.name,
-        kind=draft.kind,
-        benchmark=draft.target.benchmark.name,
-        measure=draft.metric.name,
-        technique=draft.target.technique,
-        outcome=decided.outcome,
-        why=decided.why,
-        slice=draft.slice,
-        baseline=draft.baseline,
+def _ruling(
+    gate: Gate,
+    rule: Rule,
+    numbers: statistics.TestedRule,
+    row: Compared | None,
+    decided: statistics.RuleVerdict,
+    run: Mapping[str, Any],
+) -> Ruling:
+    ruling = Ruling.of(
+        rule,
+        decided.outcome,
+        decided.why,
         p=decided.p,
         adjusted=decided.adjusted,
         needed=decided.needed,
-        unit=None if rule.design is None else rule.design.unit,
-        df=None if rule.design is None else rule.design.df,
-        items=about.get("items"),
-        better=draft.metric.better,
+        unit=None if numbers.design is None else numbers.design.unit,
+        df=None if numbers.design is None else numbers.design.df,
+        items=run.get("benchmarks", {}).get(rule.benchmark, {}).get("items"),
+        better=gate.metric(rule).better,
     )
-    if isinstance(rule, FloorRule):
-        units = None if rule.design is None else rule.design.units
-        return replace(entry, value=rule.value, low=rule.low, high=rule.high, limit=rule.limit, units=units)
+    if isinstance(numbers, FloorRule):
+        units = None if numbers.design is None else numbers.design.units
+        return replace(ruling, value=numbers.value, low=numbers.low, high=numbers.high, units=units)
     # Decided in terms of "more is better", and shown in those of the measure; "lost" is what became worse in either.
-    seen, margin = rule.comparison, rule.margin
-    shown = seen if draft.row is None else draft.row.shown
+    seen, margin = numbers.comparison, numbers.margin
+    shown = seen if row is None else row.shown
     return replace(
-        entry,
+        ruling,
         value=shown.new,
         baseline_value=shown.baseline,
         difference=shown.difference,
         low=shown.low,
         high=shown.high,
         margin=margin,
-        asked_margin=draft.asked_margin,
-        chance=_chance(rule),
+        asked_margin=None if rule.margin is None else rule.margin / 100,
+        chance=_chance(numbers),
         units=seen.units,
         groups=seen.groups,
         discordant_groups=seen.discordant_groups,
@@ -483,7 +446,7 @@ def _entry(draft: _Draft, decided: statistics.Verdict, run: Mapping[str, Any]) -
         lost=seen.lost,
         detectable=decided.detectable,
         beyond=margin is not None and seen.high is not None and seen.high < -margin,
-        unchanged=rule.unchanged,
+        unchanged=numbers.unchanged,
     )
 
 

@@ -20,7 +20,7 @@ from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.statistics import Design
 from medvqa.statistics.intervals import LEAST_DF
 from medvqa.statistics.planning import NORMAL
-from medvqa.statistics.sentences import Better, Facts, sentence
+from medvqa.statistics.sentences import Better, RuleFigures, sentence
 
 DISCORDANCE = 0.15
 """Share of units that flip either way between two runs of much the same model, where nobody says."""
@@ -58,7 +58,7 @@ class Planned:
         """Why the groups allow no verdict."""
         if self.of_slice:
             return f"not gated: {statistics.shortfall(self.design)}"
-        return sentence(Facts(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
+        return sentence(RuleFigures(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
 
     @property
     def above_chance(self) -> bool:
@@ -136,13 +136,12 @@ def _planned(
     known: bool,
 ) -> list[Planned]:
     designed = designs(results, target.metric, (*target.benchmark.dimensions, *rules.slices))
-    own = {(each.dimension, each.value): each.margin for each in rules.slice if each.benchmark == target.benchmark.name}
+    own = {place: rule.margin for place, rule in rules.of_slices(target.benchmark.name).items()}
     _check(designed, rules.slices, own)
-    points = rules.margin if target.rules.margin is None else target.rules.margin
     found = []
     for place, design in designed.items():
         where = " ".join(place[0]) if place else ""
-        margin = points if not place else own.get(place[0])
+        margin = target.rule.margin if not place else own.get(place[0])
         if place and margin is None and place[0][0] not in rules.slices:
             continue
         chance, low = chances.get(place, (None, None))

@@ -10,19 +10,19 @@ from typing import Any
 from medvqa import comparing, records
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
-from medvqa.comparing.gating.rules import FILE, TABLE, Headline, Rules, suggestion
+from medvqa.comparing.gating.rules import FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
-from medvqa.items import Benchmark, Item, Metric, Result, Score, UsageError
+from medvqa.items import Benchmark, Item, Metric, QuestionKey, Result, Score, UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One headline measure, asked by one technique, of one benchmark."""
+    """One headline measure, asked by one technique, of one benchmark; `rule` has no field left to be chosen."""
 
     benchmark: Benchmark
     metric: Metric
     technique: str
-    rules: Headline
+    rule: Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +52,25 @@ class Gate:
             ],
         }
 
-    def lacking(self, asked: Collection[tuple[str, str, str]]) -> str | None:
-        """What is asked (benchmark, item, technique) that a baseline has not, as one line; None when it has all."""
+    def metric(self, rule: Rule) -> Metric:
+        """The measure that a rule is about."""
+        return metric_of(self.known[rule.benchmark], rule.measure or "", self.extra, "floor")
+
+    def lacking(self, asked: Collection[QuestionKey]) -> str | None:
+        """What is asked (keys without samples) that a baseline has not, as one line; None when it has all."""
         for side in self.baselines:
-            have = {records.key(result)[:3] for result in side.results}
-            benchmarks = {name for name, _, _ in have}
+            have = {result.key.question for result in side.results}
+            benchmarks = {key.benchmark for key in have}
             for target in self.targets:
                 if target.benchmark.name not in benchmarks:
                     # Its run found the data and asked nothing: where this one does, that blocks a verdict.
                     continue
-                wanted = [key for key in asked if (key[0], key[2]) == (target.benchmark.name, target.technique)]
+                of = target.benchmark.name, target.technique
+                wanted = [key for key in asked if (key.benchmark, key.technique) == of]
                 if lack := sorted(key for key in wanted if key not in have):
                     return (
                         f"baseline {side.name} has no result for {len(lack)} of {len(wanted)} questions of "
-                        f"{target.benchmark.name}, the first: {lack[0][1]}. Select what it has, or run it on all"
+                        f"{target.benchmark.name}, the first: {lack[0].item}. Select what it has, or run it on all"
                     )
         return None
 
@@ -131,7 +136,7 @@ def prepare(
         _check_errors(side, targets)
     for floor in rules.floor:
         if floor.benchmark in present:
-            metric_of(known[floor.benchmark], floor.measure, extra, f"[[{TABLE}.floor]]")
+            metric_of(known[floor.benchmark], floor.measure or "", extra, f"[[{TABLE}.floor]]")
     return Gate(rules, sides, targets, known, tuple(extra), notes) if targets else None
 
 
@@ -232,7 +237,7 @@ def _announced(run: Mapping[str, Any]) -> Side:
 
 def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
     """What is gated of a benchmark, `about` which run.json says this. UsageError for what it does not have."""
-    own = rules.benchmarks.get(benchmark.name, Headline())
+    own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
     asked = list(about.get("prompts", {}))
     technique = own.technique or (asked[0] if len(asked) == 1 else None)
@@ -249,7 +254,14 @@ def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extr
             f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another "
             "measure, or no slices"
         )
-    return Target(benchmark, metric, technique, own)
+    rule = replace(
+        own,
+        measure=metric.name,
+        technique=technique,
+        margin=rules.margin if own.margin is None else own.margin,
+        judge_reliability=rules.judge_reliability if own.judge_reliability is None else own.judge_reliability,
+    )
+    return Target(benchmark, metric, technique, rule)
 
 
 def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]) -> None:
@@ -273,13 +285,13 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
         if rule.benchmark not in values:
             continue
         tags, where = values[rule.benchmark], f"{FILE}: [[{TABLE}.slice]] of {rule.benchmark}"
-        if rule.dimension not in tags:
+        if rule.dimension is None or rule.dimension not in tags:
             raise UsageError(f"{where}: no dimension '{rule.dimension}'; there are: {', '.join(sorted(tags))}")
-        if rule.value not in tags[rule.dimension]:
+        if rule.value is None or rule.value not in tags[rule.dimension]:
             there = sorted(tags[rule.dimension])
             raise UsageError(
                 f"{where}: no {rule.dimension} '{rule.value}'; there are: {', '.join(there)}."
-                f"{suggestion(rule.value, there)}"
+                f"{suggestion(rule.value or '', there)}"
             )
 
 

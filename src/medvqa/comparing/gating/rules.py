@@ -50,35 +50,64 @@ TABLE = "tool.medvqa.gate"
 Inconclusive = Literal["pass", "fail"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
-    """What is gated of one benchmark: None leaves the choice to the benchmark, the run and the rules for all."""
+RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point"]
 
+# The keys of a file's tables, as run.json stores them too; each table is read into a `Rule`.
+BENCHMARK_KEYS = ("measure", "technique", "margin", "judge_reliability")
+SLICE_KEYS = ("benchmark", "dimension", "value", "margin")
+FLOOR_KEYS = ("benchmark", "measure", "at_least", "at_most", "point")
+REQUIRED = {"slice": SLICE_KEYS, "floor": FLOOR_KEYS[:2]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule about a benchmark: a margin against a baseline, a guard of a slice, or a floor.
+
+    The rule of a file holds what its table says: None leaves the choice to the benchmark, the run and the rules for
+    all, and `prepare` fills it in. `margin` is in points; a rule about a slice without a margin is a guard. `at_least`
+    and `at_most` are fractions. `point`: the estimate alone decides.
+    """
+
+    benchmark: str
     measure: str | None = None
     technique: str | None = None
+    dimension: str | None = None
+    value: str | None = None
+    baseline: str | None = None
     margin: float | None = None
     judge_reliability: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceMargin:
-    """A slice that must not be worse than the baseline's by a margin (points) of its own."""
-
-    benchmark: str
-    dimension: str
-    value: str
-    margin: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
-    """A measure that must be at least, or at most, a fraction. `point`: the estimate alone decides."""
-
-    benchmark: str
-    measure: str
     at_least: float | None = None
     at_most: float | None = None
     point: bool = False
+
+    @property
+    def kind(self) -> RuleKind:
+        """What is decided by it."""
+        if self.limit is not None:
+            return "point" if self.point else "floor"
+        if self.dimension is None:
+            return "baseline"
+        return "slice guard" if self.margin is None else "slice"
+
+    @property
+    def slice(self) -> dict[str, str]:
+        """The slice that it is about, {} for the whole benchmark."""
+        return {} if self.dimension is None or self.value is None else {self.dimension: self.value}
+
+    @property
+    def limit(self) -> float | None:
+        """The limit of a floor, None for other rules."""
+        return self.at_least if self.at_most is None else self.at_most
+
+    @property
+    def name(self) -> str:
+        """What tables and messages call it."""
+        place = "".join(f" in {dimension} {value}" for dimension, value in self.slice.items())
+        subject = f"{self.benchmark}: {self.measure}{place}"
+        if self.limit is not None:
+            sign = ">=" if self.at_most is None else "<="
+            return f"{subject} {sign} {self.limit:g}" + (" (point)" if self.point else "")
+        return f"{subject} against {self.baseline}" + ("" if self.margin is None else f", margin {self.margin:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +117,8 @@ class Rules:
     `baseline` are paths of run folders or baseline files. `slices` are dimensions: each of their slices that is large
     enough must not be shown to be worse. `judge_reliability` in (0, 1] is how much of a true difference a judge's
     scores show, by human labels: of right or wrong answers sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
-    else the slope of its scores over people's. Margins of judged measures are multiplied by it.
+    else the slope of its scores over people's. Margins of judged measures are multiplied by it. `benchmarks` are rules
+    about the whole of a benchmark, by its name.
     """
 
     baseline: tuple[str, ...] = ()
@@ -97,9 +127,13 @@ class Rules:
     looks: int = 1
     inconclusive: Inconclusive = "fail"
     judge_reliability: float | None = None
-    benchmarks: Mapping[str, Headline] = field(default_factory=dict)
-    slice: tuple[SliceMargin, ...] = ()
-    floor: tuple[Floor, ...] = ()
+    benchmarks: Mapping[str, Rule] = field(default_factory=dict)
+    slice: tuple[Rule, ...] = ()
+    floor: tuple[Rule, ...] = ()
+
+    def of_slices(self, benchmark: str) -> dict[tuple[str, str], Rule]:
+        """The rules with a margin about slices of a benchmark, by (dimension, value)."""
+        return {place: rule for rule in self.slice if rule.benchmark == benchmark for place in rule.slice.items()}
 
     @property
     def active(self) -> bool:
@@ -107,17 +141,24 @@ class Rules:
         return bool(self.baseline or self.floor)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values, less the paths of baselines, which differ from machine to machine."""
+        """JSON values in the form of a file, less the paths of baselines, which differ from machine to machine."""
         # There and back: 2 and 2.0 are one margin.
         same = msgspec.convert(msgspec.to_builtins(self), Rules)
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
         del found["baseline"]
+        found["benchmarks"] = {name: _only(rule, BENCHMARK_KEYS) for name, rule in found["benchmarks"].items()}
+        found["slice"] = [_only(rule, SLICE_KEYS) for rule in found["slice"]]
+        found["floor"] = [_only(rule, FLOOR_KEYS) for rule in found["floor"]]
         return found
 
     @property
     def digest(self) -> str:
         """What identifies the rules, 12 hex digits; the baselines have digests of their own."""
         return sha256(msgspec.json.encode(self.as_json(), order="sorted")).hexdigest()[:12]
+
+
+def _only(rule: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: rule[key] for key in keys}
 
 
 def from_json(stored: Mapping[str, Any], where: str) -> Rules:
@@ -181,17 +222,23 @@ def typed_over(
 
 def _convert(table: Any, where: str) -> Rules:
     """Rules of JSON or TOML values, all keys checked."""
-    _check_keys(table, Rules, where)
+    _check_keys(table, [each.name for each in fields(Rules)], where)
     inside = where.removesuffix("]")
     close = "]" if where.endswith("]") else ""
     headlines = table.get("benchmarks", {})
     if isinstance(headlines, Mapping):
         for name, each in headlines.items():
-            _check_keys(each, Headline, f"{inside}.benchmarks.{name}{close}")
-    for key, kind in (("slice", SliceMargin), ("floor", Floor)):
+            _check_keys(each, BENCHMARK_KEYS, f"{inside}.benchmarks.{name}{close}")
+        table = {**table, "benchmarks": {name: {**each, "benchmark": name} for name, each in headlines.items()}}
+    for key, known in (("slice", SLICE_KEYS), ("floor", FLOOR_KEYS)):
         listed = table.get(key, [])
         for number, each in enumerate(listed if isinstance(listed, list) else (), 1):
-            _check_keys(each, kind, f"{_of(inside, key, close)} number {number}")
+            _check_keys(each, known, f"{_of(inside, key, close)} number {number}")
+    for key, required in REQUIRED.items():
+        listed = table.get(key, [])
+        for number, each in enumerate(listed if isinstance(listed, list) else ()):
+            if lack := [name for name in required if name not in each]:
+                raise UsageError(f"{where}: Object missing required field `{lack[0]}` - at `$.{key}[{number}]`")
     baseline = table.get("baseline", ())
     try:
         rules = msgspec.convert({**table, "baseline": [baseline] if isinstance(baseline, str) else baseline}, Rules)
@@ -236,10 +283,9 @@ def _check_range(what: str, value: float | None, low: float, high: float, unit: 
         raise UsageError(f"{what} = {value:g}: {unit}, more than {low:g} and at most {high:g}")
 
 
-def _check_keys(table: Any, kind: type, where: str) -> None:
+def _check_keys(table: Any, known: Sequence[str], where: str) -> None:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a table is needed, not {table!r}")
-    known = [each.name for each in fields(kind)]
     for name in table:
         if name not in known:
             raise UsageError(f"{where}: no key {name!r}; there are: {', '.join(known)}.{suggestion(name, known)}")

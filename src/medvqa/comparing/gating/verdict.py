@@ -11,9 +11,9 @@ from typing import Any, Literal
 import msgspec
 
 from medvqa import files, records
-from medvqa.comparing.gating.rules import Inconclusive
+from medvqa.comparing.gating.rules import Inconclusive, Rule, RuleKind
 from medvqa.items import Result, UsageError
-from medvqa.statistics.sentences import Better, Outcome
+from medvqa.statistics.sentences import Better, RuleOutcome
 
 FILE = "gate.json"
 SCHEMA = 1
@@ -21,12 +21,12 @@ SCHEMA = 1
 FAILED, UNDECIDED = 10, 11
 """Exit codes of a gate that failed, and of one that is inconclusive."""
 
-Kind = Literal["baseline", "slice guard", "slice", "floor", "point"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What became of one rule. Fractions, also margins and limits; None where a rule has no such number.
+class Ruling:
+    """A rule with its figures and what became of it: a row of gate.json and of every table of rules.
+
+    `rule` is the rule's name. Fractions, also margins and limits; None where a rule has no such number.
 
     `difference` is new - baseline with its one-sided bounds `low` and `high`, all in terms of the measure, of which
     `better` says whether more of it is better or less. Of a floor, `low` and `high` bound `value`. `p` before and
@@ -41,11 +41,11 @@ class Entry:
     """
 
     rule: str
-    kind: Kind
+    kind: RuleKind
     benchmark: str
     measure: str
     technique: str
-    outcome: Outcome
+    outcome: RuleOutcome
     why: str
     slice: Mapping[str, str] = field(default_factory=dict)
     baseline: str | None = None
@@ -73,6 +73,23 @@ class Entry:
     better: Better = "higher"
     beyond: bool = False
     unchanged: bool = False
+
+    @classmethod
+    def of(cls, rule: Rule, outcome: RuleOutcome, why: str, **figures: Any) -> Ruling:
+        """The row of a rule; `figures` are the other fields by name."""
+        return cls(
+            rule=rule.name,
+            kind=rule.kind,
+            benchmark=rule.benchmark,
+            measure=rule.measure or "",
+            technique=rule.technique or "",
+            slice=rule.slice,
+            baseline=rule.baseline,
+            limit=rule.limit,
+            outcome=outcome,
+            why=why,
+            **figures,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +141,7 @@ class Verdict:
     """
 
     outcome: Literal["PASS", "FAIL", "INCONCLUSIVE"] | None
-    entries: tuple[Entry, ...]
+    entries: tuple[Ruling, ...]
     blockers: tuple[str, ...]
     notes: tuple[str, ...]
     baselines: tuple[Against, ...]
@@ -184,7 +201,7 @@ def remove(folder: Path) -> None:
 def digest(run: Mapping[str, Any], results: Sequence[Result]) -> str:
     """What identifies the results of a run, 12 hex digits: questions, what was said, and how it was scored."""
     total = sha256()
-    for result in sorted(results, key=records.key):
+    for result in sorted(results, key=lambda result: result.key):
         score = result.score.outcome, result.score.value
-        total.update(msgspec.json.encode((records.key(result), records.said(run, result), score)))
+        total.update(msgspec.json.encode((result.key.stored, records.said(run, result), score)))
     return total.hexdigest()[:12]

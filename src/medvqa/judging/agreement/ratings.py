@@ -63,13 +63,12 @@ class Ratings:
 
 def names_of(result: Result) -> tuple[str, ...]:
     """What names a result: benchmark, item and technique, and the sample where there are several."""
-    *names, sample = records.key(result)
-    return (*map(str, names), *([f"sample{sample}"] if sample else []))
+    return result.key.names
 
 
 def _question(result: Result) -> tuple[str, ...]:
     """What names the question of a result: benchmark, item and technique."""
-    return result.item.benchmark, result.item.id, result.technique
+    return result.key.question.names
 
 
 def answer_id(result: Result) -> str:

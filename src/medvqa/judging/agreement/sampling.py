@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import records
 from medvqa.data import sheets
 from medvqa.items import Result, UsageError
 from medvqa.judging.agreement.ratings import Judged, answer_id, names_of
@@ -29,10 +28,10 @@ def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tu
         raise UsageError(f"--sample={number}: at least one answer has to be drawn")
     answers = list(run.scored.values())
     if number < len(answers):
-        tags = {records.key(result): result.item.tags.get(dimension or "", ()) for result in answers}
+        tags = {result.key: result.item.tags.get(dimension or "", ()) for result in answers}
         answers.sort(
             key=lambda result: (
-                tags[records.key(result)],
+                tags[result.key],
                 result.score.value or 0.0,
                 _random(seed, "draw", *names_of(result)),
             )

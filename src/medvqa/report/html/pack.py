@@ -132,7 +132,7 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """The terms of each result; samples of one question share what one of them would count."""
     found = [terms(result) for result in results]
-    asked = [(result.item.id, result.technique) for result in results]
+    asked = [result.key.question for result in results]
     counted = Counter(which for which, (_, denominator) in zip(asked, found, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(asked, found, strict=True):
         samples = counted[which] or 1

@@ -12,12 +12,13 @@ from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
 from medvqa.report import comparison, gate, tables
-from medvqa.report.build import Report, notes_of
+from medvqa.report.build import Report
 from medvqa.report.html import figures, pack
 from medvqa.report.html.facts import command, facts
 from medvqa.report.html.pictures import Pictures
 from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
 from medvqa.report.html.views import section
+from medvqa.report.notes import notes_of
 
 FILE = "index.html"
 LIBRARIES = ("preact-10.29.8.js", "htm-3.1.1.js")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from medvqa.comparing import Compared, Paired, Part, Ranked, Ranking, Side
+from medvqa.comparing import Compared, Paired, PairedPart, Ranked, Ranking, Side
 from medvqa.data import lexicon
 from medvqa.items import Benchmark
 from medvqa.report import cells, comparison, tables
@@ -36,7 +36,7 @@ class Versus:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedRow:
     """One measure, over everything or over one value of a dimension."""
 
     label: str
@@ -69,7 +69,7 @@ class Sliced:
     metric: str
     lower: bool
     dimension: str
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedRow, ...]
     end: float
 
     @property
@@ -87,10 +87,10 @@ class Sliced:
 class PartView:
     """One benchmark and technique of a comparison; `more` are the slices of further headline measures."""
 
-    part: Part
+    part: PairedPart
     title: str
     warnings: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedRow, ...]
     end: float
     first: tuple[Sliced, ...]
     more: tuple[Sliced, ...]
@@ -111,7 +111,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoardPlace:
     """A row of the ranking, and the difference from the first run, None for that run itself."""
 
     row: Ranked
@@ -124,7 +124,7 @@ class Board:
 
     ranking: Ranking
     title: str
-    places: tuple[Place, ...]
+    places: tuple[BoardPlace, ...]
     first: bool
 
 
@@ -215,14 +215,14 @@ def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> V
     )
 
 
-def _part(part: Part, paired: Paired, benchmarks: Mapping[str, Benchmark], warnings: tuple[str, ...]) -> PartView:
+def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark], warnings: tuple[str, ...]) -> PartView:
     benchmark = benchmarks[part.benchmark]
     own = [
         each
         for each in paired.tables
         if each.headline and (each.benchmark, each.technique) == (part.benchmark, part.technique)
     ]
-    rows = tuple(Row(each.metric, "", each) for each in own if not each.slice)
+    rows = tuple(ComparedRow(each.metric, "", each) for each in own if not each.slice)
     sliced = [
         found
         for metric in dict.fromkeys(row.seen.metric for row in rows)
@@ -246,7 +246,7 @@ def _part(part: Part, paired: Paired, benchmarks: Mapping[str, Benchmark], warni
 def _sliced(compared: Sequence[Compared], metric: str, dimension: str) -> Sliced:
     found = [each for each in compared if each.metric == metric and dimension in each.slice]
     rows = [
-        Row(
+        ComparedRow(
             title_of(dimension, each.slice[dimension]),
             ", ".join(lexicon.abbreviations(dimension, each.slice[dimension])),
             each,
@@ -259,7 +259,7 @@ def _sliced(compared: Sequence[Compared], metric: str, dimension: str) -> Sliced
     return Sliced(metric, lower, dimension, tuple(rows), _end(rows))
 
 
-def _end(rows: Sequence[Row]) -> float:
+def _end(rows: Sequence[ComparedRow]) -> float:
     """Where the axis of a table ends: after the farthest bound, but not farther than 1."""
     shown = [row.seen.shown for row in rows if not row.few]
     farthest = max(
@@ -280,7 +280,7 @@ def _boards(rankings: Sequence[Ranking], allowed: Sequence[Versus], benchmarks: 
     made = []
     for each in rankings:
         places = tuple(
-            Place(row, against.get((row.name, each.benchmark, each.technique, each.metric))) for row in each.rows
+            BoardPlace(row, against.get((row.name, each.benchmark, each.technique, each.metric))) for row in each.rows
         )
         title = f"{benchmarks[each.benchmark].title or each.benchmark}, {each.technique}"
         made.append(Board(each, title, places, (each.benchmark, each.technique) not in seen))

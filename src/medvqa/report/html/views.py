@@ -27,7 +27,7 @@ FIELDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SliceRow:
     """One value of a dimension, its measures in the order of the columns, and where its items are shown."""
 
     label: str
@@ -47,7 +47,7 @@ class Slices:
 
     dimension: str
     names: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[SliceRow, ...]
 
     @property
     def intervals(self) -> tuple[bool, ...]:
@@ -138,7 +138,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class BenchmarkSection:
     """What is shown of one benchmark."""
 
     part: Part
@@ -154,14 +154,14 @@ class Section:
     published: Published | None
 
 
-def section(part: Part, report: Report, number: int) -> Section:
+def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     """Everything about one benchmark and technique, the `number`-th of its run."""
     several = len(report.techniques) > 1
     asked = part.technique if several and part.results else ""
     named = part.benchmark.title or part.benchmark.name
     found = tuple(each for name in _dimensions(part) if (each := _slices(part, name, asked)).rows)
     abilities: Mapping[str, Any] = papers().get(part.benchmark.name, {}).get("abilities", {})
-    return Section(
+    return BenchmarkSection(
         part,
         f"{named}, {part.technique}" if several else named,
         f"{part.benchmark.name} {part.technique}" if several else part.benchmark.name,
@@ -193,7 +193,7 @@ def _slices(part: Part, dimension: str, asked: str) -> Slices:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
     there = [name for name in dict.fromkeys(names) if any(name in row for row in cells.values())]
     rows = [
-        Row(
+        SliceRow(
             title_of(dimension, value),
             ", ".join(lexicon.abbreviations(dimension, value)),
             tuple(row.get(name) for name in there),
@@ -205,7 +205,7 @@ def _slices(part: Part, dimension: str, asked: str) -> Slices:
     return Slices(dimension, tuple(there), tuple(rows))
 
 
-def _first(row: Row) -> float:
+def _first(row: SliceRow) -> float:
     return next((cell.value for cell in row.cells if cell is not None and cell.value is not None), -1.0)
 
 

@@ -1,0 +1,624 @@
+"""class Backend: all that a way of running a model may declare, each member with its default and its sentence.
+
+A backend is a subclass with `generate` and `sends_to`. Public names that Backend does not declare are refused in class
+bodies and on instances, so that a misspelt member cannot go unnoticed; helpers begin with an underscore. What a member
+holds or returns is checked and converted here, once: whoever reads a member gets the type that is declared.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cached_property, wraps
+from math import inf
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+
+from medvqa import answers
+from medvqa.items import Answer, AnswerError, Item, Prompt, TokenLimits, UsageError
+
+if TYPE_CHECKING:
+    _value = property
+else:
+
+    class _value:
+        """A default: a value in a class body, a property, or an assignment to an instance replaces it."""
+
+        def __init__(self, default):
+            self.default = default
+            self.__doc__ = default.__doc__
+
+        def __get__(self, backend, kind=None):
+            return self if backend is None else self.default(backend)
+
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+
+
+def is_remote(origin: str | None) -> bool:
+    """Return whether `Backend.sends_to` names another machine. Names are not looked up: their addresses may change."""
+    match = _ORIGIN.fullmatch(origin or "")
+    if match is None:
+        return False
+    host = match[1].strip("[]").lower()
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+class Backend:
+    """A way of running a model. `generate` and `sends_to` must be written; all other members have defaults.
+
+    A value may be written in the class body or as a property. Without "class level" in its sentence it may also be
+    assigned to an instance. If `wraps` is True, a default is what the inner model says.
+    """
+
+    name: ClassVar[str] = "backend"
+    """Class level: what stands before the colon of `--model=NAME:ARGUMENT`; default: the class's name in lower case."""
+    Options: ClassVar[type[Any] | None] = None
+    """Class level: a frozen dataclass whose fields all have defaults, the table [options] of a config; None: none."""
+    argument_is_path: ClassVar[bool] = False
+    """Class level: whether the argument may be a file or folder, in a config a folder beside it."""
+    wraps: ClassVar[bool] = False
+    """Class level: whether the argument names another model, given as `inner`: NAME:SPEC, as in `--model=SPEC`."""
+
+    argument: str
+    """Given: what follows the colon, "" if nothing does."""
+    options: Any
+    """Given: a value of `Options`, None if the class has none."""
+    inner: Backend
+    """Given if `wraps` is True: the model that the argument names. It is loaded by `load()`."""
+
+    def __init__(self, argument: str = "", options: object = None, inner: Backend | None = None) -> None:
+        """Take argument and options (None: the defaults), and load nothing; it is not overridden (UsageError).
+
+        `inner` is the wrapped model, for a class that wraps one.
+        """
+        kind = type(self)
+        usable(kind, argument)
+        if options is None and kind.Options is not None:
+            options = kind.Options()
+        if kind.Options is None and options is not None:
+            raise UsageError(f"backend '{kind.name}' has no options")
+        if kind.Options is not None and not isinstance(options, kind.Options):
+            raise UsageError(
+                f"backend '{kind.name}': options are of type {_type(options)}; {kind.Options.__name__} is expected"
+            )
+        if kind.wraps != (inner is not None):
+            raise UsageError(
+                f"backend '{kind.name}' wraps another model: --model={kind.name}:MODEL"
+                if kind.wraps
+                else f"backend '{kind.name}' wraps no other model: write wraps = True in the class"
+            )
+        self.__dict__.update(argument=argument, options=options)
+        if inner is not None:
+            self.__dict__["inner"] = inner
+
+    # --- what it is ---------------------------------------------------------------------------------------
+
+    @_value
+    def title(self) -> str:
+        """What tables, records and messages call this model; default: NAME:ARGUMENT, or NAME without an argument."""
+        return _default_title(self)
+
+    @_value
+    def capabilities(self) -> Collection[str] | None:
+        """What it can do: `generate` (free text), `option_logprobs` (next-token log-probabilities of option letters),
+        `option_likelihood` (length-normalised log-likelihoods of option texts). None before `load()`: not known yet.
+        """
+        return self.inner.capabilities if self.wraps else frozenset({"generate"})
+
+    @_value
+    def sends_to(self) -> str | None:
+        """The origin that gets prompts, such as https://host:443; None: they stay in this process. No default."""
+        raise UsageError(_missing(type(self), "sends_to"))
+
+    @_value
+    def priced(self) -> bool:
+        """Whether answers say what they cost, as `usage["cost"]`."""
+        return self.inner.priced if self.wraps else False
+
+    @_value
+    def looks(self) -> bool:
+        """Whether the model looks at images: a run whose images are all missing is then refused."""
+        return self.inner.looks if self.wraps else False
+
+    @_value
+    def reads(self) -> bool:
+        """Whether answers come from the text of the prompt; a model that does not read cannot judge."""
+        return self.inner.reads if self.wraps else True
+
+    @_value
+    def recorded(self) -> bool:
+        """Whether answers were given before the run; `--ablate` is then refused, since it can change nothing."""
+        return self.inner.recorded if self.wraps else False
+
+    @_value
+    def batch_size(self) -> int | None:
+        """Prompts in a call of `generate` if the user does not say; None: the engine's default."""
+        return self.inner.batch_size if self.wraps else None
+
+    @_value
+    def concurrency(self) -> int | None:
+        """Threads that may call `generate` at once, by default with one prompt each; None: one thread makes all calls.
+
+        The house assigns the number of `--concurrency`, unless it is None.
+        """
+        return self.inner.concurrency if self.wraps else None
+
+    @_value
+    def patience(self) -> float:
+        """Seconds that one prompt may take if the user does not say, where that is more than the engine's default."""
+        return self.inner.patience if self.wraps else 0.0
+
+    # --- asked before anything is loaded ------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise UsageError or DataError for an argument or options that cannot be used; no network, nothing loaded."""
+        if self.wraps:
+            self.inner.check()
+
+    def preflight(self) -> None:
+        """Raise UsageError if the model cannot run now: its server refuses connections, its weights cannot be had.
+
+        Called once, in the process that the user started. It may take a second or two.
+        """
+        if self.wraps:
+            self.inner.preflight()
+
+    def consent(self) -> str | None:
+        """Return what the user must allow by --trust-remote-code, as "runs Python code that ..."; None: nothing."""
+        return self.inner.consent() if self.wraps else None
+
+    def secrets(self) -> Collection[str]:
+        """Return the keys that the model sends, which are taken out of all that it says."""
+        return self.inner.secrets() if self.wraps else ()
+
+    def draws(self) -> bool:
+        """Return whether an equal prompt with another `sample` may be answered otherwise; False refuses `--repeat`."""
+        return self.inner.draws() if self.wraps else True
+
+    def samples(self) -> int:
+        """Return how many numbered samples of each answer were recorded; if any, a run needs `--repeat`."""
+        return self.inner.samples() if self.wraps else 0
+
+    def judged(self) -> bool:
+        """Return whether the answers are free-form ones, recorded with the scores of a judge."""
+        return self.inner.judged() if self.wraps else False
+
+    def token_limits(self) -> TokenLimits | None:
+        """Return the limit of new tokens for prompts that name none, and promise that `Prompt.max_tokens` is obeyed.
+
+        None: prompts name no limit, and `--max-tokens` is refused.
+        """
+        return self.inner.token_limits() if self.wraps else None
+
+    def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the table [options] of a config with what else suits a judge, which writes more than who answers."""
+        return options
+
+    def size(self) -> int | None:
+        """Return the bytes of the weights of one copy; None: they are not here, or there are none."""
+        return self.inner.size() if self.wraps else None
+
+    def places(self) -> Sequence[str] | None:
+        """Return the devices that can each hold one copy, as values of CUDA_VISIBLE_DEVICES such as "0" or "0,1".
+
+        They lie within what that variable allows already; (): they are too few; None: the model takes no GPU. Each
+        process that loads the model gets one place and sees that alone. It must not use CUDA.
+        """
+        return self.inner.places() if self.wraps else None
+
+    def memory(self, place: str) -> int | None:
+        """Return the bytes that a place holds, None if unknown; a place that is too small for `size()` is left out."""
+        return self.inner.memory(place) if self.wraps else None
+
+    # --- asked where questions are asked ------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Load or connect; called once in each process that asks, before the first prompt."""
+        if self.wraps:
+            self.inner.load()
+
+    def fingerprint(self) -> str | None:
+        """Return what identifies the answers after `load()`: digests of weights, revision, settings that change them.
+
+        None: answers are not reused across runs. That is also the default of a wrapper, which may change answers.
+        """
+        return None
+
+    def about(self) -> Mapping[str, Any]:
+        """Return settings for run.json after `load()`, as JSON values."""
+        return self.inner.about() if self.wraps else {}
+
+    def fit(self, items: Sequence[Item]) -> None:
+        """Take all items of the run's benchmarks with their keys, once before the first prompt: for baselines."""
+        if self.wraps:
+            self.inner.fit(items)
+
+    def prepare(self, prompts: Sequence[Prompt]) -> None:
+        """Begin, in a thread of its own, what the next call of `generate` will probably need; return at once."""
+        if self.wraps:
+            self.inner.prepare(prompts)
+
+    def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
+        """Answer each prompt (at least one), in order; an AnswerError in an answer's place says why there is none."""
+        raise UsageError(_missing(type(self), "generate"))
+
+    def close(self) -> None:
+        """End what `load()` started; it may be called where `load()` was not."""
+        if self.wraps:
+            self.inner.close()
+
+    # --- what is refused ----------------------------------------------------------------------------------
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Refuse (UsageError) undeclared and misplaced names; check what is written, and what will be returned."""
+        super().__init_subclass__(**given)
+        cls._written = _line_of_class()
+        if "name" not in vars(cls):
+            cls.name = cls.__name__.lower()
+        _refuse(cls)
+        for name in MEMBERS:
+            owner = next(each for each in cls.__mro__ if name in vars(each) or each is Backend)
+            # What other subclasses of Backend hold was checked when they were made.
+            if owner is cls or not issubclass(owner, Backend):
+                setattr(cls, name, _guarded(cls, name, vars(owner)[name]))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse (UsageError) undeclared names, and values of wrong types."""
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+            return
+        kind = MEMBERS.get(name)
+        where = f"model '{_default_title(self)}'"
+        if kind is None:
+            raise UsageError(f"{where}: {_undeclared(name)}")
+        if kind != "value":
+            raise UsageError(f"{where}: {name} cannot be assigned to an instance: {_WHERE[kind]}")
+        try:
+            object.__setattr__(self, name, _converted(where, name, value))
+        except AttributeError:
+            raise UsageError(f"{where}: {name} cannot be assigned: it is a property without a setter") from None
+
+    _written: ClassVar[str] = ""
+    """File and line of the class statement."""
+
+
+B = TypeVar("B", bound=Backend)
+
+MEMBERS: Mapping[str, str] = {
+    **{
+        name: "method" if isinstance(value, FunctionType) else "value" if isinstance(value, _value) else "class"
+        for name, value in vars(Backend).items()
+        if not name.startswith("_")
+    },
+    **dict.fromkeys(("argument", "options", "inner"), "given"),
+}
+"""The declared names: each a "method", a "value", a value at "class" level, or "given" by the house."""
+
+_WHERE = {
+    "method": "it is a method of the class",
+    "class": "it belongs to the class",
+    "given": "it is given",
+}
+
+
+def loaded(backend: B) -> B:
+    """Load a backend and return it; UsageError if it does not say then what it can do."""
+    backend.load()
+    if backend.capabilities is None:
+        raise UsageError(
+            f"model '{backend.title}': capabilities is of type NoneType; a set of texts is expected, such as "
+            '{"generate"}'
+        )
+    return backend
+
+
+def says(kind: type[Backend], name: str) -> bool:
+    """Return whether a class has its own definition of a member."""
+    return next(each for each in kind.__mro__ if name in vars(each)) is not Backend
+
+
+def usable(kind: object, where: str = "") -> type[Backend]:
+    """Return a class that can run a model; UsageError in one line for anything else, with what to write."""
+    if not (isinstance(kind, type) and issubclass(kind, Backend)):
+        shown = f"class {kind.__name__}" if isinstance(kind, type) else repr(kind)[:100]
+        raise UsageError(f"{where or 'backends'}: {shown} is no backend; write class NAME(medvqa.Backend)")
+    _refuse(kind)
+    for name in ("generate", "sends_to"):
+        if not says(kind, name):
+            raise UsageError(_missing(kind, name))
+    return kind
+
+
+def _missing(kind: type[Backend], name: str) -> str:
+    what = {
+        "generate": "has no generate: write def generate(self, prompts), which returns one medvqa.Answer for each",
+        "sends_to": "does not say where prompts go: write sends_to = None if they stay in this process, or the origin "
+        'that gets them, sends_to = "https://host:443"',
+    }
+    return f"{_class(kind)} {what[name]}"
+
+
+def _class(kind: type[Backend]) -> str:
+    return f"{kind._written}: class {kind.__name__}".removeprefix(": ")
+
+
+def _line_of_class() -> str:
+    """File and line of the class statement that is run, three frames above; those of ABCMeta do not count."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == "abc":
+        frame = frame.f_back
+    path = frame.f_code.co_filename
+    inside = os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path
+    return f"{inside}:{frame.f_lineno}"
+
+
+def _refuse(kind: type[Backend]) -> None:
+    """UsageError for names in a class, or in classes beside Backend that it inherits from, that may not stand there."""
+    for owner in kind.__mro__:
+        if owner is not kind and (issubclass(owner, Backend) or owner is object):
+            continue
+        if "__init__" in vars(owner):
+            raise UsageError(
+                f"{_class(kind)}: __init__ is not overridden: argument and options are self.argument and self.options; "
+                "write def load(self) for what is done once before the first prompt"
+            )
+        for name in vars(owner):
+            if not name.startswith("_") and name not in MEMBERS:
+                raise UsageError(f"{_class(kind)}: {_undeclared(name)}")
+
+
+def _undeclared(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, MEMBERS, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{name}: no member of Backend; {meant}helpers begin with an underscore: _{name}"
+
+
+def _guarded(kind: type[Backend], name: str, found: Any) -> Any:
+    """A member as it stands in a class body, so that what it holds or returns is checked; UsageError if misplaced."""
+    where, expected = _class(kind), MEMBERS[name]
+    if expected == "given":
+        raise UsageError(f"{where}: {name} is given to each backend and not written in a class")
+    if expected == "method":
+        if isinstance(found, staticmethod | classmethod):
+            raise UsageError(f"{where}: {name} is a {_type(found)}; a plain method is expected: {_signature(name)}")
+        if not isinstance(found, FunctionType):
+            raise UsageError(f"{where}: {name} is of type {_type(found)}; a method is expected: {_signature(name)}")
+        _check_parameters(where, name, found)
+        return _returning(name, found) if name in _EXPECTED else found
+    if isinstance(found, FunctionType | staticmethod | classmethod):
+        raise UsageError(f"{where}: {name} is a method; a value is expected, or a property: @property above its def")
+    if expected == "value" and isinstance(found, property) and found.fget is not None:
+        return property(_holding(name, found.fget), found.fset, found.fdel, found.__doc__)
+    if expected == "value" and isinstance(found, cached_property):
+        kept: cached_property[Any] = cached_property(_holding(name, found.func))
+        kept.__set_name__(kind, name)
+        return kept
+    return _converted(where, name, found)
+
+
+def _signature(name: str) -> str:
+    return f"def {name}({', '.join(inspect.signature(getattr(Backend, name)).parameters)})"
+
+
+def _check_parameters(where: str, name: str, function: FunctionType) -> None:
+    """UsageError for a method that cannot be called as it is declared."""
+    declared = inspect.signature(getattr(Backend, name)).parameters
+    try:
+        inspect.signature(function).bind(*declared)
+    except TypeError as error:
+        raise UsageError(f"{where}: {name} cannot be called ({error}): {_signature(name)} is expected") from None
+
+
+def _returning(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def method(self: Backend, *arguments: Any) -> Any:
+        found = function(self, *arguments)
+        return _converted(lambda: f"model '{self.title}'", name, found)
+
+    return method
+
+
+def _holding(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @wraps(function)
+    def getter(self: Backend) -> Any:
+        found = function(self)
+        return _converted(lambda: f"model '{_default_title(self) if name == 'title' else self.title}'", name, found)
+
+    return getter
+
+
+def _default_title(backend: Backend) -> str:
+    return f"{type(backend).name}:{backend.argument}" if backend.argument else type(backend).name
+
+
+# --- what members must be -----------------------------------------------------------------------------------
+
+
+def _converted(where: str | Callable[[], str], name: str, value: Any) -> Any:
+    """A member's value as it is declared; UsageError for another, which begins with `where`."""
+    try:
+        return _EXPECTED[name](value)
+    except TypeError as error:
+        is_a = "gave a value of type" if MEMBERS[name] == "method" else "is of type"
+        why = f"{is_a} {_type(value)}; {error}"
+    except ValueError as error:
+        why = str(error)
+    shown = f"{name}()" if MEMBERS[name] == "method" else name
+    raise UsageError(f"{where if isinstance(where, str) else where()}: {shown} {why}")
+
+
+def _type(value: object) -> str:
+    return type(value).__name__
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is expected")
+    if not value:
+        raise ValueError("is an empty text; tables and records call the model by it")
+    if not answers.is_unicode(value):
+        raise ValueError("has half a surrogate pair, which is no Unicode text")
+    return value
+
+
+def _name(value: Any) -> str:
+    if ":" in _text(value):
+        raise ValueError(f"is {value!r}; --model=NAME:ARGUMENT needs a name without a colon")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("True or False is expected")
+    return value
+
+
+def _options(value: Any) -> type[Any] | None:
+    if value is None:
+        return None
+    if not (isinstance(value, type) and is_dataclass(value)):
+        raise TypeError("a frozen dataclass is expected")
+    if bare := [each.name for each in fields(value) if each.default is each.default_factory is MISSING]:
+        raise ValueError(f"has fields without a default: {', '.join(bare)}")
+    return value
+
+
+def _capabilities(value: Any) -> frozenset[str] | None:
+    expected = 'a set of texts is expected, such as {"generate"}'
+    if value is None:
+        return None
+    if not isinstance(value, set | frozenset | list | tuple):
+        raise TypeError(expected)
+    for each in value:
+        if not isinstance(each, str):
+            raise ValueError(f"has a value of type {_type(each)}; {expected}")
+    return frozenset(value)
+
+
+def _origin(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError("an origin such as https://host:443 is expected, or None if prompts stay in this process")
+    if not _ORIGIN.fullmatch(value):
+        # Not shown: it may hold a password.
+        raise ValueError("is not like https://host:443: scheme, host and port, without a path, user or password")
+    return value
+
+
+def _count(value: Any) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ValueError(f"is {value!r}; a whole number of 1 or more is expected")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ValueError(f"is {value!r}; seconds, 0 or more, are expected")
+    return value
+
+
+def _fingerprint(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("a text or None is expected")
+    if value == "":
+        raise ValueError("gave an empty text; None says that answers are not reused across runs")
+    if value is not None and not answers.is_unicode(value):
+        raise ValueError("gave half a surrogate pair, which is no Unicode text")
+    return value
+
+
+def _about(value: Any) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError("a mapping of texts to JSON values is expected")
+    try:
+        # There and back: what xdist can send, and run.json holds.
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value or {}))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"gave what is no JSON value: {answers.line_of(error)}") from None
+    return found
+
+
+def _reason(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("a text or None is expected")
+    return value
+
+
+def _secrets(value: Any) -> frozenset[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError("gave no sequence of texts")
+    found = tuple(value)
+    if not all(isinstance(each, str) for each in found):
+        raise ValueError("gave no sequence of texts")
+    return frozenset(found)
+
+
+def _bytes(value: Any) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise TypeError("a number of bytes or None is expected")
+    return value
+
+
+def _samples(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("a whole number is expected, 0 for none")
+    return value
+
+
+def _places(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        raise TypeError("a sequence of texts or None is expected")
+    return tuple(value)
+
+
+def _limits(value: Any) -> TokenLimits | None:
+    if value is not None and not isinstance(value, TokenLimits):
+        raise TypeError("medvqa.items.TokenLimits or None is expected")
+    return value
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError("a mapping of names to options is expected")
+    return value
+
+
+_EXPECTED: Mapping[str, Callable[[Any], Any]] = {
+    "name": _name,
+    "Options": _options,
+    **dict.fromkeys(("argument_is_path", "wraps", "priced", "looks", "reads", "recorded"), _flag),
+    "title": _text,
+    "capabilities": _capabilities,
+    "sends_to": _origin,
+    **dict.fromkeys(("batch_size", "concurrency"), _count),
+    "patience": _seconds,
+    "consent": _reason,
+    "secrets": _secrets,
+    **dict.fromkeys(("draws", "judged"), _flag),
+    "samples": _samples,
+    "token_limits": _limits,
+    "as_judge": _table,
+    **dict.fromkeys(("size", "memory"), _bytes),
+    "places": _places,
+    "fingerprint": _fingerprint,
+    "about": _about,
+}
+"""What a value must be and what a method must return: a function that converts it, or raises TypeError (what is
+expected) or ValueError (what is wrong with it). Methods that return nothing, and `generate`, whose answers the engine
+checks one by one, are not here."""

@@ -1,0 +1,47 @@
+"""Results scored again from what is stored: by another lead of closeness, or another rule of extraction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medvqa import scoring
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Result
+from medvqa.judging.cases import case_of
+from medvqa.judging.replies import JudgeReading, read
+from medvqa.judging.scores import score as score_of
+from medvqa.judging.settings import Settings
+
+
+def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Result:
+    """Score an answer in free form again by the lead of `settings`, from the judge's recorded replies.
+
+    Errors and results of other kinds are returned unchanged.
+    """
+    judgement = result.judgement
+    if result.answer is None or judgement is None or judgement.task != "closeness":
+        return result
+    score = scoring.by_rule(result.item, result.technique, result.answer, benchmark=benchmark)
+    case = case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+    if case is None or not case.prompts:
+        return result
+    # Of two replies the second was asked for because the first could not be read.
+    readings = [read(case, 0, reply) for reply in reversed(judgement.replies)]
+    readable = [reading for reading in readings if isinstance(reading, JudgeReading)]
+    return replace(result, score=score_of(case, result.item, readable[:1], settings)) if readable else result
+
+
+def rescored(
+    result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: Settings | None = None
+) -> Result:
+    """Score a result again by another rule of reading answers.
+
+    Errors, options chosen by likelihood, and judged results are returned unchanged.
+    """
+    if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
+        return result
+    score = scoring.by_rule(result.item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
+    if settings is not None:
+        case = case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+        if case is not None and not case.prompts:
+            score = score_of(case, result.item, (), settings)
+    return replace(result, score=score)

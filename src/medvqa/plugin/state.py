@@ -1,0 +1,137 @@
+"""The state of a process that collects and runs vqa items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+
+from medvqa import records
+from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
+from medvqa.plugin import options
+from medvqa.plugin.ahead import Ahead, query_of
+from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
+from medvqa.session.asker import Asker
+from medvqa.session.delivery import LeftOut
+from medvqa.session.plan import resolve
+from medvqa.session.registry import Registry
+from medvqa.session.run import process_of
+
+FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
+"""Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
+
+
+class State:
+    """The plan of this process, its asker, and the test that runs."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Resolve the options (UsageError, DataError). Nothing is asked before a test wants the model."""
+        # Indexing a large file for the first time shows its progress, which pytest would capture.
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        uncaptured = capture.global_and_fixture_disabled if capture is not None else nullcontext
+        self.plan = resolve(options.read(config), setting_of(config), registry_of(config), uncaptured)
+        self.process = process_of(self.plan, *names_of(config))
+        self.asker = Asker(self.plan, self.process)
+        self.left_out: LeftOut = {}
+        self._ahead: Ahead | None = None
+        self._node: pytest.Item | None = None
+
+    # Collection
+
+    def query(self, node: pytest.Item) -> Query | None:
+        """The question of a collected test; None for a test of another kind."""
+        return query_of(node, self.plan.techniques[0])
+
+    def selected(self, nodes: Sequence[pytest.Item]) -> list[QuestionKey]:
+        """The keys of the questions of collected tests, in their order."""
+        return [query.key for node in nodes if (query := self.query(node)) is not None]
+
+    # The model, as a fixture
+
+    def open(self, session: pytest.Session) -> Model:
+        """Make the model of this process; one that cannot be made ends the session after the first item."""
+        try:
+            return self.asker.open(self._look_ahead(session), self.selected(session.items), self.left_out)
+        finally:
+            self._stop(session)
+
+    def close(self, session: pytest.Session) -> None:
+        """End what `open` started."""
+        self.asker.close()
+        self._stop(session)
+
+    def _stop(self, session: pytest.Session) -> None:
+        """Let the session end if the asker says so."""
+        if self.asker.stop is not None and not session.shouldstop:
+            session.shouldstop = self.asker.stop
+
+    def _look_ahead(self, session: pytest.Session) -> Ahead:
+        if self._ahead is None:
+            self._ahead = Ahead(session, self.plan.techniques[0])
+        return self._ahead
+
+    # A test
+
+    def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
+        """A test begins."""
+        self._node = node
+        self._look_ahead(node.session).at(node, following)
+
+    def evaluate(self, item: Item, model: Model) -> Result:
+        """Ask and score one item by the technique of the test that runs.
+
+        A model that is not the plugin's own (a test suite may have a fixture of that name) is asked here and now.
+        """
+        running = self.query(self._node) if self._node is not None else None
+        query = Query(item, self.plan.techniques[0])
+        if running is not None:
+            query = replace(running, item=item)
+        result = self.asker.evaluate(query, model)
+        if self._node is not None:
+            self._stop(self._node.session)
+        return result
+
+    def end(self, node: pytest.Item) -> None:
+        """A test has ended, all its phases."""
+        if (query := self.query(node)) is not None:
+            self.asker.forget(query)
+
+    def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
+        """Give the results of a test to its report, and to the report the outcome of the item.
+
+        A test that failed on its own account (an assertion after `evaluate`) keeps its failure. With several
+        items in one test the first that fails names the outcome.
+        """
+        made = self.asker.deliver()
+        if made is None:
+            return
+        self._stop(node.session)
+        delivery, results = made
+        report.medvqa = delivery.plain()  # type: ignore[attr-defined]
+        shown = next((result for result in results if result.score.outcome in FAILING), results[0])
+        # JUnit takes them from the report of the teardown, which has those of the node.
+        node.user_properties.extend(records.properties(shown))
+        report.user_properties = list(node.user_properties)
+        if report.outcome != "passed":
+            return
+        report.medvqa_outcome = shown.score.outcome  # type: ignore[attr-defined]
+        if shown.score.outcome in FAILING:
+            report.outcome = "failed"
+            report.longrepr = f"{shown.score.outcome}: {shown.score.why}"
+
+
+def state_of(config: pytest.Config) -> State:
+    """The state of this process, made when it is first needed (UsageError, DataError)."""
+    if STATE not in config.stash:
+        print_safely(config)
+        config.stash[STATE] = State(config)
+    return config.stash[STATE]
+
+
+def registry_of(config: pytest.Config) -> Registry:
+    """What the shipped rooms, conftest.py files and plugins offer (UsageError)."""
+    # Those that were registered later come first, as pytest calls its hooks.
+    plugins = [plugin for _, plugin in reversed(config.pluginmanager.list_name_plugin()) if plugin is not None]
+    return Registry.of(plugins)

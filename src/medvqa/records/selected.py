@@ -1,0 +1,67 @@
+"""Which questions the sessions of a run selected: a file of keys, written before the first question is asked.
+
+Each process that asks writes the keys of its session to `.selected-SESSION.jsonl`; the files of one session are alike.
+The controller adds them to `selected.jsonl`, which holds the keys of all sessions. So neither the death of a worker nor
+that of the controller loses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from medvqa import files
+from medvqa.items import DataError, QuestionKey
+
+SELECTED = "selected.jsonl"
+MAX_SELECTED = 2**30
+"""Bytes of a file of keys."""
+
+_decoder = msgspec.json.Decoder(QuestionKey)
+
+
+def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
+    """Write the keys of a session, one JSON array a line; the run folder is made if it is missing. OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(_own(folder, session), keys)
+
+
+def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...]:
+    """The keys of one session, in the order of its tests; () if it wrote none (DataError, OSError)."""
+    return _read(_own(folder, session))
+
+
+def add_selected(folder: Path) -> None:
+    """Move the keys of sessions to the file of the run, which is sorted (DataError, OSError)."""
+    own = sorted(folder.glob(".selected-*.jsonl"))
+    if not own:
+        return
+    keys = {key for path in (folder / SELECTED, *own) for key in _read(path)}
+    _write(folder / SELECTED, sorted(keys))
+    for path in own:
+        path.unlink(missing_ok=True)
+
+
+def selected(folder: Path) -> tuple[QuestionKey, ...]:
+    """The keys that all sessions of a run have selected; () for a run of an earlier version (DataError, OSError)."""
+    return _read(folder / SELECTED)
+
+
+def _own(folder: Path, session: str) -> Path:
+    return folder / f".selected-{session}.jsonl"
+
+
+def _write(path: Path, keys: Iterable[QuestionKey]) -> None:
+    files.replace(path, (msgspec.json.encode(key) + b"\n" for key in keys))
+
+
+def _read(path: Path) -> tuple[QuestionKey, ...]:
+    if not path.exists():
+        return ()
+    try:
+        with files.reading(path, follow=False) as file:
+            return tuple(_decoder.decode(line) for _, line in files.lines(file, path, MAX_SELECTED))
+    except msgspec.DecodeError as error:
+        raise DataError(f"{path}: damaged: {error}") from None

@@ -1,0 +1,77 @@
+"""Write the files of a run folder from a `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medvqa import files, records
+from medvqa.items import Result, UsageError
+from medvqa.report import html, junit, markdown
+from medvqa.report.build import Part, Report
+from medvqa.report.html import Pictures
+
+SCHEMA = 1
+
+
+def write(report: Report, pictures: Pictures | None = None) -> Report:
+    """Write metrics.json, summary.md, junit.xml, gate.xml, index.html, and the sheets of benchmarks that ask for one.
+
+    Without a verdict there is no gate.xml, and an earlier one is removed.
+
+    A benchmark whose owners withhold its answer key asks for a sheet to send them, with one answer to each question:
+    where there are several samples the first, so that nobody chooses. `pictures` are the images that
+    the page shows (`html.draw`; None: none). Returns the report with the paths of the sheets;
+    UsageError when the folder cannot be written.
+    """
+    try:
+        return _written(report, pictures)
+    except OSError as error:
+        raise UsageError(f"{report.folder} cannot be written: {error.strerror or error}") from error
+
+
+def _written(report: Report, pictures: Pictures | None) -> Report:
+    sheets = tuple(
+        part.benchmark.submission(_first_samples(part.results), _folder(report, part))
+        for part in report.parts
+        if part.benchmark.submission is not None and part.outcomes["unscored"]
+    )
+    report = replace(report, sheets=sheets)
+    records.write_json(report.folder / "metrics.json", as_json(report))
+    records.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
+    records.write_atomic(report.folder / "junit.xml", junit.render(report))
+    if report.gate is None:
+        (report.folder / "gate.xml").unlink(missing_ok=True)
+    else:
+        records.write_atomic(report.folder / "gate.xml", junit.render_gate(report.gate.verdict))
+    records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
+    return report
+
+
+def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
+    return tuple(result for result in results if result.sample <= 1)
+
+
+def _folder(report: Report, part: Part) -> Path:
+    """Where a part's sheet goes: one for each technique where the run has several."""
+    return files.subfolder(report.folder, part.technique) if len(report.techniques) > 1 else report.folder
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The content of metrics.json."""
+
+    def key(part: Part) -> str:
+        return f"{part.benchmark.name} {part.technique}" if len(report.techniques) > 1 else part.benchmark.name
+
+    return {
+        "schema": SCHEMA,
+        "run": report.run,
+        "measures": [measure for part in report.parts for measure in part.measures],
+        "gate": None if report.gate is None else report.gate.verdict,
+        "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
+        "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
+        "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
+        "missing": report.missing,
+    }

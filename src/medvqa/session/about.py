@@ -1,0 +1,93 @@
+"""What run.json says of a run before its model is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medvqa import answers, metrics, records, scoring
+from medvqa.items import Benchmark, Kind, Query, Technique
+from medvqa.session.plan import Plan
+
+
+def about(plan: Plan) -> dict[str, Any]:
+    """The fields of run.json that are known before the model is made, as JSON values without keys."""
+    options, config = plan.options, plan.model.config
+    path = plan.model.path_name
+    fields = {
+        "options": {
+            "model": options.model,
+            "benchmark": options.benchmarks,
+            "technique": options.techniques,
+            "judge": options.judge,
+            "ablate": options.ablate,
+            "limit": options.limit,
+            "shard": options.shard,
+            "fresh": options.fresh,
+            "batch_size": options.batch_size,
+            "concurrency": options.concurrency,
+            "max_tokens": options.max_tokens,
+            "deadline": options.deadline,
+            "max_errors": options.max_errors,
+            "answers_from_category": options.answers_from_category,
+        },
+        "config": {
+            "name": config.name,
+            "backend": config.backend,
+            "argument": config.argument,
+            "options": config.options,
+            "max_tokens": config.max_tokens,
+            "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
+            **({} if path is None else {"path": path}),
+        },
+        "techniques": plan.techniques,
+        # The number of a sample is the seed, or part of the seed, with which it is drawn.
+        "repeat": options.repeat,
+        "judge": None if plan.judge is None else plan.judge.about(),
+        "extraction": plan.extraction,
+        "ablation": plan.ablation,
+        "benchmarks": {name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
+        "versions": records.versions(),
+    }
+    # A config may hold a key that the environment has too.
+    return {name: answers.redacted_value(each, plan.secrets) for name, each in fields.items()}
+
+
+def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+    items = plan.items(benchmark.name)
+    templates: dict[Technique, set[str]] = {}
+    limits: dict[Technique, dict[Kind, int]] = {}
+    for technique in plan.techniques:
+        asked = [item for item in items if plan.applies(Query(item, technique))]
+        firsts = {item.kind: item for item in reversed(asked)}.values()
+        prompts = {item.kind: benchmark.prompt(item, technique) for item in firsts}
+        if prompts:
+            templates[technique] = {prompt.template for prompt in prompts.values()}
+        in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}
+        if known := {kind: limit for kind, limit in in_force.items() if limit is not None}:
+            limits[technique] = known
+    key = "category" if benchmark.name in plan.recovers else "given"
+    digest = records.data_digest(items)
+    judged = plan.judged(benchmark.name)
+    kinds = {item.kind for item in items}
+    read_by = scoring.rules.read_by(benchmark, plan.extraction, kinds)
+    signature = {
+        "data": digest[:12],
+        "extraction": metrics.reading(read_by),
+        "answers": key,
+        **({"ablation": plan.ablation} if plan.ablation else {}),
+        **({"repeat": str(plan.options.repeat)} if plan.options.repeat is not None else {}),
+        **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
+    }
+    return {
+        "items": len(items),
+        "kinds": sorted(kinds),
+        "data_sha256": digest,
+        "answers": key,
+        "judged": judged,
+        "judged_by": [each for each in plan.techniques if plan.judged(benchmark.name, each)],
+        "signature": signature,
+        **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
+        "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
+        # New tokens of an answer in words, by technique and kind of question; 0: no limit.
+        "max_tokens": limits,
+    }

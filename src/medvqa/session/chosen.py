@@ -1,0 +1,81 @@
+"""A model or judge that was chosen: its config, and its backend, which loads nothing before it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from medvqa import configs
+from medvqa.backend import Backend, loaded
+from medvqa.configs import ModelConfig
+from medvqa.data import folders
+from medvqa.items import UsageError
+from medvqa.session.options import Setting
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The config that `--model=SPEC` or `--judge=SPEC` names, and its backend."""
+
+    spec: str
+    role: Literal["model", "judge"]
+    config: ModelConfig
+    backend: Backend
+
+    def check(self) -> None:
+        """UsageError for what the backend finds wrong before anything is collected."""
+        with _named(self.role):
+            self.backend.check()
+
+    def check_consent(self, *, trust_remote_code: bool) -> None:
+        """UsageError if it needs code of its own that the user has not allowed."""
+        with _named(self.role):
+            needed = self.backend.consent()
+        if needed and not trust_remote_code:
+            raise UsageError(f"'{self.spec}' {needed}. Read it; if you trust it, add --trust-remote-code")
+
+    def preflight(self) -> None:
+        """UsageError if it cannot run now. May ask the network, for a second or two."""
+        with _named(self.role):
+            self.backend.preflight()
+
+    def load(self) -> Backend:
+        """The backend, loaded."""
+        with _named(self.role):
+            return loaded(self.backend)
+
+    @cached_property
+    def secrets(self) -> frozenset[str]:
+        """Its keys."""
+        return frozenset(self.backend.secrets())
+
+    @property
+    def path_name(self) -> str | None:
+        """The last part of an argument that names a file or folder; None for any other."""
+        return configs.path_name(self.config, self.backend)
+
+
+def choose(
+    spec: str, role: Literal["model", "judge"], setting: Setting, backends: Mapping[str, type[Backend]]
+) -> Chosen:
+    """Find the config that SPEC names: the repository's, or a bundled one (UsageError)."""
+    places = [setting.root / "models", folders.bundled("models")]
+    with _named(role):
+        config = configs.resolve(spec, folders=places, backends=backends)
+        if role == "judge":
+            config = configs.as_judge(config, backends)
+        return Chosen(spec, role, config, configs.make(config, backends))
+
+
+@contextmanager
+def _named(role: str) -> Iterator[None]:
+    """Let errors of a judge say --judge where they say --model."""
+    try:
+        yield
+    except UsageError as error:
+        if role == "model":
+            raise
+        raise UsageError(str(error).replace("--model=", "--judge=")) from error

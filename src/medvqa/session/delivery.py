@@ -1,0 +1,55 @@
+"""What a process that asks tells the controller: plain values, which xdist can send."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from medvqa.items import Answer, Outcome, QuestionKey
+
+LeftOut = dict[str, dict[str, dict[str, int]]]
+"""How many items a technique is not defined for: benchmark -> technique -> kind -> number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Results since the last delivery.
+
+    `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts
+    answers that came from the store; `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and
+    `judge_usage` tell the same of a judge's replies. `facts` are fields of run.json and come once; so does `left_out`,
+    with which the keys of the session's selection are on disk.
+    """
+
+    lines: list[str]
+    outcomes: list[tuple[QuestionKey, Outcome]]
+    usage: Mapping[str, float] = field(default_factory=dict)
+    reused: int = 0
+    judge_asked: int = 0
+    judge_reused: int = 0
+    judge_usage: Mapping[str, float] = field(default_factory=dict)
+    served_by: list[str] = field(default_factory=list)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    left_out: LeftOut | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """The delivery as values that xdist can send."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {"outcomes": [(tuple(key), outcome) for key, outcome in self.outcomes]}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Delivery:
+        """The delivery that `plain` gave."""
+        outcomes = [(QuestionKey(*key), outcome) for key, outcome in plain["outcomes"]]
+        return cls(**{**plain, "outcomes": outcomes})
+
+
+def used(answers: Iterable[Answer]) -> dict[str, float]:
+    """The sums of tokens and cost that answers report."""
+    total: Counter[str] = Counter()
+    for answer in answers:
+        if answer.usage is not None:
+            total.update(answer.usage)
+    return dict(total)

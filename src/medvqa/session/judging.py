@@ -1,0 +1,165 @@
+"""The judge of a run: which model judges, and by which settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa import files, judging, scoring
+from medvqa.backend import Backend, is_remote
+from medvqa.engine import Identity
+from medvqa.items import Answer, Benchmark, Item, Technique, UsageError
+from medvqa.protocols.techniques import NEEDS
+from medvqa.session.chosen import Chosen, choose
+from medvqa.session.options import Options, Setting
+
+MAX_PROMPT = 2**20
+"""Bytes of a prompt's file."""
+UNREADABLE = Answer("\N{WHITE SQUARE}")
+"""An answer that no rule can read: if a judge is asked about any answer to a question, it is asked about this one."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The judge that was chosen, and how it judges."""
+
+    chosen: Chosen
+    settings: judging.Settings
+
+    @property
+    def spec(self) -> str:
+        """What `--judge` says."""
+        return self.chosen.spec
+
+    def notice(self, names: Sequence[str]) -> str | None:
+        """What leaves this machine for the judge when answers of these benchmarks are judged; None for nothing."""
+        origin = self.chosen.backend.sends_to
+        if not names or not is_remote(origin):
+            return None
+        return (
+            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to {origin}, "
+            "where the judge is; no images"
+        )
+
+    def about(self) -> dict[str, Any]:
+        """What run.json says of the judge, as far as it is known before it is made."""
+        config = self.chosen.config
+        return {
+            "config": {
+                "name": config.name,
+                "backend": config.backend,
+                "argument": config.argument,
+                "options": config.options,
+            },
+            "settings": {
+                "gap": self.settings.gap,
+                "extract": self.settings.extract,
+                "rules_first": self.settings.rules_first,
+                "own_prompts": sorted(self.settings.prompts),
+            },
+            "templates": self.settings.templates(),
+            "signature": self.settings.signature(),
+        }
+
+    def told(self, identity: Identity) -> dict[str, Any]:
+        """What run.json says of the judge once it is made."""
+        return {
+            "name": identity.name,
+            "fingerprint": identity.fingerprint,
+            "identity": self.signed(identity),
+            "about": identity.about,
+        }
+
+    def signed(self, identity: Identity) -> str:
+        """What names the judge in signatures: its name and 8 hex digits over its fingerprint, or over its config."""
+        config = self.chosen.config
+        config_json = msgspec.json.encode([config.backend, config.argument, config.options], order="sorted")
+        identifying = identity.fingerprint.encode() if identity.fingerprint else config_json
+        return f"{identity.name}@{hashlib.sha256(identifying).hexdigest()[:8]}"
+
+
+def judged(
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    techniques: Sequence[Technique],
+    settings: judging.Settings | None = None,
+) -> dict[str, str]:
+    """What a judge would be asked about answers to these items: task -> template of the prompt; {} for nothing."""
+    templates: dict[str, str] = {}
+    for technique in techniques:
+        if technique not in benchmark.techniques or NEEDS[technique] != "generate":
+            continue
+        firsts = {item.kind: item for item in reversed(items) if item.answers and benchmark.applies(item, technique)}
+        for item in firsts.values():
+            score = scoring.by_rule(item, technique, UNREADABLE, benchmark=benchmark)
+            case = judging.case_of(benchmark, item, technique, UNREADABLE, score, settings or judging.Settings())
+            if case is not None:
+                templates[case.task] = case.template
+    return dict(sorted(templates.items()))
+
+
+def resolve(options: Options, setting: Setting, backends: Mapping[str, type[Backend]]) -> Judging | None:
+    """The judge that was asked for; None if none was. UsageError for what does not exist."""
+    if options.judge is None:
+        for option, given in (
+            ("--ff-gap", options.ff_gap is not None),
+            ("--extract-with", options.extract_with is not None),
+            ("--rules-first", options.rules_first),
+            ("--judge-prompt", bool(options.judge_prompts)),
+        ):
+            if given:
+                raise UsageError(f"{option} says how a judge judges, and there is none: add --judge=MODEL")
+        return None
+    chosen = choose(options.judge, "judge", setting, backends)
+    if not chosen.backend.reads:
+        raise UsageError(
+            f"--judge={options.judge}: '{chosen.config.backend}' does not read what it is asked, and a score is never "
+            "guessed. Name a model that reads: a config of models/, or BACKEND:ARGUMENT such as --judge=openai:MODEL"
+        )
+    able = chosen.backend.capabilities
+    if able is not None and "generate" not in able:
+        raise UsageError(
+            f"--judge={options.judge}: a judge has to generate text; this one has: "
+            f"{', '.join(sorted(able)) or 'nothing'}"
+        )
+    return Judging(chosen, replace(settings_of(options, setting.cwd), recorded=chosen.backend.judged()))
+
+
+def settings_of(options: Options, beside: Path) -> judging.Settings:
+    """How the judge judges; `beside` is the folder that names of files start from (UsageError)."""
+    if options.extract_with not in (None, "judge"):
+        raise UsageError(f"--extract-with={options.extract_with}: only judge can be named")
+    return judging.Settings(
+        gap=judging.Settings().gap if options.ff_gap is None else options.ff_gap,
+        extract=options.extract_with is not None,
+        rules_first=options.rules_first,
+        prompts=_prompts(options.judge_prompts, beside),
+    )
+
+
+def _prompts(typed: Sequence[str], beside: Path) -> dict[str, str]:
+    """Prompts of the user's own, by task."""
+    found: dict[str, str] = {}
+    for each in typed:
+        task, colon, name = each.partition(":")
+        if task not in judging.TASKS or not (colon and name):
+            raise UsageError(f"--judge-prompt={each}: write TASK:FILE; tasks are {', '.join(judging.TASKS)}")
+        if task in found:
+            raise UsageError(f"--judge-prompt={each}: there is one prompt for {task} already")
+        path = beside / name
+        try:
+            with files.reading(path) as file:
+                content = file.read(MAX_PROMPT + 1)
+            if len(content) > MAX_PROMPT:
+                raise UsageError(f"--judge-prompt={each}: larger than {MAX_PROMPT} bytes")
+            found[task] = content.decode()
+        except OSError as error:
+            raise UsageError(f"--judge-prompt={each}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"--judge-prompt={each}: not UTF-8 text: {error}") from None
+    return found

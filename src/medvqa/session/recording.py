@@ -1,0 +1,185 @@
+"""A run folder while its run lasts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from medvqa import judging, records, report
+from medvqa.comparing.gating import Gate, Verdict
+from medvqa.items import Benchmark, Item, Outcome, QuestionKey
+from medvqa.report import html
+from medvqa.session import gates
+from medvqa.session.about import about
+from medvqa.session.delivery import Delivery, LeftOut, used
+from medvqa.session.plan import Plan
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _digest(line: bytes) -> bytes:
+    return blake2b(line, digest_size=8).digest()
+
+
+class Recording:
+    """Appends results as they come, and writes the reports at the end."""
+
+    def __init__(self, plan: Plan, folder: Path, session: str, workers: int) -> None:
+        """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json."""
+        self._plan = plan
+        before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
+        self._recorder = records.Recorder(folder)
+        # What stands there already is not written again: a run that goes on ten times grows no longer for it.
+        self._known: dict[QuestionKey, bytes] = {}
+        if before:
+            self._take_over(anew=plan.reads_anew(before))
+        self._outcomes: dict[QuestionKey, Outcome] = {}
+        self.counts: Counter[Outcome] = Counter()
+        self.usage: Counter[str] = Counter()
+        self.judge_usage: Counter[str] = Counter()
+        self._judge_used = Counter(before.get("judge_usage", {}))
+        self._served_by: set[str] = set()
+        self._used = Counter(before.get("usage", {}))
+        for ended in before.get("sessions", []):
+            if "finished" not in ended and "usage" not in ended:
+                self._make_up(ended)
+        self._left_out: LeftOut = before.get("left_out", {})
+        now = _now()
+        fields = about(plan)
+        self._session: dict[str, Any] = {
+            "session": session,
+            "started": now,
+            "workers": workers,
+            "options": fields["options"],
+            "asked": 0,
+            "reused": 0,
+        }
+        self._about: dict[str, Any] = {
+            "name": folder.name,
+            "started": before.get("started", now),
+            "model": before.get("model", {}),
+            **fields,
+            # A part of a run in which there is nothing to judge needs no judge.
+            "judge": fields["judge"] or before.get("judge"),
+            "benchmarks": {**before.get("benchmarks", {}), **fields["benchmarks"]},
+            "sessions": [*before.get("sessions", []), self._session],
+        }
+        for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
+            if total:
+                self._about[field] = dict(total)
+        if "gate" in before:
+            self._about["gate"] = before["gate"]
+        self.verdict: Verdict | None = None
+        self._told = False
+        self._write()
+
+    def _take_over(self, *, anew: bool) -> None:
+        """Note the results that are there, scored anew where answers were read by another rule."""
+        known = self._plan.registry.benchmarks
+        for line, result in records.lines(self._recorder.folder):
+            if anew and result.item.benchmark in known:
+                judge = self._plan.judge
+                rescored = judging.rescored(
+                    result,
+                    benchmark=known[result.item.benchmark],
+                    extraction=self._plan.extraction,
+                    settings=judge.settings if judge is not None else None,
+                )
+                line = records.encode(rescored)
+                self._recorder.append(line)
+            if result.score.outcome != "error":
+                self._known[result.key] = _digest(line)
+
+    def _make_up(self, ended: dict[str, Any]) -> None:
+        """Count the stored answers of a session that was killed: they were paid for."""
+        folder = self._recorder.folder
+        shared = self._plan.options.answers or folder.parent / records.STORE
+        asked, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
+        for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
+            for writer, answers in records.answers_asked(store, {ended.get("session", "")}):
+                asked[writer.role] += len(answers)
+                usage[writer.role].update(used(answers))
+        ended.update(asked=asked["candidate"], usage=dict(usage["candidate"]))
+        if asked["judge"]:
+            ended.update(judge_asked=asked["judge"], judge_usage=dict(usage["judge"]))
+        self._used.update(usage["candidate"])
+        self._judge_used.update(usage["judge"])
+
+    def _write(self) -> None:
+        records.write_json(self._recorder.folder / records.RUN, self._about)
+
+    def take(self, delivery: Delivery) -> None:
+        """Append results as encoded by the process that evaluated; OSError if the disk does not take them."""
+        for line, (key, outcome) in zip(map(str.encode, delivery.lines), delivery.outcomes, strict=True):
+            known = self._known.pop(key, None) if self._known else None
+            if known is None or (known != _digest(line) and outcome != "error"):
+                # An error takes no score away that is there.
+                self._recorder.append(line)
+            if key in self._outcomes:
+                self.counts[self._outcomes[key]] -= 1
+            self._outcomes[key] = outcome
+            self.counts[outcome] += 1
+        self._session["reused"] += delivery.reused
+        self._session["asked"] += len(delivery.lines) - delivery.reused
+        if delivery.judge_asked or delivery.judge_reused:
+            for name, number in (("judge_asked", delivery.judge_asked), ("judge_reused", delivery.judge_reused)):
+                self._session[name] = self._session.get(name, 0) + number
+            self.judge_usage.update(delivery.judge_usage)
+        self.usage.update(delivery.usage)
+        self._served_by.update(delivery.served_by)
+        if delivery.facts and not self._told:
+            self._told = True
+            facts = dict(delivery.facts)
+            self._about.update({**facts, **({"judge": self._judge(facts["judge"])} if "judge" in facts else {})})
+            self._write()
+
+    def _judge(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of the judge, once it was made: its identity is part of the signature of what it judges."""
+        for fields in self._about["benchmarks"].values():
+            if fields.get("judged"):
+                fields.setdefault("signature", {})["judge"] = told["identity"]
+        return {**(self._about["judge"] or {}), **told}
+
+    def is_complete(self, expected: Collection[QuestionKey]) -> bool:
+        """Whether every expected question has a result and none ended in error."""
+        return not self._missing(expected) and "error" not in self._outcomes.values()
+
+    def _missing(self, expected: Collection[QuestionKey]) -> set[QuestionKey]:
+        return set(expected) - self._outcomes.keys() - self._known.keys()
+
+    def finish(self, expected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
+        """Close the folder, decide what is gated, and write the reports."""
+        self._recorder.close()
+        folder = self._recorder.folder
+        missing = self._about["missing"] = sorted(map(self._plan.name_of, self._missing(expected)))
+        records.close_journals(folder, complete=not missing)
+        for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
+            records.remove_empty(folder / own)
+        self._about["finished"] = self._session["finished"] = _now()
+        if self.usage:
+            self._session["usage"] = dict(self.usage)
+        if total := self._used + self.usage:
+            self._about["usage"] = dict(total)
+        if self.judge_usage:
+            self._session["judge_usage"] = dict(self.judge_usage)
+        if total := self._judge_used + self.judge_usage:
+            self._about["judge_usage"] = dict(total)
+        if left := {**self._left_out, **left_out}:
+            self._about["left_out"] = left
+        if self._served_by:
+            self._about["served_by"] = sorted(self._served_by)
+        self._write()
+        self.verdict = gates.settle(gate, folder, self._about, missing)
+        known = self._plan.registry
+        made = report.build(folder, known.benchmarks, known.metrics, missing)
+        # Thousands of images take minutes, which nobody has asked for at the end of a run.
+        return report.write(made, html.draw(made, self._items, many="none"))
+
+    def _items(self, benchmark: Benchmark) -> Sequence[Item] | None:
+        return self._plan.items(benchmark.name) if benchmark.name in self._plan.benchmarks else None

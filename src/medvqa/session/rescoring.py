@@ -1,0 +1,337 @@
+"""Stored answers scored again, by a judge or another rule; the model is asked nothing.
+
+Results and run.json change once all is scored, so that no run is judged by two; replies are stored as they come.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from medvqa import benchmarks, engine, judging, metrics, records
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
+from medvqa.scoring import rules
+from medvqa.session import checks
+from medvqa.session.asker import Bench, Process
+from medvqa.session.judging import Judging, judged, resolve
+from medvqa.session.options import Options, Setting
+from medvqa.session.registry import Registry
+
+
+@dataclass(slots=True)
+class Replies:
+    """A judge's replies: numbers of those asked for and of those reused, and what the former used."""
+
+    asked: int = 0
+    reused: int = 0
+    usage: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: engine.JudgedAnswer) -> None:
+        """Count the replies about one answer."""
+        self.asked += len(result.asked)
+        self.reused += result.reused
+        for reply in result.asked:
+            self.usage.update(reply.usage or {})
+
+
+@dataclass(frozen=True)
+class Rescoring:
+    """A run folder's results, and how they are to be scored; made by `plan`.
+
+    `about` is run.json; `known` are the benchmarks by name.
+    """
+
+    folder: Path
+    options: Options
+    about: Mapping[str, Any]
+    results: tuple[Result, ...]
+    known: Mapping[str, Benchmark]
+    extraction: Extraction
+    judging: Judging | None
+
+    @property
+    def by_benchmark(self) -> dict[str, list[Result]]:
+        """The results by benchmark, in name order."""
+        names = sorted({result.item.benchmark for result in self.results})
+        return {name: [result for result in self.results if result.item.benchmark == name] for name in names}
+
+    def judged(self, name: str, results: Iterable[Result]) -> dict[str, str]:
+        """What the judge is asked about these results: task -> template of the prompt."""
+        results = list(results)
+        techniques = sorted({result.technique for result in results})
+        settings = None if self.judging is None else self.judging.settings
+        return judged(self.known[name], [result.item for result in results], techniques, settings)
+
+    def judged_by(self, name: str, results: Sequence[Result]) -> list[str]:
+        """The techniques whose answers the judge is asked about."""
+        techniques = sorted({result.technique for result in results})
+        return [each for each in techniques if self.judged(name, (r for r in results if r.technique == each))]
+
+
+def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *, as_before: bool) -> Rescoring:
+    """Read the run folder and resolve the judge (UsageError, DataError).
+
+    `as_before`: answers are read by the rule of the run, not by that of the options.
+    """
+    known = registry.benchmarks
+    about, stored = records.read_run(folder), records.read(folder)
+    for result in stored.results:
+        if result.item.benchmark not in known:
+            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, known)
+    items: dict[str, list[Item]] = {}
+    for result in stored.results:
+        items.setdefault(result.item.benchmark, []).append(result.item)
+    held = [known[name] for name in items]
+    extraction = rules.recorded(about, held) if as_before else rules.resolve(options.extraction, held)
+    if not as_before:
+        rules.check(extraction, items, known)
+    # Without a judge another lead takes the replies that are recorded.
+    judging = resolve(
+        options if options.judge is not None else replace(options, ff_gap=None), setting, registry.backends
+    )
+    return Rescoring(folder, options, about, stored.results, known, extraction, judging)
+
+
+def check(rescoring: Rescoring) -> list[str]:
+    """UsageError for what cannot or may not be done; return a line if anything will be sent to another machine."""
+    options, judging, about = rescoring.options, rescoring.judging, rescoring.about
+    held = rescoring.by_benchmark
+    if judging is None:
+        was = rules.recorded(about, [rescoring.known[name] for name in held])
+        if rescoring.extraction != was and records.judged_by_rule(about, {}):
+            raise UsageError(
+                f"--extraction={rescoring.extraction}: by it other answers of {rescoring.folder} would be left to the "
+                f"judge; add --judge={records.judge_name(about['judge'])} --extract-with=judge"
+            )
+        return []
+    judging.chosen.check_consent(trust_remote_code=options.trust_remote_code)
+    judging.chosen.check()
+    checks.check_cost(options.max_cost, [judging.chosen])
+    sent = {name: rescoring.known[name] for name, results in held.items() if rescoring.judged(name, results)}
+    if not options.allow_upload:
+        checks.check_upload(sent, judging.chosen, "questions, references and answers")
+    notice = judging.notice(list(sent))
+    return [] if notice is None else [notice]
+
+
+def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
+    """Score all results and write them; None when that is done, else why the run is as it was.
+
+    `say` gets messages, `progress` the number of results that are scored and of all. UsageError, DataError.
+    """
+    options, results, folder = rescoring.options, rescoring.results, rescoring.folder
+    started, session, replies = _now(), secrets.token_hex(4), Replies()
+    facts: Mapping[str, Any] = {}
+    if rescoring.judging is None:
+        settings = _settings(rescoring.about, options.ff_gap)
+        scored = [_by_rule(rescoring, result, settings) for result in results]
+        if options.ff_gap is not None:
+            scored = _by_lead(rescoring, scored, settings)
+    else:
+        with _bench(rescoring, rescoring.judging, session) as bench:
+            facts = bench.facts
+            scored = list(_judged(rescoring, bench.judge, replies, say, progress))
+    if len(scored) < len(results):
+        without = " without --fresh" if options.fresh else ""
+        return (
+            f"stopped after {len(scored)} results: {folder} is as it was. {replies.asked} replies were asked for, "
+            f"which are stored; to go on, type the same again{without}"
+        )
+    if lost := [now for was, now in zip(results, scored, strict=True) if _is_lost(was, now)]:
+        return (
+            f"{len(lost)} results that have a score got no answer of the judge, the first: {lost[0].score.why}. "
+            f"{folder} is as it was; replies are stored: to go on, type the same again"
+        )
+    about = _about(rescoring, facts)
+    if rescoring.judging is None and options.ff_gap is not None:
+        about = _with_lead(about, options.ff_gap)
+    about["sessions"] = [
+        *rescoring.about.get("sessions", []),
+        {
+            "session": session,
+            "started": started,
+            "finished": _now(),
+            "rescored": {"judge": options.judge, "extraction": rescoring.extraction, "ff_gap": options.ff_gap},
+            "asked": 0,
+            "reused": 0,
+            "judge_asked": replies.asked,
+            "judge_reused": replies.reused,
+            **({"judge_usage": dict(replies.usage)} if replies.usage else {}),
+        },
+    ]
+    if usage := Counter(rescoring.about.get("judge_usage", {})) + replies.usage:
+        about["judge_usage"] = dict(usage)
+    _write(folder, about, results, scored)
+    return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@contextmanager
+def _bench(rescoring: Rescoring, judging: Judging, session: str) -> Iterator[Bench]:
+    """The judge, while it judges."""
+    folder, options = rescoring.folder.absolute(), rescoring.options
+    try:
+        records.bury(folder, "earlier")
+    except OSError as error:
+        raise UsageError(f"{rescoring.folder} cannot be written: {error.strerror}") from error
+    process = Process(folder, options.answers or folder.parent / records.STORE, session, "rescore", rescores=True)
+    journal = records.Journal(folder, process.name)
+    bench = Bench(judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost)
+    try:
+        yield bench
+    finally:
+        bench.close()
+        records.close_journals(folder, complete=False)
+
+
+def _settings(about: Mapping[str, Any], gap: float | None) -> judging.Settings | None:
+    """How the run was judged, or by another lead: an answer that no judge need see is scored as it was."""
+    told = (about.get("judge") or {}).get("settings")
+    if told is None:
+        return None
+    return judging.Settings(told["gap"] if gap is None else gap, told["extract"], told["rules_first"])
+
+
+def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | None = None) -> Result:
+    benchmark = rescoring.known[result.item.benchmark]
+    return judging.rescored(result, benchmark=benchmark, extraction=rescoring.extraction, settings=settings)
+
+
+def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.Settings | None) -> list[Result]:
+    """The results by another lead of an option, from recorded replies (UsageError if there are none)."""
+    if settings is None or not any(each.judgement and each.judgement.task == "closeness" for each in results):
+        raise UsageError(
+            f"--ff-gap={rescoring.options.ff_gap:g}: no judge has compared answers of {rescoring.folder} with their "
+            "options; add --judge=MODEL"
+        )
+    known = rescoring.known
+    return [judging.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
+
+
+def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
+    """run.json with another lead."""
+    lead, judge = {"ff_gap": f"{gap:g}"}, about["judge"]
+
+    def led(signature: Mapping[str, str]) -> dict[str, str]:
+        return {**signature, **(lead if "ff_gap" in signature else {})}
+
+    return {
+        **about,
+        "judge": {
+            **judge,
+            "settings": {**judge["settings"], "gap": gap},
+            "signature": led(judge["signature"]),
+        },
+        "benchmarks": {
+            name: {**fields, "signature": led(fields.get("signature", {}))}
+            for name, fields in about["benchmarks"].items()
+        },
+    }
+
+
+def _judged(
+    rescoring: Rescoring,
+    judge: engine.Judge,
+    replies: Replies,
+    say: Callable[[str], None],
+    progress: Callable[[int, int], None],
+) -> Iterator[Result]:
+    """The results in their order with the judge's scores, fewer if judging was stopped.
+
+    The judge is given as much ahead as keeps it busy.
+    """
+    options = rescoring.options
+    waiting: deque[tuple[Result, engine.Pending | None]] = deque()
+    left = iter(rescoring.results)
+    errors = number = 0
+    try:
+        while True:
+            while len(waiting) < judge.ahead and (result := next(left, None)) is not None:
+                waiting.append(_begun(rescoring, result, judge))
+            if not waiting:
+                return
+            result, pending = waiting.popleft()
+            if pending is not None:
+                finished = judge.finish(pending)
+                replies.add(finished)
+                result = replace(result, score=finished.score, judgement=finished.judgement)
+                if finished.judgement is not None:
+                    errors = errors + 1 if finished.score.outcome == "error" else 0
+            if 0 < options.max_errors <= errors:
+                say(f"medvqa: {errors} errors in a row, the last: {result.score.why}")
+                return
+            if replies.usage["cost"] >= (inf if options.max_cost is None else options.max_cost):
+                say(f"medvqa: judging has cost {replies.usage['cost']:.4g}")
+                return
+            yield result
+            number += 1
+            progress(number, len(rescoring.results))
+    except KeyboardInterrupt:
+        say("medvqa: interrupted")
+
+
+def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[Result, engine.Pending | None]:
+    """A result by rule, and what the judge is being asked about it."""
+    if result.answer is None or result.technique in OPTION_TECHNIQUES:
+        return result, None
+    benchmark = rescoring.known[result.item.benchmark]
+    ruled = _by_rule(rescoring, replace(result, judgement=None))
+    return ruled, judge.begin(benchmark, result.item, result.technique, result.answer, ruled.score)
+
+
+def _is_lost(was: Result, now: Result) -> bool:
+    """Whether a score would give way to a judge who cannot be reached."""
+    unheard = now.judgement is not None and not now.judgement.replies and now.score.outcome == "error"
+    return unheard and was.score.outcome not in ("error", "unscored")
+
+
+def _about(rescoring: Rescoring, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """run.json of the run as it is scored now; `facts` are those of the judge."""
+    before, extraction, judging = rescoring.about, rescoring.extraction, rescoring.judging
+    about = {**before, "extraction": extraction, "benchmarks": {}}
+    others = records.signed(before) if judging is not None else frozenset()
+    if judging is not None:
+        about["judge"] = {**judging.about(), **facts}
+    results_of = rescoring.by_benchmark
+    for name, fields in before.get("benchmarks", {}).items():
+        benchmark, results = rescoring.known.get(name), results_of.get(name, [])
+        signature = {part: value for part, value in fields.get("signature", {}).items() if part not in others}
+        fields = {part: value for part, value in fields.items() if part != "read_by"}
+        kinds = fields.get("kinds") or {result.item.kind for result in results}
+        if benchmark is not None and kinds:
+            read_by = rules.read_by(benchmark, extraction, kinds)
+            signature["extraction"] = metrics.reading(read_by)
+            fields |= {"read_by": read_by} if rules.is_official(extraction) else {}
+        tasks, techniques = fields.get("judged", {}), fields.get("judged_by", [])
+        if benchmark is not None and judging is not None:
+            tasks, techniques = rescoring.judged(name, results), rescoring.judged_by(name, results)
+            if tasks:
+                signature |= {**judging.settings.signature(benchmark), "judge": facts["identity"]}
+        about["benchmarks"][name] = {**fields, "judged": tasks, "judged_by": techniques, "signature": signature}
+    return about
+
+
+def _write(folder: Path, about: Mapping[str, Any], before: Iterable[Result], now: Iterable[Result]) -> None:
+    """Append what has changed. Until all of it is there run.json says that it is not."""
+    try:
+        records.write_json(folder / records.RUN, {**about, "rescoring": True})
+        recorder = records.Recorder(folder)
+        try:
+            for was, result in zip(before, now, strict=True):
+                if was != result:
+                    recorder.append(records.encode(result))
+        finally:
+            recorder.close()
+        records.write_json(folder / records.RUN, {k: v for k, v in about.items() if k != "rescoring"})
+    except OSError as error:
+        raise MedVQAError(f"{folder} cannot be written: {error.strerror}") from error
