@@ -34,8 +34,8 @@ with path.open("rb", buffering=0) as file:
         pass
 """
 INDEX = """
-from medvqa.data import tsv
-tsv.index(path, root=path.parent)
+from medvqa.data import index
+index.read(path, root=path.parent)
 """
 
 

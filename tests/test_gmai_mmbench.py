@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medvqa.benchmarks import gmai_mmbench
-from medvqa.data import lexicon, tsv
+from medvqa.data import index, lexicon
 from medvqa.items import TECHNIQUES, Answer, DataError, DataWarning, Item, Result, Score, Technique
 
 OTHERS = ("index", "image", "question")
@@ -185,7 +185,7 @@ def test_a_missing_column_is_named_with_those_found(tmp_path: Path, column: str)
 def test_a_file_of_another_benchmark_is_recognised(tmp_path: Path) -> None:
     path = write(tmp_path)
     path.write_text("index\timage\tquestion\thint\tA\tB\tanswer\tl2-category\n")
-    with pytest.raises(DataError, match=r"missing column clinical vqa task, .*Is this a file of another data set\?"):
+    with pytest.raises(DataError, match=r"missing column clinical vqa task, .*Is this the file of another data set\?"):
         list(gmai_mmbench.VAL.items(tmp_path))
 
 
@@ -444,7 +444,7 @@ def test_the_index_of_a_large_table_is_used_by_the_next_start(
     tmp_path: Path, generator: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    generator.main([str(tmp_path), "--rows", "20", "--bytes", str(tsv.SMALL * 1.5)])
+    generator.main([str(tmp_path), "--rows", "20", "--bytes", str(index.SMALL * 1.5)])
     capsys.readouterr()
     first = list(gmai_mmbench.VAL.items(tmp_path))
     assert capsys.readouterr().err.startswith("indexing GMAI-MMBench_VAL.tsv, ")

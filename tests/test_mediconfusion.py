@@ -204,7 +204,7 @@ def test_a_warning_names_unknown_categories_and_keeps_them(tmp_path: Path) -> No
 
 def test_a_warning_names_a_pair_with_one_answer_for_both(tmp_path: Path) -> None:
     write_json(tmp_path, {"10001": row(im_1_correct="A")})
-    with pytest.warns(DataWarning, match=r"^mediconfusion/dataset.json, pair 10001: A is correct for both images$"):
+    with pytest.warns(DataWarning, match=r"^mediconfusion/dataset.json id 10001: A is correct for both images$"):
         assert len(load(tmp_path)) == 2
 
 
@@ -216,23 +216,29 @@ OTHER = r"Is this the file of another data set\?$"
     [
         (b"", r": empty file$"),
         (b" \n", r": empty file$"),
-        (b"{}", r": no pairs$"),
+        (b"{}", r": no rows$"),
         (b'{"10001": {', r": not JSON: .* line 1 column 12"),
-        (b"\xff\xff", r": not JSON: "),
+        (b"\xff\xff", r" line 1: not UTF-8: invalid start byte$"),
+        (b'{\n"\xff": {}}', r" line 2: not UTF-8: invalid start byte$"),
         (b"[" * 100_000, r": not JSON: "),
         ({"10001": row(BiomedCLIP_sim=float("nan"))}, r": not JSON: "),
         ({"10001": row(question="\ud800")}, r": not JSON: "),
-        (b"[1, 2]", r": no object of pairs by id\. " + OTHER),
-        (b"index\timage\tquestion\n17\tiVBO\tWhat?\n", r": not JSON: "),
-        ({"a.jpg": {"local": 20192, "dlink": "ftp:", "file_name": "b.jpg"}}, r", pair a.jpg: .*missing.*" + OTHER),
-        ({"10001": ["im_1"]}, r", pair 10001: Expected `object`, got `array`\. " + OTHER),
-        ({"10001": row(question=None)}, r", pair 10001: .*missing required field `question`\. " + OTHER),
-        ({"10001": row(question=7)}, r", pair 10001: Expected `str`, got `int` - at `\$\.question`\. " + OTHER),
-        ({"10001": row(category_2="Cardiac")}, r", pair 10001: Expected `array`, got `str` - at `\$\.category_2`"),
-        ({"10001": row(im_2_correct="C")}, r", pair 10001: the correct answer for image 2 is 'C', and the options are"),
+        (b"[1, 2]", r" record 1: Expected `object`, got `int`\. " + OTHER),
+        (b'{"10001": {},\n"10002": 3}', r" id 10001: .*missing.*" + OTHER),
+        (b'{"10001":\n 3}', r" id 10001: Expected `object`, got `int`\. " + OTHER),
+        (
+            b"index\timage\tquestion\n17\tiVBO\tWhat?\n",
+            r": missing column id; found: index, image, question\. " + OTHER,
+        ),
+        ({"a.jpg": {"local": 20192, "dlink": "ftp:", "file_name": "b.jpg"}}, r" id a.jpg: .*missing.*" + OTHER),
+        ({"10001": ["im_1"]}, r" line 1: missing column id; found: 10001\. " + OTHER),
+        ({"10001": row(question=None)}, r" id 10001: .*missing required field `question`\. " + OTHER),
+        ({"10001": row(question=7)}, r" id 10001: Expected `str`, got `int` - at `\$\.question`\. " + OTHER),
+        ({"10001": row(category_2="Cardiac")}, r" id 10001: Expected `array`, got `str` - at `\$\.category_2`"),
+        ({"10001": row(im_2_correct="C")}, r" id 10001: the correct answer for image 2 is 'C', and the options are"),
         (
             {"10001": row(im_1_local="../../../etc/passwd")},
-            r", pair 10001: path 'images/../../../etc/passwd.jpg' leaves",
+            r" id 10001: path 'images/../../../etc/passwd.jpg' leaves",
         ),
         (f'{{"7": {json.dumps(row())}, "7": {json.dumps(row())}}}', r": the key '7' occurs twice$"),
         (f'{{"7": {{"question": "", {json.dumps(row())[1:]}}}', r": the key 'question' occurs twice$"),
@@ -247,20 +253,30 @@ def test_what_is_wrong_with_a_json_file_is_said(tmp_path: Path, content: object,
     ("damage", "message"),
     [
         (lambda text: "", r": empty file$"),
-        (lambda text: text.splitlines()[0], r": no pairs$"),
-        (lambda text: "index\timage\n1\tiVBO\n", r": no column 'id'; found: index\timage\. " + OTHER),
-        (lambda text: text.replace("10001", ""), r" line 2: no id$"),
-        (lambda text: text + "1" + text.splitlines()[1][1:], r", pair 10001 occurs twice$"),
-        (lambda text: text[: text.index("What is")] + "\n", r", pair 10001: .*missing required field `question`"),
-        (lambda text: text[: text.index("Head and")], r": not a CSV: "),
-        (lambda text: text.replace("['Cardiac']", "__import__('os')"), r", pair 10001: Expected `array`.*category_2"),
-        (lambda text: text.replace("['Cardiac']", "-" * 999), r", pair 10001: Expected `array`.*category_2"),
+        (lambda text: text.splitlines()[0], r": no rows$"),
+        (lambda text: "index\timage\n1\tiVBO\n", r": missing column id; found: index, image\. " + OTHER),
+        (lambda text: text.replace("10001", ""), r" row 2, column 'id': blank$"),
+        (lambda text: text + "1" + text.splitlines()[1][1:], r" row 3: pair 10001 occurs twice$"),
+        (
+            lambda text: text[: text.index("What is")] + "\n",
+            r" row 2: only 11 cells where the first line has 16; the file ends here, it may be truncated$",
+        ),
+        (lambda text: text.replace("What is {shown} here?", ""), r" row 2: .*missing required field `question`"),
+        (
+            lambda text: text[: text.index("Head and")],
+            r" row 2: a quote is never closed, the file may be truncated$",
+        ),
+        (lambda text: text.replace("['Cardiac']", "__import__('os')"), r" row 2: Expected `array`.*category_2"),
+        (lambda text: text.replace("['Cardiac']", "-" * 999), r" row 2: Expected `array`.*category_2"),
         (
             lambda text: text.replace("['Cardiac']", "['" + "c" * 999 + "']"),
-            r", pair 10001: Expected `array`.*category_2",
+            r" row 2: Expected `array`.*category_2",
         ),
-        (lambda text: text.replace("A stent", "A" * 200_000), r": not a CSV: field larger"),
-        (lambda text: text.replace("A stent", "\udcff"), r": not a CSV: 'utf-8' codec"),
+        (
+            lambda text: text.replace("A stent", "A" * 2**20 + "A"),
+            r" row 2, column 'option_A': more than 1 MiB of text$",
+        ),
+        (lambda text: text.replace("A stent", "\udcff"), r" line 2: not UTF-8: invalid start byte$"),
     ],
 )
 def test_what_is_wrong_with_a_csv_file_is_said(tmp_path: Path, damage: Any, message: str) -> None:

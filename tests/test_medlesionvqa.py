@@ -254,7 +254,7 @@ OTHER = r"\. Is this the file of another data set\?$"
         ("", r": empty file$"),
         (" \n\n", r": empty file$"),
         ("{", r" line 1: not JSON: "),
-        (b'{"id": "\xff"}', r" line 1: not JSON: "),
+        (b'{"id": "\xff"}', r" line 1: not UTF-8: invalid start byte$"),
         ("[" * 10_000, r" line 1: not JSON: "),
         (" " * 2**20 + "1", r" line 1: longer than 1 MiB$"),
         ("17", r" line 1: Expected `object`, got `int`" + OTHER),

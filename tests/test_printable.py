@@ -244,9 +244,9 @@ def test_junit_is_xml_without_control_characters(folder: Path, printed: str) -> 
 
 
 def test_the_progress_of_indexing_is_printable(capsys: pytest.CaptureFixture[str]) -> None:
-    from medvqa.data import tsv
+    from medvqa.data.progress import show
 
-    with tsv.show_progress(Path(LINE.replace("/", "") + ".tsv")) as progress:
+    with show(Path(LINE.replace("/", "") + ".tsv")) as progress:
         progress(0, 2_500_000_000)
     assert "evil" in (shown := capsys.readouterr().err)
     assert wrong(shown) == []

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from medvqa.benchmarks import mediconfusion
-from medvqa.data import sheets, tsv
+from medvqa.data import index, json_text, limits, tables
 from medvqa.items import DataError
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -46,7 +46,7 @@ def test_names_of_columns_that_occur_twice_are_found_in_linear_time() -> None:
     def counted(number: int) -> int:
         names = [Counted(f"c{i}") for i in range(number)] + [Counted(f"c{number - 1}")]
 
-        return comparisons(lambda: sheets.check_names(names, Path("x.csv")))
+        return comparisons(lambda: limits.check_columns(names, "x.csv"))
 
     assert counted(800) < 8 * max(counted(200), 1)
 
@@ -54,25 +54,25 @@ def test_names_of_columns_that_occur_twice_are_found_in_linear_time() -> None:
 def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     def counted(number: int) -> int:
         members = [(Counted(f"k{i}"), i) for i in range(number)] + [(Counted(f"k{number - 1}"), 0)]
-        return comparisons(lambda: sheets.once(members, "dataset.json"))
+        return comparisons(lambda: json_text.once(members, "dataset.json"))
 
     assert counted(4000) < 8 * max(counted(1000), 1)
 
 
 def test_a_chain_of_references_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
-    where = tsv._where
+    where = index._where
 
     def counted(*arguments: object) -> str:
         nonlocal calls
         calls += 1
         return where(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tsv, "_where", counted)
+    monkeypatch.setattr(index, "_where", counted)
     picture = "QUFB" * 30
     rows = [f"{n}\t{n - 1 if n else picture}\tq" for n in range(1000)]
     (tmp_path / "x.tsv").write_text("index\timage\tquestion\n" + "".join(f"{row}\n" for row in reversed(rows)))
-    found = tsv.index(tmp_path / "x.tsv", root=tmp_path)
+    found = index.read(tmp_path / "x.tsv", root=tmp_path)
     assert {row.holder for row in found.rows} == {1000}
     assert calls < 5000
 
@@ -83,33 +83,33 @@ def test_a_header_has_a_limit(tmp_path: Path, reader: str) -> None:
     if reader == "tsv":
         (tmp_path / "x.tsv").write_text("\t".join(["index", "image", *names]) + "\n")
         with pytest.raises(DataError, match=r"^x\.tsv, first line: more than 1,000 columns"):
-            tsv.index(tmp_path / "x.tsv", root=tmp_path)
+            index.read(tmp_path / "x.tsv", root=tmp_path)
     elif reader == "sheet":
         (tmp_path / "x.csv").write_text(",".join(["id", "score", *names]) + "\n")
-        with pytest.raises(DataError, match=r"x\.csv: row 1 has more than 1,000 cells"):
-            list(sheets.rows(tmp_path / "x.csv", ""))
+        with pytest.raises(DataError, match=r"^.*x\.csv, first line: more than 1,000 columns"):
+            list(tables.read(tmp_path / "x.csv"))
     else:
         (tmp_path / "dataset.csv").write_text(",".join(["id", *names]) + "\n" + "1\n" * 1000)
-        with pytest.raises(DataError, match=r"dataset\.csv: more than 1,000 columns"):
+        with pytest.raises(DataError, match=r"^dataset\.csv, first line: more than 1,000 columns"):
             list(mediconfusion.items_of(tmp_path, root=tmp_path))
 
 
 def test_a_column_of_mediconfusion_s_table_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dataset.csv").write_text("id,question,question\n1,a,b\n")
-    with pytest.raises(DataError, match=r"dataset\.csv: column 'question' occurs twice"):
+    with pytest.raises(DataError, match=r"^dataset\.csv, first line: column 'question' occurs twice"):
         list(mediconfusion.items_of(tmp_path, root=tmp_path))
 
 
 def test_a_table_s_text_and_rows_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("index\timage\tquestion\n" + "".join(f"{n}\tA\t{'x' * 50}\n" for n in range(100)))
-    monkeypatch.setattr(tsv, "MAX_ROWS", 50)
+    monkeypatch.setattr(limits, "MAX_ROWS", 50)
     with pytest.raises(DataError, match=r"x\.tsv row 51 \(line 52\): more than 50 rows"):
-        tsv.index(path, root=tmp_path)
-    monkeypatch.setattr(tsv, "MAX_ROWS", 1000)
-    monkeypatch.setattr(tsv, "MAX_TEXTS", 1000)
+        index.read(path, root=tmp_path)
+    monkeypatch.setattr(limits, "MAX_ROWS", 1000)
+    monkeypatch.setattr(limits, "MAX_TEXTS", 1000)
     with pytest.raises(DataError, match=r"x\.tsv row 20 \(line 21\): more than 1,000 characters of text"):
-        tsv.index(path, root=tmp_path)
+        index.read(path, root=tmp_path)
 
 
 # Spreadsheets
@@ -156,7 +156,7 @@ def row(*values: str) -> bytes:
 
 def test_the_workbook_of_these_tests_is_read(tmp_path: Path) -> None:
     path = workbook(tmp_path / "x.xlsx", sheet=b"<sheetData>" + row("id", "score") + row("1", "x") + b"</sheetData>")
-    assert list(sheets.rows(path, "")) == [["id", "score"], ["1", "x"]]
+    assert [row.values for row in tables.read(path)] == [{"id": "1", "score": "x"}]
 
 
 BOMBS = {
@@ -179,12 +179,12 @@ BOMBS = {
 READ = """
 import resource, sys, zipfile
 from pathlib import Path
-from medvqa.data import sheets
+from medvqa.data import tables
 from medvqa.items import DataError
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 for path in sorted(Path(sys.argv[1]).glob("*.xlsx")):
     try:
-        rows = sum(1 for _ in sheets.rows(path, "a table"))
+        rows = sum(1 for _ in tables.read(path))
         print(f"{path.name}: {rows} rows")
     except DataError as error:
         print(error)
@@ -208,38 +208,38 @@ def test_a_spreadsheet_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
-        ("MAX_UNPACKED", 2000, r"unpacks to more than 2,000 bytes"),
-        ("MAX_ELEMENTS", 60, r"has more than 60 XML elements"),
-        ("MAX_COLUMNS", 2, r"row 1 has more than 2 cells"),
-        ("MAX_ROWS", 3, r"has more than 3 rows"),
-        ("MAX_CELLS", 5, r"has more than 5 cells"),
-        ("MAX_PARTS", 6, r"has more than 6 parts"),
+        ("MAX_UNPACKED", 2000, r"more than 2,000 bytes when unpacked; write it as CSV"),
+        ("MAX_ELEMENTS", 60, r"more than 60 XML elements and attributes; write it as CSV"),
+        ("MAX_COLUMNS", 2, r"first line: more than 2 columns"),
+        ("MAX_ROWS", 3, r"more than 3 rows"),
+        ("MAX_CELLS", 5, r"more than 5 cells; write it as CSV"),
+        ("MAX_PARTS", 6, r"more than 6 parts"),
     ],
 )
 def test_each_limit_names_file_and_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, message: str
 ) -> None:
-    rows = b"".join(row("1", "2", "3") for _ in range(5))
+    rows = b"".join(row("1", "2", "3") if n else row("a", "b", "c") for n in range(5))
     path = workbook(tmp_path / "x.xlsx", sheet=b"<sheetData>" + rows + b"</sheetData>")
-    assert len(list(sheets.rows(path, ""))) == 5
-    monkeypatch.setattr(sheets, limit, value)
+    assert len(list(tables.read(path))) == 4
+    monkeypatch.setattr(limits, limit, value)
     with pytest.raises(DataError, match=message) as error:
-        list(sheets.rows(path, ""))
+        list(tables.read(path))
     assert str(error.value).startswith(str(path))
 
 
 def test_a_sheet_with_a_document_type_is_refused(tmp_path: Path) -> None:
     path = workbook(tmp_path / "x.xlsx", more=b'<!DOCTYPE a [<!ENTITY b "x">]>')
-    with pytest.raises(DataError, match=r"x\.xlsx: xl/worksheets/sheet1\.xml has a DOCTYPE"):
-        list(sheets.rows(path, ""))
+    with pytest.raises(DataError, match=r"x\.xlsx, xl/worksheets/sheet1\.xml: has a DOCTYPE"):
+        list(tables.read(path))
 
 
 def test_a_row_of_a_table_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheets, "MAX_ROW", 1000)
+    monkeypatch.setattr(limits, "MAX_ROW", 1000)
     for content in ("a" * 2000 + "\n", "id,score\n" + '"' + "a\n" * 1000 + '",1\n', "id,score\n" + "a" * 2000):
         (tmp_path / "x.csv").write_text(content)
-        with pytest.raises(DataError, match=r"x\.csv: a row is longer than 1,000 characters"):
-            list(sheets.rows(tmp_path / "x.csv", ""))
+        with pytest.raises(DataError, match=r"x\.csv row [12]: longer than 1,000 characters"):
+            list(tables.read(tmp_path / "x.csv"))
 
 
 @pytest.mark.parametrize("name", ["model", "rules"])
@@ -266,10 +266,10 @@ def test_a_document_of_answers_has_a_limit(tmp_path: Path, monkeypatch: pytest.M
 
     path = tmp_path / "x.json"
     path.write_text(json.dumps([{"id": str(n), "response": "A"} for n in range(100)]))
-    assert len(replay.read_answers(path)) == 100
-    monkeypatch.setattr(replay, "MAX_DOCUMENT", 1000)
+    assert len(replay.read(path).answers) == 100
+    monkeypatch.setattr(limits, "MAX_DOCUMENT", 1000)
     with pytest.raises(DataError, match=r"x\.json: larger than 1,000 bytes; write JSON lines"):
-        replay.read_answers(path)
+        replay.read(path)
 
 
 def test_the_bombs_are_small_when_packed() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.data import sheets
+from medvqa.data import limits, sheets, tables
 from medvqa.items import DataError
 
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")
@@ -28,9 +28,12 @@ def test_a_cell_of_csv_is_never_a_formula_and_keeps_its_text(text: str) -> None:
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
     path = tmp_path_factory.getbasetemp() / "written.csv"
     sheets.write(path, ("id", "score"), rows)
-    header, *found = sheets.rows(path, "")
-    assert header == ["id", "score"]
-    assert found == [[sheets.inert(cell) for cell in row] for row in rows]
+    if not rows:
+        with pytest.raises(DataError, match=r"written\.csv: no rows"):
+            list(tables.read(path))
+        return
+    found = [row.values for row in tables.read(path)]
+    assert found == [dict(zip(("id", "score"), map(sheets.inert, row), strict=True)) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -43,21 +46,22 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows:
 )
 def test_the_header_tells_what_separates_cells(tmp_path: Path, content: str, row: list[str]) -> None:
     (tmp_path / "x.csv").write_text(content)
-    assert list(sheets.rows(tmp_path / "x.csv", ""))[1] == row
+    (found,) = tables.read(tmp_path / "x.csv")
+    assert list(found.values.values()) == row
 
 
 def test_a_table_that_is_not_read_to_its_end_leaves_the_limit_of_csv_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("id,score\n1," + "x" * 200_000 + "\n")
+    (tmp_path / "x.csv").write_text("id,score\n0,\n1," + "x" * 200_000 + "\n")
     limit = csv.field_size_limit()
-    first, second = (sheets.rows(tmp_path / "x.csv", "") for _ in range(2))
+    first, second = (tables.read(tmp_path / "x.csv") for _ in range(2))
     next(first)
     next(second)
     assert csv.field_size_limit() == limit
-    assert len(str(next(first)[1])) == 200_000
+    assert len(next(first).text("score")) == 200_000
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.csv").write_text("id,score\n")
-    monkeypatch.setattr(sheets, "MAX_BYTES", 5)
+    monkeypatch.setattr(limits, "MAX_BYTES", 5)
     with pytest.raises(DataError, match=r"x\.csv: larger than 5 bytes"):
-        sheets.rows(tmp_path / "x.csv", "")
+        list(tables.read(tmp_path / "x.csv"))

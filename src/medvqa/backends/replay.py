@@ -20,22 +20,20 @@ in them is evaluated.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from medvqa import answers as answers_room
-from medvqa import files
 from medvqa.backend import Backend
-from medvqa.data import sheets
-from medvqa.data.sheets import Row
+from medvqa.data import json_text, limits, tables
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols.prompts import digest
@@ -48,13 +46,13 @@ FORMATS = (
     "prediction, or with id and response, or results.jsonl of a run folder"
 )
 
-MAX_DOCUMENT = 2**28
-"""Bytes of one JSON document, which is held in memory; JSON lines are not."""
+_NAMES = (("index", "prediction"), ("id", "response"))
+"""Names of the columns of an item's id and its answer."""
+_PAIR = "pair"
+"""The column of the keys of MediConfusion's result file."""
 UNKNOWN = ""
 """How an answer ended where a file does not say."""
 
-_BOM = b"\xef\xbb\xbf"
-_JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FAILED = "Failed to obtain answer"  # what VLMEvalKit records as the prediction when a request failed
 
 
@@ -98,18 +96,23 @@ _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
 """Templates of the prompts of judges, without their digests."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Recording:
-    """What a file holds: answers, and where a judge was asked, its replies or how close it found answers to options.
+    """What a file holds. None stands for an item that got no answer.
 
-    `digest` is the SHA-256 of the file in hex, `repeat` the number of samples of each answer, 0 for no samples.
+    `replies` of a judge are those of results.jsonl, None for other files; `closeness` those of MediConfusion's file.
     """
 
-    digest: str
     answers: Mapping[Key, Answer | None]
-    repeat: int
-    replies: Mapping[tuple[str, str, str], str] | None
-    closeness: Mapping[str, str]
+    replies: Mapping[tuple[str, str, str], str] | None = None
+    closeness: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    """SHA-256 of the file in hex."""
+
+    @cached_property
+    def repeat(self) -> int:
+        """The number of samples of each answer, 0 for no samples."""
+        return max(sample for *_, sample in self.answers)
 
 
 class Replay(Backend):
@@ -139,16 +142,14 @@ class Replay(Backend):
             raise UsageError(f"--model=replay:{argument}: a folder; a run's answers are in its results.jsonl")
         if not os.path.isfile(argument):
             raise UsageError(f"--model=replay:{argument}: no such file")
-        if path.stat().st_size > sheets.MAX_BYTES:
-            raise DataError(f"{path}: larger than {sheets.MAX_BYTES} bytes")
+        if path.stat().st_size > limits.MAX_BYTES:
+            raise limits.larger(str(path), limits.MAX_BYTES)
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
-        read = read_answers(path)
-        repeat = max(sample for *_, sample in read)
-        return _Recording(digest, read, repeat, read_replies(path), read_closeness(path))
+        return _recorded(path, digest)
 
     def judged(self) -> bool:
         """Whether the answers are free-form ones, recorded with the scores of a judge; False for no such file."""
@@ -251,137 +252,71 @@ class Replay(Backend):
         )
 
 
-def read_answers(path: Path) -> dict[Key, Answer | None]:
-    """Read recorded answers in any of the formats; None stands for an item that got no answer.
+@lru_cache(maxsize=2)
+def _recorded(path: Path, digest: str) -> _Recording:
+    """What a file holds; each state of a file is read once in a process."""
+    return replace(read(path), digest=digest)
+
+
+def read(path: Path) -> _Recording:
+    """Read recorded answers in any of the formats.
 
     Raises DataError, with the row where there is one, for a file that is empty, truncated or none of the
     formats, and for two answers to one item. In results.jsonl the last line for an item counts.
     """
-    with path.open("rb") as file:
-        start = file.read(4096).removeprefix(_BOM).lstrip()
-    if not start:
-        raise DataError(f"{path} is empty; {FORMATS}")
-    if start.startswith(b"PK\x03\x04"):
-        answers = _collect(path, "row", _rows(path, sheets.workbook(path, FORMATS)))
-    elif start.startswith((b"{", b"[")):
-        answers = _read_json(path)
-    else:
-        answers = _collect(path, "row", _rows(path, sheets.table(path, FORMATS)))
-    if not answers:
-        raise DataError(f"{path} holds no answers; {FORMATS}")
-    return answers
-
-
-def read_replies(path: Path) -> dict[tuple[str, str, str], str] | None:
-    """Replies of a judge in results.jsonl by benchmark, item and digest of the prompt; None where a file is none."""
-    with path.open("rb") as file:
-        first = file.readline(sheets.MAX_BYTES).removeprefix(_BOM)
-    try:
-        names = msgspec.json.decode(first, type=dict[str, msgspec.Raw]).keys()
-    except _JSON_ERRORS:
-        return None
-    if not {"item", "answer"} <= names or _pair_of_names(name.lower() for name in names):
-        return None
-    decoder = msgspec.json.Decoder(_Result)
-    replies: dict[tuple[str, str, str], str] = {}
-    for _, line in _lines(path):
-        result = _result(decoder, line)
-        if result.judgement is not None:
-            for asked, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
-                replies[result.item.benchmark, result.item.id, asked] = reply
-    return replies
-
-
-def _read_json(path: Path) -> dict[Key, Answer | None]:
-    lines = (line for _, line in _lines(path))
-    first, second = next(lines), next(lines, None)
-    try:
-        names = msgspec.json.decode(first, type=dict[str, msgspec.Raw]).keys()
-    except _JSON_ERRORS:
-        return _read_document(path)
-    if _pair_of_names(name.lower() for name in names):
-        return _collect(path, "line", _json_rows(path))
-    if {"item", "answer"} <= names:
+    with limits.opened(path, str(path)) as file:
+        first, _ = json_text.first(file, str(path))
+    if first is not None and {"item", "answer"} <= first.keys() and _pair_of_names(map(str.lower, first)) is None:
         return _read_results(path)
-    return _read_document(path) if second is None else _collect(path, "line", _json_rows(path))
+    rows = tables.read(path, needed=(*_NAMES, (_PAIR, "answer")), fold=True, key=_PAIR, hint=f"; {FORMATS}")
+    head = next(rows)
+    every = chain([head], rows)
+    return _read_mediconfusion(path, every) if head.unit == _PAIR else _Recording(_collect(every))
 
 
-def _read_document(path: Path) -> dict[Key, Answer | None]:
-    if path.stat().st_size > MAX_DOCUMENT:
-        raise DataError(f"{path}: larger than {files.size(MAX_DOCUMENT)}; write JSON lines")
-    content = files.read(path, MAX_DOCUMENT).removeprefix(_BOM)
-    try:
-        document = msgspec.json.decode(content, type=dict[str, msgspec.Raw] | list[object])
-    except _JSON_ERRORS as error:
-        raise DataError(f"{path} is neither a JSON document nor JSON lines: {error}; {FORMATS}") from None
-    _check_keys(content, f"{path}")
-    if isinstance(document, list):
-        return _collect(path, "record", _records(path, document))
-    return _read_mediconfusion(path, document)
+def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recording:
+    """The answers of MediConfusion's result file, and what its judge replied, by item.
 
-
-def _records(path: Path, document: Sequence[object]) -> Iterator[Row]:
-    for number, record in enumerate(document, 1):
-        yield number, _lower(record, f"{path}: record {number}")
-
-
-def _read_mediconfusion(path: Path, document: Mapping[str, msgspec.Raw]) -> dict[Key, Answer | None]:
-    decoder = msgspec.json.Decoder(_Pair)
+    The owners keep the judge's scores and its reason. The reply is put together again in the form that they ask for.
+    Scores of 0 stand for a judge that could not be reached: such an item has no reply.
+    """
     answers: dict[Key, Answer | None] = {}
-    for pair, raw in document.items():
-        try:
-            slots = decoder.decode(raw).answer
-        except _JSON_ERRORS as error:
-            raise DataError(f"{path}: {pair!r} is no pair of a MediConfusion result: {error}; {FORMATS}") from None
-        for number, slot in ((1, slots.im1), (2, slots.im2)):
-            text = (slot.answer or slot).full_answer
-            if text is msgspec.UNSET:
-                raise DataError(f"{path}: pair {pair!r} has no full_answer in im{number}; {FORMATS}")
+    closeness: dict[str, str] = {}
+    for row in rows:
+        slots = row.convert(_Pair, hint=f"; {FORMATS}").answer
+        for number, outer in ((1, slots.im1), (2, slots.im2)):
+            slot = outer.answer or outer
+            name = f"{row.number}/{number}"
+            if slot.full_answer is msgspec.UNSET:
+                raise row.error(f"no full_answer in im{number}; {FORMATS}")
+            # A judge's reason stands beside answers in FF alone; else nothing tells the technique.
+            technique = "" if slot.gpt_reason is msgspec.UNSET else "ff"
             # The official code takes null as an answer that names no option, and counts it as invalid.
-            answers["", _technique(slot), f"{pair}/{number}", 0] = Answer(text or "", finish=UNKNOWN)
+            answers["", technique, name, 0] = Answer(slot.full_answer or "", finish=UNKNOWN)
+            if technique == "ff" and (slot.A, slot.B) != (0, 0):
+                closeness[name] = f"A: {slot.A}\nB: {slot.B}\nYour explanation: {slot.gpt_reason or ''}"
     if len({technique for _, technique, _, _ in answers}) > 1:
         mixed = next(key[2] for key in answers if key[1] != next(iter(answers))[1])
         raise DataError(f"{path}: some answers have a gpt_reason and some have none, the first that differs: {mixed}")
-    return answers
+    return _Recording(answers, closeness=closeness)
 
 
-def _technique(slot: _Slot) -> str:
-    """FF where a judge's reason stands beside an answer, "" where nothing tells."""
-    return "" if (slot.answer or slot).gpt_reason is msgspec.UNSET else "ff"
-
-
-def read_closeness(path: Path) -> dict[str, str]:
-    """What the judge of a MediConfusion result file replied, by item; {} for files without a judge.
-
-    The owners keep its scores and its reason. The reply is put together again in the form that they ask for. Scores of
-    0 stand for a judge that could not be reached: such an item is left out.
-    """
-    content = path.read_bytes().removeprefix(_BOM)
-    if b'"gpt_reason"' not in content or not content.lstrip().startswith(b"{"):
-        return {}
-    try:
-        pairs = msgspec.json.decode(content, type=dict[str, _Pair])
-    except _JSON_ERRORS:
-        return {}
-    found: dict[str, str] = {}
-    for pair, result in pairs.items():
-        for number, outer in ((1, result.answer.im1), (2, result.answer.im2)):
-            slot = outer.answer or outer
-            if _technique(slot) == "ff" and (slot.A, slot.B) != (0, 0):
-                found[f"{pair}/{number}"] = f"A: {slot.A}\nB: {slot.B}\nYour explanation: {slot.gpt_reason or ''}"
-    return found
-
-
-def _read_results(path: Path) -> dict[Key, Answer | None]:
+def _read_results(path: Path) -> _Recording:
+    """The answers of results.jsonl, and replies of a judge by benchmark, item and digest of the prompt."""
     decoder = msgspec.json.Decoder(_Result)
     answers: dict[Key, Answer | None] = {}
-    for number, line in _lines(path):
-        try:
-            result = _result(decoder, line)
-        except _JSON_ERRORS as error:
-            raise DataError(f"{path}: line {number} is no result: {error}") from None
-        answers[result.item.benchmark, result.technique, result.item.id, result.sample] = result.answer
-    return answers
+    replies: dict[tuple[str, str, str], str] = {}
+    with limits.opened(path, str(path)) as file:
+        for number, line in json_text.lines(file, str(path), limits.MAX_RESULT):
+            try:
+                result = _result(decoder, line)
+            except json_text.ERRORS as error:
+                raise DataError(f"{path} line {number}: no result: {error}") from None
+            answers[result.item.benchmark, result.technique, result.item.id, result.sample] = result.answer
+            if result.judgement is not None:
+                for asked, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
+                    replies[result.item.benchmark, result.item.id, asked] = reply
+    return _Recording(answers, replies)
 
 
 def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:
@@ -391,93 +326,39 @@ def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:
     return msgspec.convert({**content, "answer": answers_room.from_json(content.get("answer"))}, _Result)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            content = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
-            if content:
-                yield number, content
-
-
-def _json_rows(path: Path) -> Iterator[Row]:
-    decoder = msgspec.json.Decoder()
-    for number, line in _lines(path):
-        try:
-            row = decoder.decode(line)
-        except _JSON_ERRORS as error:
-            raise DataError(f"{path}: line {number} is not JSON: {error}") from None
-        # Each member has a colon: a line without further ones needs no second, slower look.
-        if isinstance(row, dict) and line.count(b":") > len(row):
-            _check_keys(line, f"{path}: line {number}")
-        yield number, _lower(row, f"{path}: line {number}")
-
-
-def _check_keys(content: bytes, where: str) -> None:
-    """Raise DataError for JSON with two values under one key, of which msgspec keeps the last and says nothing."""
-    try:
-        json.loads(content.decode(errors="replace"), object_pairs_hook=lambda members: sheets.once(members, where))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON: {error}") from None
-
-
-def _lower(record: object, where: str) -> Mapping[str, object]:
-    """Return the fields of a record under their names in lower case; {} for what is no object.
-
-    `_entry` reports a record without fields, with the number of its row.
-    """
-    if not isinstance(record, dict):
-        return {}
-    fields = {name.lower(): value for name, value in record.items()}
-    return fields if len(fields) == len(record) else sheets.once([(k.lower(), v) for k, v in record.items()], where)
-
-
-def _rows(path: Path, table: Iterator[Sequence[object]]) -> Iterator[Row]:
-    """Name the cells of a table by its first row, which must have a pair of names that is known."""
-
-    def check(names: Sequence[str]) -> None:
-        if not _pair_of_names(names):
-            raise DataError(f"{path}: the columns are {', '.join(names)[:200]}; {FORMATS}")
-
-    return sheets.named(path, table, check)
-
-
-def _collect(path: Path, unit: str, rows: Iterable[Row]) -> dict[Key, Answer | None]:
+def _collect(rows: Iterable[tables.TableRow]) -> dict[Key, Answer | None]:
     answers: dict[Key, Answer | None] = {}
-    numbers: dict[Key, int] = {}
-    for number, row in rows:
-        try:
-            key, answer = _entry(row)
-        except ValueError as error:
-            raise DataError(f"{path}: {unit} {number}: {error}") from None
+    places: dict[Key, str] = {}
+    for row in rows:
+        key, answer = _entry(row)
         if key in answers:
-            raise DataError(f"{path}: {unit}s {numbers[key]} and {number} both answer {key[2]}; keep one of them")
-        answers[key], numbers[key] = answer, number
+            raise row.error(f"answers {key[2]}, as {places[key]} does; keep one of them")
+        answers[key], places[key] = answer, f"{row.unit} {row.number}"
     return answers
 
 
-def _entry(row: Mapping[str, object]) -> tuple[Key, Answer | None]:
-    """Read one row; ValueError says what is wrong with it."""
-    names = _pair_of_names(row)
+def _entry(row: tables.TableRow) -> tuple[Key, Answer | None]:
+    """The answer of one row, which has one of the pairs of names, and what it answers."""
+    names = _pair_of_names(row.values)
     if names is None:
-        found = ", ".join(row)[:200] or "none"
-        raise ValueError(f"neither index and prediction nor id and response among the fields; found: {found}")
+        raise row.error(f"no answer; {FORMATS}")
     id_name, text_name = names
-    item_id = sheets.identifier(row, id_name)
-    text = None if row[text_name] is None else sheets.text(row, text_name)
+    item_id = row.identifier(id_name)
+    text = None if row.values[text_name] is None else row.text(text_name)
     finish = UNKNOWN
-    if "finish" in row or "finish_reason" in row:
-        finish = sheets.text(row, "finish") or sheets.text(row, "finish_reason")
+    if "finish" in row.values or "finish_reason" in row.values:
+        finish = row.text("finish") or row.text("finish_reason")
     if text_name == "prediction":
         return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text, finish=finish)
-    technique = sheets.text(row, "technique")
+    technique = row.text("technique")
     if technique and technique not in TECHNIQUES:
-        raise ValueError(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}")
-    return (sheets.text(row, "benchmark"), technique, item_id, 0), None if text is None else Answer(text, finish=finish)
+        raise row.error(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}", "technique")
+    return (row.text("benchmark"), technique, item_id, 0), None if text is None else Answer(text, finish=finish)
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:
     found = set(names)
-    for pair in (("index", "prediction"), ("id", "response")):
+    for pair in _NAMES:
         if found.issuperset(pair):
             return pair
     return None

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,22 +24,8 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from medvqa import metrics, scoring
-from medvqa.data import lexicon, sheets, tsv
-from medvqa.data.selection import components
-from medvqa.items import (
-    OPTION_TECHNIQUES,
-    Answer,
-    Benchmark,
-    DataError,
-    DataWarning,
-    Extractor,
-    Item,
-    Kind,
-    Prompt,
-    Result,
-    Score,
-    Technique,
-)
+from medvqa.data import folders, index, lexicon, predictions
+from medvqa.items import Answer, Benchmark, DataError, DataWarning, Extractor, Item, Prompt, Result, Score, Technique
 from medvqa.protocols.prompts import Template
 
 GROUP = "gmai-mmbench"
@@ -55,7 +40,88 @@ TAGS = {
 }
 """Lexicon dimensions and their columns."""
 
-NEEDED = ("question", "A", "B", *TAGS.values())
+NEEDED = ("question", "a", "b", *TAGS.values())
+
+
+def files(data: Path, split: str) -> list[Path]:
+    """The files of a split in the data folder."""
+    return folders.files_with_word(data / GROUP, ".tsv", split)
+
+
+def items(data: Path, split: str) -> Iterator[Item]:
+    """The items of a split. VAL circulates under two names; DataWarning if parts of TEST are missing."""
+    found = index.distinct(files(data, split))
+    parts = {int(match[1]) for path in found if (match := re.search(r"part_(\d+)", path.stem.lower()))}
+    if missing := split == "test" and parts and {*range(1, PARTS + 1)} - parts:
+        listed = ", ".join(map(str, sorted(missing)))
+        warnings.warn(f"gmai-mmbench-test is incomplete: no part {listed} of {PARTS}", DataWarning, stacklevel=2)
+    return items_of(found, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
+
+
+def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
+    """The items of TSV files, in the order of files and rows; `root` is the data folder.
+
+    An item with several correct letters (`A,C`) is a multiple response. `withheld` accepts files without the
+    column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
+    cluster. The same case drawn as mask and as contour gives different bytes and nothing else tells, so such
+    twins stay apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
+    DataWarning a dimension. Raises DataError, which names file and row, for what `index.read` and `index.clusters`
+    refuse, and for an answer that is none of the options.
+    """
+    tables = [index.read(path, root=root, needed=NEEDED if withheld else (*NEEDED, "answer")) for path in files]
+    clusters = index.clusters(tables)
+    items = [_item(table, row, benchmark, clusters[row.cells["index"]]) for table in tables for row in table.rows]
+    lexicon.warn_unknown(items, lexicon.gmai_mmbench())
+    yield from items
+
+
+def _item(table: index.Index, row: index.IndexedRow, benchmark: str, cluster: str) -> Item:
+    cells = dict(row.cells)
+    name = cells.pop("index")
+    letters = [letter for letter in ascii_lowercase if letter in cells]
+    options = {letter.upper(): text for letter in letters if (text := cells.pop(letter)).strip()}
+    answers = tuple(dict.fromkeys(part.strip().upper() for part in cells.pop("answer", "").split(",") if part.strip()))
+    for letter in answers:
+        if letter not in options:
+            known = ", ".join(options) or "it has none"
+            raise DataError(f"{table.where(row)}, index '{name}': answer '{letter}' is none of its options ({known})")
+    dimensions = lexicon.gmai_mmbench().dimensions
+    tags = {key: (dimensions[key].tag(cells.pop(column)),) for key, column in TAGS.items()}
+    if original := cells.pop("original task", "").strip():
+        tags["original_task"] = (lexicon.slug(original),)
+    return Item(
+        id=name,
+        benchmark=benchmark,
+        kind="multiple_response" if len(answers) > 1 else "single_choice",
+        question=cells.pop("question"),
+        options=options,
+        answers=answers,
+        images=(table.image(row),),
+        tags={**tags, **_label(*(options[letter] for letter in answers))},
+        cluster_id=cluster,
+        extra={column: text for column, text in cells.items() if text},
+    )
+
+
+def _label(*texts: str) -> dict[str, tuple[str, ...]]:
+    return {"label": tuple(map(lexicon.slug, texts))} if texts else {}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def recover(item: Item) -> Item:
+    """The item with its withheld answer: the one option whose text is that of `category`.
+
+    Letter case and white space do not count. Where no option or several match, the answer stays withheld.
+    """
+    category = _plain(str(item.extra.get("category", "")))
+    letters = [letter for letter, text in item.options.items() if _plain(text) == category]
+    if item.answers or len(letters) != 1:
+        return item
+    return replace(item, answers=tuple(letters), tags={**item.tags, **_label(item.options[letters[0]])})
+
 
 TOKENS = 512
 """VLMEvalKit has no limit of tokens for a data set, but one for each model. At the commit above it is 512 for most
@@ -82,164 +148,6 @@ MULTIPLE_RESPONSE = Template(
 PREFIX = Template("gmai-mmbench/ours-ps", "Question: {question} Answer:")
 """Ours for PS, in the form of MediConfusion: the owners of this benchmark ask for the letter alone."""
 
-OFFICIAL_NOTE = (
-    "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
-    "the paper's numbers come from extraction by ChatGPT instead"
-)
-"""Of all versions; which one it is stands beside it."""
-
-
-def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
-    """The items of TSV files, in the order of files and rows; `root` is the data folder.
-
-    An item with several correct letters (`A,C`) is a multiple response. `withheld` accepts files without the
-    column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
-    cluster. The same case drawn as mask and as contour gives different bytes and nothing else tells, so such
-    twins stay apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
-    DataWarning a dimension. Raises DataError, which names file and row, for what
-    `tsv.index` refuses, an `index` that two files share, and an answer that is none of the options.
-    """
-    tables = [_index(path, root, withheld) for path in files]
-    places: dict[str, str] = {}
-    sharing: defaultdict[str, list[str]] = defaultdict(list)
-    for table in tables:
-        for row in table.rows:
-            name, where = row.cells["index"], table.where(row)
-            if name in places:
-                raise DataError(f"{where}: index '{name}' is also that of {places[name]}")
-            places[name] = where
-            sharing[row.digest or where].append(name)
-    clusters = components(sharing.values())
-    items = [_item(table, row, benchmark, clusters[row.cells["index"]]) for table in tables for row in table.rows]
-    lexicon.warn_unknown(items, lexicon.gmai_mmbench())
-    yield from items
-
-
-def recover(item: Item) -> Item:
-    """The item with its withheld answer: the one option whose text is that of `category`.
-
-    Letter case and white space do not count. Where no option or several match, the answer stays withheld.
-    """
-    category = _plain(str(item.extra.get("category", "")))
-    letters = [letter for letter, text in item.options.items() if _plain(text) == category]
-    if item.answers or len(letters) != 1:
-        return item
-    return replace(item, answers=tuple(letters), tags={**item.tags, **_label(item.options[letters[0]])})
-
-
-def submission(results: Sequence[Result], folder: Path) -> Path:
-    """Write the sheet that is scored by the owners, who keep the answers of TEST; return its path.
-
-    It is the prediction file of VLMEvalKit, on which their tutorial builds (`infer_data_job` in
-    https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
-    XLSX, the columns of the data without `image`, and `prediction` with the response as it came (the letter, where the
-    technique gives no text), "" where there is none. Texts are stored as texts, never as formulas, without control
-    characters; of a response above XLSX's 32,767 characters the end is kept, where the final answer stands.
-    """
-    from openpyxl import Workbook
-    from openpyxl.cell import Cell
-
-    letters = sorted({letter for result in results for letter in result.item.options})
-    dimensions = [*TAGS, "original_task"]
-    book = Workbook(write_only=True)
-    sheet = book.create_sheet("Sheet1")
-
-    text = partial(sheets.cell, sheet)
-    sheet.append(["index", "question", *letters, "category", *TAGS.values(), "original task", "prediction"])
-    for result in sorted(results, key=lambda result: _natural(result.item.id)):
-        item = result.item
-        # A number where it is one: the owners' code joins on `index` as pandas reads it.
-        name: int | Cell = int(item.id) if re.fullmatch(r"0|[1-9]\d{0,14}", item.id) else text(item.id)
-        tags = (", ".join(lexicon.display(key, value) for value in item.tags.get(key, ())) for key in dimensions)
-        options = (item.options.get(letter, "") for letter in letters)
-        response = result.answer.text if result.answer else ""
-        if result.technique in OPTION_TECHNIQUES:
-            response = ",".join(result.score.extracted)
-        cells = (item.question, *options, str(item.extra.get("category", "")), *tags, response)
-        sheet.append([name, *map(text, cells)])
-    path = folder / "gmai-mmbench-test-submission.xlsx"
-    sheets.save(book, path)
-    return path
-
-
-def _index(path: Path, root: Path, withheld: bool) -> tsv.Index:
-    needed = NEEDED if withheld else (*NEEDED, "answer")
-    with tsv.show_progress(path) as progress:
-        return tsv.index(path, root=root, needed=needed, progress=progress)
-
-
-def _item(table: tsv.Index, row: tsv.Row, benchmark: str, cluster: str) -> Item:
-    cells = dict(row.cells)
-    name = cells.pop("index")
-    letters = [letter for letter in ascii_lowercase if letter in cells]
-    options = {letter.upper(): text for letter in letters if (text := cells.pop(letter)).strip()}
-    answers = tuple(dict.fromkeys(part.strip().upper() for part in cells.pop("answer", "").split(",") if part.strip()))
-    for letter in answers:
-        if letter not in options:
-            known = ", ".join(options) or "it has none"
-            raise DataError(f"{table.where(row)}, index '{name}': answer '{letter}' is none of its options ({known})")
-    dimensions = lexicon.gmai_mmbench().dimensions
-    tags = {key: (dimensions[key].tag(cells.pop(column)),) for key, column in TAGS.items()}
-    if original := cells.pop("original task", "").strip():
-        tags["original_task"] = (lexicon.slug(original),)
-    kind: Kind = "multiple_response" if len(answers) > 1 else "single_choice"
-    return Item(
-        id=name,
-        benchmark=benchmark,
-        kind=kind,
-        question=cells.pop("question"),
-        options=options,
-        answers=answers,
-        images=(table.image(row),),
-        tags={**tags, **_label(*(options[letter] for letter in answers))},
-        cluster_id=cluster,
-        extra={column: text for column, text in cells.items() if text},
-    )
-
-
-def _label(*texts: str) -> dict[str, tuple[str, ...]]:
-    return {"label": tuple(map(lexicon.slug, texts))} if texts else {}
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Sorts part_2 before part_10."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part)
-
-
-def _files(data: Path, split: str) -> list[Path]:
-    """The TSV files whose names hold the split as a word, part 2 before part 10."""
-    found = (data / GROUP).glob("*.tsv")
-    return sorted(
-        (path for path in found if path.is_file() and split in re.split(r"[^a-z]+", path.stem.lower())),
-        key=lambda path: _natural(path.name),
-    )
-
-
-def _val_files(data: Path) -> list[Path]:
-    return _files(data, "val")
-
-
-def _val_items(data: Path) -> Iterator[Item]:
-    # The same file circulates under two names.
-    return items_of(tsv.distinct(_val_files(data)), root=data, benchmark="gmai-mmbench-val")
-
-
-def _test_files(data: Path) -> list[Path]:
-    return _files(data, "test")
-
-
-def _test_items(data: Path) -> Iterator[Item]:
-    files = tsv.distinct(_test_files(data))
-    found = {int(match[1]) for path in files if (match := re.search(r"part_(\d+)", path.stem.lower()))}
-    if missing := found and set(range(1, PARTS + 1)) - found:
-        parts = ", ".join(map(str, sorted(missing)))
-        warnings.warn(f"gmai-mmbench-test is incomplete: no part {parts} of {PARTS}", DataWarning, stacklevel=2)
-    return items_of(files, root=data, benchmark="gmai-mmbench-test", withheld=True)
-
 
 def prompt(item: Item, technique: Technique) -> Prompt:
     """What the official harness sends for a question, for GD as for MC; our own prefix for PS."""
@@ -255,6 +163,13 @@ def score(item: Item, answer: Answer) -> Score:
     return by_kind(item, answer)
 
 
+OFFICIAL_NOTE = (
+    "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
+    "the paper's numbers come from extraction by ChatGPT instead"
+)
+"""Of all versions; which one it is stands beside it."""
+
+
 def _official(version: str) -> Callable[[Item, Answer], Score]:
     """One letter, read by a version of the harness's exact matching."""
     return partial(scoring.score_single_choice, read=partial(scoring.gmai_rule, version=version))
@@ -266,21 +181,18 @@ def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
     return None if chosen == "" else () if chosen == "Z" else (chosen,)
 
 
-METRICS = (
-    metrics.accuracy,
-    metrics.macro_accuracy("task"),
-    metrics.precision_mcls,
-    metrics.recall_mcls,
-    metrics.exact_match,
-    *metrics.rates,
-)
+def submission(results: Sequence[Result], folder: Path) -> Path:
+    """Write the sheet that is scored by the owners, who keep the answers of TEST; return its path."""
+    columns = {**TAGS, "original_task": "original task"}
+    return predictions.write(folder / "gmai-mmbench-test-submission.xlsx", results, columns)
+
 
 VAL = Benchmark(
     name="gmai-mmbench-val",
     group=GROUP,
     title="GMAI-MMBench, validation",
-    items=_val_items,
-    files=_val_files,
+    items=partial(items, split="val"),
+    files=partial(files, split="val"),
     obtain=(
         "Download GMAI-MMBench_VAL.tsv (9.3 GB) from https://huggingface.co/datasets/VLMEval/GMAI-MMBench "
         "and put it into DATA/gmai-mmbench/"
@@ -293,7 +205,14 @@ VAL = Benchmark(
     official_version=scoring.GMAI_VERSIONS[-1],
     official_earlier={version: _official(version) for version in scoring.GMAI_VERSIONS[:-1]},
     extractor=Extractor("options-vlmevalkit", _reply),
-    metrics=METRICS,
+    metrics=(
+        metrics.accuracy,
+        metrics.macro_accuracy("task"),
+        metrics.precision_mcls,
+        metrics.recall_mcls,
+        metrics.exact_match,
+        *metrics.rates,
+    ),
     techniques=("mc", "gd", "ps"),
     headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
@@ -303,8 +222,8 @@ TEST = replace(
     VAL,
     name="gmai-mmbench-test",
     title="GMAI-MMBench, test",
-    items=_test_items,
-    files=_test_files,
+    items=partial(items, split="test"),
+    files=partial(files, split="test"),
     obtain=(
         "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, download "
         f"GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv and put them into DATA/gmai-mmbench/"

@@ -19,39 +19,22 @@ model (Figure 3b), so there is no published rule. Open questions are for a judge
 
 from __future__ import annotations
 
-import codecs
-import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from medvqa import metrics
-from medvqa.data import lexicon, selection
-from medvqa.image import inside
-from medvqa.items import (
-    CHOICE_KINDS,
-    OPEN_KINDS,
-    Answer,
-    Benchmark,
-    DataError,
-    Image,
-    Item,
-    Kind,
-    Prompt,
-    Score,
-    Technique,
-)
+from medvqa.data import lexicon, selection, tables
+from medvqa.data.image_files import image_file
+from medvqa.items import CHOICE_KINDS, OPEN_KINDS, Answer, Benchmark, DataError, Item, Kind, Prompt, Score, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
 
 SPLITS = ("val", "test")
-MAX_LINE = 2**20
-"""Bytes of a line; more is a damaged file, not a question."""
 
 KINDS: Mapping[str, Kind] = {
     "multi_choice": "multiple_response",
@@ -60,36 +43,6 @@ KINDS: Mapping[str, Kind] = {
     "short_answer": "short_answer",
 }
 """Question types of the paper; a choice question does not tell how many options are right, one being a special case."""
-
-TOKENS = 512
-"""Ours: the limit that VLMEvalKit, which the owners asked with, gave most checkpoints (see `gmai_mmbench`)."""
-
-OURS: Mapping[Kind, Template] = {
-    "multiple_response": Template(
-        name="medlesionvqa/ours-multi-choice",
-        text="{question}\n{options}One or more options are correct. "
-        "Answer with the letters of all correct options, separated by commas.",
-        option="{letter}. {text}\n",
-        max_tokens=TOKENS,
-    ),
-    "judgment": Template(
-        name="medlesionvqa/ours-judgment",
-        text="{question}\nAnswer with your judgment only, such as yes or no.",
-        max_tokens=TOKENS,
-    ),
-    "fill_in_the_blank": Template(
-        name="medlesionvqa/ours-fill-in-the-blank",
-        text="{question}\nAnswer with the words that fill the blank only.",
-        max_tokens=TOKENS,
-    ),
-    "short_answer": Template(
-        name="medlesionvqa/ours-short-answer",
-        text="{question}\nAnswer briefly.",
-        max_tokens=TOKENS,
-    ),
-}
-"""Our own prompts: the paper says that models were asked zero-shot with VLMEvalKit (section 4.1), and not how.
-Its Figure 3 shows the prompts that make questions, extract letters and judge answers."""
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -122,8 +75,15 @@ class QuestionLine(msgspec.Struct, frozen=True):
 
 def files(data: Path, split: str) -> Sequence[Path]:
     """The files that hold items of a split, or that cannot be read, which `items_of` then reports."""
-    found = sorted((data / "medlesionvqa").glob("*.jsonl"))
-    return [path for path in found if _may_hold(path, split)]
+    return [path for path in sorted((data / "medlesionvqa").glob("*.jsonl")) if _may_hold(path, split)]
+
+
+def _may_hold(path: Path, split: str) -> bool:
+    others = [other for other in SPLITS if other != split]
+    try:
+        return any(row.values.get("split") not in others for row in tables.read(path, lines=True))
+    except DataError:
+        return True
 
 
 def items(data: Path, split: str) -> Iterator[Item]:
@@ -136,105 +96,69 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
     by shared images, patients or cases have one `cluster_id`, None where an item has none of these. Raises
-    DataError, which names file and line, for a file that is empty, a line that is not JSON, too long, or lacks a
-    key, a split or question type that does not exist, a letter without option, an id that occurs twice, and an
-    image outside of the file's folder. Warns of abilities and other values that the lexicon does not list.
+    DataError, which names file and line, for what `tables.read` refuses, a key that is missing, a split or question
+    type that does not exist, a letter without option, an id that occurs twice, and an image outside of the file's
+    folder. Warns of abilities and other values that the lexicon does not list.
     """
     loaded: dict[str, tuple[Item, list[str]]] = {}
     places: dict[str, str] = {}
     for path in files:
-        for where, raw in _rows(path, path.relative_to(root).as_posix()):
-            try:
-                row = msgspec.convert(raw, QuestionLine)
-            except msgspec.ValidationError as error:
-                raise DataError(f"{where}: {error}. Is this the file of another data set?") from error
-            if row.split not in SPLITS:
-                raise DataError(f"{where}: no split {row.split!r}; known: {', '.join(SPLITS)}")
-            if split is not None and row.split != split:
+        for row in tables.read(path, name=path.relative_to(root).as_posix(), lines=True):
+            asked = row.convert(QuestionLine)
+            if asked.split not in SPLITS:
+                raise row.error(f"no split {asked.split!r}; known: {', '.join(SPLITS)}")
+            if split is not None and asked.split != split:
                 continue
-            item = _item(row, raw, path.parent, root, benchmark, where)
+            item = _item(row, asked, path.parent, root, benchmark)
             if item.id in loaded:
-                raise DataError(f"{where}: id {item.id!r} is also that of {places[item.id]}")
-            loaded[item.id] = item, _links(item, row.meta or Meta())
-            places[item.id] = where
+                raise row.error(f"id {item.id!r} is also that of {places[item.id]}")
+            loaded[item.id] = item, _links(item, asked.meta or Meta())
+            places[item.id] = row.where
     lexicon.warn_unknown((item for item, _ in loaded.values()), lexicon.medlesionvqa())
     clusters = selection.components(links for _, links in loaded.values())
     for item, links in loaded.values():
         yield replace(item, cluster_id=clusters[links[0]] if links else None)
 
 
-def prompt(item: Item, technique: Technique) -> Prompt:
-    """Our prompt for the kind of question."""
-    return OURS[item.kind].prompt(item, technique)
-
-
-def score(item: Item, answer: Answer) -> Score:
-    """The paper's partial credit for choice questions; open ones are unscored."""
-    return score_partial_credit(item, answer) if item.kind in CHOICE_KINDS else unscored(item, answer)
-
-
-def _may_hold(path: Path, split: str) -> bool:
-    """Whether a file has lines of a split, or is empty or damaged."""
-    others = [other for other in SPLITS if other != split]
-    try:
-        return any(not isinstance(raw, dict) or raw.get("split") not in others for _, raw in _rows(path, path.name))
-    except DataError:
-        return True
-
-
-def _rows(path: Path, name: str) -> Iterator[tuple[str, Any]]:
-    """The lines of a file: where each stands, and what it holds."""
-    decoder = msgspec.json.Decoder()
-    empty = True
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
-            where = f"{name} line {number}"
-            if len(line) > MAX_LINE:
-                raise DataError(f"{where}: longer than {MAX_LINE // 2**20} MiB")
-            content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-            if not content.strip():
-                continue
-            try:
-                value = decoder.decode(content)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise DataError(f"{where}: not JSON: {error}") from error
-            empty = False
-            yield where, value
-    if empty:
-        raise DataError(f"{name}: empty file")
-
-
-def _item(row: QuestionLine, raw: Mapping[str, Any], folder: Path, root: Path, benchmark: str, where: str) -> Item:
-    kind = KINDS.get(lexicon.slug(row.question_type))
+def _item(row: tables.TableRow, asked: QuestionLine, folder: Path, root: Path, benchmark: str) -> Item:
+    kind = KINDS.get(lexicon.slug(asked.question_type))
     if kind is None:
-        raise DataError(f"{where}: no question type {row.question_type!r}; known: {', '.join(KINDS)}")
-    options = row.options or {}
+        raise row.error(f"no question type {asked.question_type!r}; known: {', '.join(KINDS)}")
+    options = asked.options or {}
     if bool(options) != (kind in CHOICE_KINDS):
-        raise DataError(f"{where}: a {row.question_type} question has {'' if options else 'no '}options")
-    answers = _listed(row.answer)
-    if row.answer is not None and not "".join(answers).strip():
-        raise DataError(f"{where}: the answer is empty; it is null where it is withheld")
-    meta = row.meta or Meta()
+        raise row.error(f"a {asked.question_type} question has {'' if options else 'no '}options")
+    answers = _listed(asked.answer)
+    if asked.answer is not None and not "".join(answers).strip():
+        raise row.error("the answer is empty; it is null where it is withheld")
+    meta = asked.meta or Meta()
+    regions = lexicon.medlesionvqa().dimensions["body_region"]
     tags = {
-        "ability": _slugs(row.ability),
-        "attribute": _slugs(row.attribute),
-        "question_type": _slugs(row.question_type),
-        "modality_dependence": _slugs(row.modality_dependence),
-        "language": _slugs(row.language),
-        "body_region": _regions(meta.body_region),
-        "lesion": _slugs(meta.lesions),
-        "disease": _slugs(meta.diseases),
+        "ability": lexicon.slugs(asked.ability),
+        "attribute": lexicon.slugs(asked.attribute),
+        "question_type": lexicon.slugs(asked.question_type),
+        "modality_dependence": lexicon.slugs(asked.modality_dependence),
+        "language": lexicon.slugs(asked.language),
+        "body_region": regions.with_broader(lexicon.slugs(meta.body_region)),
+        "lesion": lexicon.slugs(meta.lesions),
+        "disease": lexicon.slugs(meta.diseases),
     }
     return Item(
-        id=str(row.id),
+        id=str(asked.id),
         benchmark=benchmark,
         kind=kind,
-        question=row.question,
+        question=asked.question,
         options=options,
-        answers=_letters(answers, options, where) if kind in CHOICE_KINDS else answers,
-        images=tuple(_image(file, row.window, folder, root, where) for file in _listed(row.image)),
+        answers=_letters(answers, options, row) if kind in CHOICE_KINDS else answers,
+        images=tuple(
+            image_file(file, folder=folder, root=root, where=row.where, window=asked.window)
+            for file in _listed(asked.image)
+        ),
         tags={dimension: values for dimension, values in tags.items() if values},
-        extra={key: value for key, value in raw.items() if key == "meta" or key not in QuestionLine.__struct_fields__},
+        extra={
+            key: value
+            for key, value in row.values.items()
+            if key == "meta" or key not in QuestionLine.__struct_fields__
+        },
     )
 
 
@@ -243,33 +167,14 @@ def _listed(value: str | list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
 
 
-def _slugs(value: str | list[str] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(lexicon.slug(name) for name in _listed(value) if name.strip()))
-
-
-def _regions(value: str | list[str] | None) -> tuple[str, ...]:
-    """The regions with all that contain them, so that `head` selects an item on the forehead."""
-    broader = lexicon.medlesionvqa().dimensions["body_region"].broader
-    return tuple(dict.fromkeys(tag for region in _slugs(value) for tag in (*broader.get(region, ()), region)))
-
-
-def _letters(answers: Sequence[str], options: Mapping[str, str], where: str) -> tuple[str, ...]:
+def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.TableRow) -> tuple[str, ...]:
     """The right letters, written like AB, A,B or ["A", "B"], in the order of the options."""
     if misnamed := [name for name in options if not re.fullmatch("[A-Y]", name)]:
-        raise DataError(f"{where}: option {misnamed[0]!r}; options are called A to Y (Z stands for none of them)")
+        raise row.error(f"option {misnamed[0]!r}; options are called A to Y (Z stands for none of them)")
     letters = set(re.sub(r"[\s,;]", "", "".join(answers)))
     if unknown := sorted(letters - options.keys()):
-        raise DataError(f"{where}: answer {unknown[0]!r} is none of its options {', '.join(options)}")
+        raise row.error(f"answer {unknown[0]!r} is none of its options {', '.join(options)}")
     return tuple(letter for letter in options if letter in letters)
-
-
-def _image(file: str, window: tuple[float, float] | None, folder: Path, root: Path, where: str) -> Image:
-    path = inside(folder, file, where=where)
-    name = (folder / posixpath.normpath(file)).relative_to(root).as_posix()
-    try:
-        return Image(name, str(path), window=window)
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
 
 
 def _links(item: Item, meta: Meta) -> list[str]:
@@ -280,6 +185,43 @@ def _links(item: Item, meta: Meta) -> list[str]:
     if meta.case_id is not None:
         links.append(f"case {meta.case_id}")
     return links
+
+
+TOKENS = 512
+"""Ours: the limit that VLMEvalKit, which the owners asked with, gave most checkpoints (see `gmai_mmbench`)."""
+
+OURS: Mapping[Kind, Template] = {
+    "multiple_response": Template(
+        "medlesionvqa/ours-multi-choice",
+        "{question}\n{options}One or more options are correct. "
+        "Answer with the letters of all correct options, separated by commas.",
+        "{letter}. {text}\n",
+        max_tokens=TOKENS,
+    ),
+    "judgment": Template(
+        "medlesionvqa/ours-judgment",
+        "{question}\nAnswer with your judgment only, such as yes or no.",
+        max_tokens=TOKENS,
+    ),
+    "fill_in_the_blank": Template(
+        "medlesionvqa/ours-fill-in-the-blank",
+        "{question}\nAnswer with the words that fill the blank only.",
+        max_tokens=TOKENS,
+    ),
+    "short_answer": Template("medlesionvqa/ours-short-answer", "{question}\nAnswer briefly.", max_tokens=TOKENS),
+}
+"""Our own prompts: the paper says that models were asked zero-shot with VLMEvalKit (section 4.1), and not how.
+Its Figure 3 shows the prompts that make questions, extract letters and judge answers."""
+
+
+def prompt(item: Item, technique: Technique) -> Prompt:
+    """Our prompt for the kind of question."""
+    return OURS[item.kind].prompt(item, technique)
+
+
+def score(item: Item, answer: Answer) -> Score:
+    """The paper's partial credit for choice questions; open ones are unscored."""
+    return score_partial_credit(item, answer) if item.kind in CHOICE_KINDS else unscored(item, answer)
 
 
 BENCHMARKS = tuple(
@@ -307,14 +249,8 @@ BENCHMARKS = tuple(
         ),
         headline=("mean_score", "macro_score"),
         dimensions=(
-            "ability",
-            "attribute",
-            "question_type",
-            "modality_dependence",
-            "language",
-            "body_region",
-            "lesion",
-            "disease",
+            *("ability", "attribute", "question_type", "modality_dependence"),
+            *("language", "body_region", "lesion", "disease"),
         ),
     )
     for split in SPLITS

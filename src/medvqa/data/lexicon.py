@@ -40,6 +40,12 @@ def slug(name: str) -> str:
     return re.sub(r"[\W_]+", "_", folded).strip("_") or "none"
 
 
+def slugs(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The tags of one name, several or none, each once; blank names have none."""
+    listed = [names] if isinstance(names, str) else names or ()
+    return tuple(dict.fromkeys(slug(name) for name in listed if name.strip()))
+
+
 @dataclass(frozen=True)
 class Dimension:
     """One dimension of a lexicon.
@@ -61,6 +67,10 @@ class Dimension:
         if tag in self.values:
             return tag
         return next((value for value, short in self.abbreviations.items() if tag in map(slug, short)), tag)
+
+    def with_broader(self, tags: Iterable[str]) -> tuple[str, ...]:
+        """The tags with all that contain them, so that `head` selects an item on the forehead."""
+        return tuple(dict.fromkeys(each for tag in tags for each in (*self.broader.get(tag, ()), tag)))
 
 
 @dataclass(frozen=True)

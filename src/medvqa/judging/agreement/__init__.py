@@ -6,7 +6,7 @@ that people are to score and writes them down without the judge's score.
 
 from __future__ import annotations
 
-from medvqa.judging.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of, require
+from medvqa.judging.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of
 from medvqa.judging.agreement.ratings import (
     SCALE,
     Judged,
@@ -32,7 +32,6 @@ __all__ = [
     "beside",
     "dimension_of",
     "judged",
-    "require",
     "sample",
     "scores_of_people",
     "two_judges",

@@ -1,8 +1,8 @@
 """How far raters agree: exact agreement, mean absolute difference, Cohen's kappa and Krippendorff's alpha.
 
-The estimates are those of scikit-learn (`cohen_kappa_score`, quadratic weights) and of `krippendorff` (`alpha`, level
-"interval"). The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the effective number of
-answers. Exact agreement and mean difference are means from 0 to 1.
+Kappa has quadratic weights and alpha the level "interval". Tests compare them with scikit-learn (`cohen_kappa_score`)
+and `krippendorff` (`alpha`). The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the
+effective number of answers. Exact agreement and mean difference are means from 0 to 1.
 
 Kappa and alpha are 1 - D / E: D is the mean squared difference of the scores, from 0 to 1, and E the one that chance
 gives. The variance of D - (D / E) E takes both into account (Taylor linearisation, E squared times the variance of
@@ -69,14 +69,6 @@ class Agreement:
     alpha: Figure
     confusion: tuple[tuple[int, ...], ...] = ()
     slice: Mapping[str, str] = field(default_factory=dict)
-
-
-def require() -> None:
-    """UsageError when what computes kappa and alpha is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("sklearn") is None or find_spec("krippendorff") is None:
-        raise UsageError("medvqa agreement needs scikit-learn and krippendorff: pip install 'pytest-medvqa[agreement]'")
 
 
 def dimension_of(results: Sequence[Result], asked: str | None) -> str | None:
@@ -199,27 +191,11 @@ def figures_of(counts: NDArray[np.float64], *, two: bool) -> NDArray[np.float64]
 
 
 def estimates(codes: NDArray[np.intp]) -> dict[str, float | None]:
-    """The figures of codes (answers, raters), -1 for none, by name; None where undefined.
-
-    Kappa and alpha are computed by the libraries.
-    """
+    """The figures of codes (answers, raters), -1 for none, by name; None where undefined."""
     import numpy as np
 
-    two = codes.shape[1] == 2
-    by_counts = figures_of(counts_of(codes).sum(0), two=two).tolist()
-    found = {name: None if np.isnan(value) else value for name, value in zip(MEASURES, by_counts, strict=True)}
-    if found["kappa"] is not None:
-        from sklearn.metrics import cohen_kappa_score
-
-        first, second = codes.T
-        labels = list(range(len(SCALE)))
-        found["kappa"] = float(cohen_kappa_score(first, second, labels=labels, weights="quadratic"))
-    if found["alpha"] is not None:
-        import krippendorff
-
-        values = np.where(codes < 0, np.nan, np.array(SCALE)[codes]).T
-        found["alpha"] = float(krippendorff.alpha(values, level_of_measurement="interval"))
-    return found
+    found = figures_of(counts_of(codes).sum(0), two=codes.shape[1] == 2).tolist()
+    return {name: None if np.isnan(value) else value for name, value in zip(MEASURES, found, strict=True)}
 
 
 def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Figure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 
 from medvqa import records
-from medvqa.data import sheets
+from medvqa.data import tables
 from medvqa.items import DataError, Result, UsageError
 
 SCALE = (0.0, 0.5, 1.0)
@@ -176,37 +176,32 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
     for name, result in (*run.scored.items(), *run.others.items()):
         by_item.setdefault(result.item.id, []).append(name)
     found: dict[str, dict[str, float]] = {}
-    rows: dict[tuple[str, str], tuple[Path, int]] = {}
+    places: dict[tuple[str, str], str] = {}
     unjudged: dict[str, str] = {}
     for path in files:
         if not path.is_file():
             raise UsageError(f"--human={path}: no such file")
         rater_of_file = path.stem if stems[path.stem] == 1 else str(path)
-        empty = True
-        for number, row in _rows(path):
-            empty = False
+        for row in tables.read(path, needed=[("id", "score")], fold=True, hint=f"; {FORMATS}"):
             try:
                 answer, score = _answer(row, run, by_item), _score(row)
-                rater = sheets.text(row, "rater").strip() if "rater" in row else rater_of_file
+                rater = row.text("rater").strip() if "rater" in row.values else rater_of_file
                 if not rater:
                     raise ValueError("rater is blank")
                 if rater in (run.judge, CONSENSUS):
                     raise ValueError(f"the rater is called '{rater}', as what the scores are compared with; rename it")
-                before = rows.get((rater, answer))
-                if before:
-                    where = f"row {before[1]}" if before[0] == path else f"{before[0]} row {before[1]}"
+                if before := places.get((rater, answer)):
                     raise ValueError(
-                        f"{rater} scores this answer a second time, after {where}; keep one of them{_same(run, answer)}"
+                        f"{rater} scores this answer a second time, after {before}; keep one of them"
+                        f"{_same(run, answer)}"
                     )
             except ValueError as error:
-                raise DataError(f"{path}: row {number}: {error}") from None
-            rows[rater, answer] = path, number
+                raise row.error(str(error)) from None
+            places[rater, answer] = row.where
             if answer in run.scored:
                 found.setdefault(rater, {})[answer] = score
             else:
                 unjudged[answer] = run.others[answer].item.id
-        if empty:
-            raise DataError(f"{path} holds no scores; {FORMATS}")
     notes = []
     if unjudged:
         count = f"{len(unjudged):,} answers that people scored have no score by the judge, and are left out"
@@ -222,16 +217,8 @@ def _same(run: Judged, answer: str) -> str:
     return f": samples {', '.join(map(str, samples))} are the same response" if len(samples) > 1 else ""
 
 
-def _rows(path: Path) -> Iterator[sheets.Row]:
-    def check(names: Sequence[str]) -> None:
-        if not {"id", "score"} <= set(names):
-            raise DataError(f"{path}: the columns are {', '.join(names)[:200] or 'none'}; {FORMATS}")
-
-    return sheets.named(path, sheets.rows(path, FORMATS), check)
-
-
-def _answer(row: Mapping[str, object], run: Judged, by_item: Mapping[str, Sequence[str]]) -> str:
-    name = sheets.identifier(row, "id")
+def _answer(row: tables.TableRow, run: Judged, by_item: Mapping[str, Sequence[str]]) -> str:
+    name = row.identifier("id")
     if name in run.scored or name in run.others:
         return name
     # A sheet that is safe to open writes an id such as "=1" with an apostrophe before it.
@@ -241,7 +228,7 @@ def _answer(row: Mapping[str, object], run: Judged, by_item: Mapping[str, Sequen
             raise ValueError(f"id {name} is that of a sheet, and {run.folder} has no such answer: another response?")
         raise ValueError(f"{run.folder} has no item '{name[:80]}'")
     fields = ("benchmark", "technique", "sample")
-    wanted = [sheets.identifier(row, field) if sheets.text(row, field).strip() else "" for field in fields]
+    wanted = [row.identifier(field) if row.text(field).strip() else "" for field in fields]
     results = [(answer, run.scored.get(answer) or run.others[answer]) for answer in candidates]
     there = {
         (result.item.benchmark, result.technique, str(sample or "")): answer
@@ -265,8 +252,8 @@ def _place(benchmark: str, technique: str, sample: str) -> str:
     return ", ".join(filter(None, (benchmark, technique, sample and f"sample {sample}")))
 
 
-def _score(row: Mapping[str, object]) -> float:
-    written = sheets.text(row, "score").strip()
+def _score(row: tables.TableRow) -> float:
+    written = row.text("score").strip()
     if not written:
         raise ValueError("score is missing; fill it in, or take the row out")
     try:

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa.data import tsv
+from medvqa.data import index, limits, streamed
+from medvqa.data.progress import show
 from medvqa.items import DataError, DataWarning
 
 GENERATOR = Path(__file__).parents[1] / "bench" / "make_gmai.py"
@@ -40,8 +41,8 @@ def table(folder: Path, content: str | bytes, name: str = "set.tsv") -> Path:
     return path
 
 
-def made(folder: Path, content: str | bytes, **options: object) -> tsv.Index:
-    return tsv.index(table(folder, content), root=folder, **options)
+def made(folder: Path, content: str | bytes, **options: object) -> index.Index:
+    return index.read(table(folder, content), root=folder, **options)
 
 
 def rows_of(*rows: str) -> str:
@@ -95,8 +96,8 @@ def test_cells_are_those_of_pandas_and_offsets_hold_the_images(
     if cut and not content.endswith(b"\t" + ending.encode()):
         content = content.removesuffix(ending.encode())
         path.write_bytes(content)
-    with mock.patch.object(tsv, "CHUNK", chunk):
-        found = tsv.index(path, root=folder, needed=["A"])
+    with mock.patch.object(streamed, "CHUNK", chunk):
+        found = index.read(path, root=folder, needed=["a"])
     reread = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
     assert found.columns == tuple(column.lower() for column in frame.columns)
     assert len(found.rows) == len(frame) == len(reread)
@@ -120,7 +121,7 @@ def test_cells_are_those_of_pandas_and_offsets_hold_the_images(
     size=st.integers(1, 9),
 )
 def test_the_digest_in_pieces_is_the_digest_in_one(content: bytes, size: int) -> None:
-    payload = tsv._Payload()
+    payload = streamed.Payload()
     for start in range(0, len(content), size):
         payload.take(content[start : start + size])
     try:
@@ -174,10 +175,10 @@ BAD_TABLES = {
     "no rows": (rows_of(), r"set\.tsv: no rows"),
     "missing column": (
         "index\tquestion\n1\tq\n",
-        r"set\.tsv: missing column image; found: index, question\. Is this a file of another data set\?",
+        r"set\.tsv: missing column image; found: index, question\. Is this the file of another data set\?",
     ),
     "other data set": ('[{"question": "What?"}]\n', r"set\.tsv: missing column index, image; found: "),
-    "column twice": ("index\timage\tQ\tq\n", r"set\.tsv: column 'q' occurs twice"),
+    "column twice": ("index\timage\tQ\tq\n", r"set\.tsv, first line: column 'q' occurs twice"),
     "truncated between cells": (
         rows_of(f"1\t{IMAGES[0]}\tq") + "2\t" + IMAGES[1][:90],
         r"set\.tsv row 2 \(line 3\): only 2 cells where the first line has 3; the file ends here, it may be truncated",
@@ -208,7 +209,7 @@ BAD_TABLES = {
         r"set\.tsv row 2 \(line 3\): index '7' is also that of row 1",
     ),
     "endless text": (
-        rows_of(f"1\t{IMAGES[0]}\t" + "x" * (tsv.MAX_TEXT + 1)),
+        rows_of(f"1\t{IMAGES[0]}\t" + "x" * (limits.MAX_TEXT + 1)),
         r"set\.tsv row 1 \(line 2\), column 'question': more than 1 MiB of text",
     ),
 }
@@ -221,15 +222,15 @@ def test_a_bad_table_names_file_and_row(tmp_path: Path, case: str) -> None:
         made(tmp_path, content)
 
 
-def test_columns_that_the_caller_needs_are_checked_in_any_case(tmp_path: Path) -> None:
-    assert made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq"), needed=["Question"]).columns == ("index", "image", "question")
-    with pytest.raises(DataError, match=r"missing column answer, A; found: index, image, question"):
-        made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq"), needed=["question", "answer", "A"])
+def test_columns_that_the_caller_needs_are_checked(tmp_path: Path) -> None:
+    assert made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq"), needed=["question"]).columns == ("index", "image", "question")
+    with pytest.raises(DataError, match=r"missing column answer, a; found: index, image, question"):
+        made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq"), needed=["question", "answer", "a"])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"sub/set\.tsv: no such file"):
-        tsv.index(tmp_path / "sub" / "set.tsv", root=tmp_path)
+        index.read(tmp_path / "sub" / "set.tsv", root=tmp_path)
 
 
 @pytest.mark.parametrize("cell", ["x" * 65 + "!", IMAGES[0] + "=", ""])
@@ -254,7 +255,7 @@ class Calls(list[tuple[int, int]]):
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table counts as one that is worth to be indexed once."""
-    monkeypatch.setattr(tsv, "SMALL", 0)
+    monkeypatch.setattr(index, "SMALL", 0)
 
 
 @pytest.mark.usefixtures("large")
@@ -263,7 +264,7 @@ def test_the_second_start_reads_the_index(tmp_path: Path) -> None:
     content = rows_of(f"1\t{IMAGES[0]}\tq", "2\t1\tq")
     found = made(tmp_path, content, progress=first)
     assert first[-1] == (len(content), len(content))
-    assert tsv.index(tmp_path / "set.tsv", root=tmp_path, progress=second) == found
+    assert index.read(tmp_path / "set.tsv", root=tmp_path, progress=second) == found
     assert not second
     assert [path.name for path in tmp_path.glob("*set*")] == ["set.tsv"]
 
@@ -279,7 +280,7 @@ def test_a_small_table_leaves_nothing_beside_it(tmp_path: Path) -> None:
 def test_needed_columns_are_checked_in_a_stored_index_too(tmp_path: Path) -> None:
     made(tmp_path, rows_of(f"1\t{IMAGES[0]}\tq"))
     with pytest.raises(DataError, match="missing column answer"):
-        tsv.index(tmp_path / "set.tsv", root=tmp_path, needed=["answer"])
+        index.read(tmp_path / "set.tsv", root=tmp_path, needed=["answer"])
 
 
 @pytest.mark.usefixtures("large")
@@ -287,13 +288,13 @@ def test_needed_columns_are_checked_in_a_stored_index_too(tmp_path: Path) -> Non
 def test_a_changed_table_is_noticed(tmp_path: Path, change: str) -> None:
     before = rows_of(f"1\t{IMAGES[0]}\tbefore")
     path = table(tmp_path, before)
-    tsv.index(path, root=tmp_path)
+    index.read(path, root=tmp_path)
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     after = {"length": "longer than before", "time": "before"}.get(change, "behind")
     table(tmp_path, rows_of(f"1\t{IMAGES[0]}\t{after}"))
     os.utime(path, ns=times if change == "content, not time" else (times[0], times[1] + 1))
     calls = Calls()
-    assert tsv.index(path, root=tmp_path, progress=calls).rows[0].cells["question"] == after
+    assert index.read(path, root=tmp_path, progress=calls).rows[0].cells["question"] == after
     assert calls
 
 
@@ -306,7 +307,7 @@ def test_a_damaged_index_is_made_again(tmp_path: Path, cache: Path, damage: str)
     head, first, *_ = whole.splitlines(keepends=True)
     broken = {"half": head + first, "version": whole.replace('"format":2', '"format":0'), "binary": "\x80\xff"}
     stored.write_text(broken.get(damage, damage), encoding="latin-1")
-    assert tsv.index(tmp_path / "set.tsv", root=tmp_path) == found
+    assert index.read(tmp_path / "set.tsv", root=tmp_path) == found
     assert stored.read_text() == whole
 
 
@@ -355,11 +356,11 @@ def read_only(folder: Path) -> Iterator[None]:
 INDEX = """
 import sys
 from pathlib import Path
-from medvqa.data import tsv
-tsv.SMALL = 0
+from medvqa.data import index
+index.SMALL = 0
 calls = []
 path = Path(sys.argv[1])
-found = tsv.index(path, root=path.parent, progress=lambda done, total: calls.append(done))
+found = index.read(path, root=path.parent, progress=lambda done, total: calls.append(done))
 print(len(found.rows), "built" if calls else "read")
 """
 
@@ -374,8 +375,8 @@ def test_in_a_read_only_folder_the_index_lies_in_the_cache(public: Path, monkeyp
     path = table(data, rows_of(f"1\t{IMAGES[0]}\tq"))
     calls = Calls()
     with read_only(data):
-        found = tsv.index(path, root=data)
-        assert tsv.index(path, root=data, progress=calls) == found
+        found = index.read(path, root=data)
+        assert index.read(path, root=data, progress=calls) == found
     assert not calls
     assert [file.name for file in data.iterdir()] == ["set.tsv"]
     (stored,) = (cache / "pytest-medvqa").glob("set.tsv-*.jsonl")
@@ -389,14 +390,14 @@ def test_without_any_place_to_write_the_table_is_read_all_the_same(
     monkeypatch.setenv("XDG_CACHE_HOME", str(public / "cache"))
     path = table(public, rows_of(f"1\t{IMAGES[0]}\tq"))
     with read_only(public), pytest.warns(DataWarning, match=r"the index of set\.tsv could not be stored"):
-        assert len(tsv.index(path, root=public).rows) == 1
+        assert len(index.read(path, root=public).rows) == 1
 
 
 def test_a_table_that_may_not_be_read_is_named(public: Path) -> None:
     path = table(public, rows_of(f"1\t{IMAGES[0]}\tq"))
     path.chmod(0)
     with read_only(public):
-        for call in (lambda: tsv.index(path, root=public), lambda: tsv.distinct([path])):
+        for call in (lambda: index.read(path, root=public), lambda: index.distinct([path])):
             with pytest.raises(DataError, match=r"set\.tsv: cannot be read: Permission denied"):
                 call()
 
@@ -413,7 +414,7 @@ def test_of_several_processes_one_builds_the_index(tmp_path: Path) -> None:
 def test_distinct_leaves_out_copies(tmp_path: Path) -> None:
     one, copy = (table(tmp_path, rows_of("1\t2\tq"), name) for name in ("a.tsv", "b.tsv"))
     other = table(tmp_path, rows_of("1\t3\tq"), "c.tsv")
-    assert tsv.distinct([one, copy, other]) == [one, other]
+    assert index.distinct([one, copy, other]) == [one, other]
 
 
 # An index is the user's own
@@ -423,7 +424,7 @@ def test_distinct_leaves_out_copies(tmp_path: Path) -> None:
 @pytest.mark.parametrize("edit", ["answer", "two rows", "row left out", "columns", "digest"])
 def test_an_edited_index_is_made_again(tmp_path: Path, cache: Path, edit: str) -> None:
     path = table(tmp_path, "index\timage\tanswer\n" + "".join(f"{n}\t{IMAGES[n]}\t{'AB'[n % 2]}\n" for n in range(4)))
-    first = tsv.index(path, root=tmp_path)
+    first = index.read(path, root=tmp_path)
     (stored,) = cache.glob("*.jsonl")
     before = stored.read_bytes()
     lines = before.splitlines(keepends=True)
@@ -440,65 +441,65 @@ def test_an_edited_index_is_made_again(tmp_path: Path, cache: Path, edit: str) -
         edited = b"".join([*lines[:-1], lines[-1][:-2] + other + b"\n"])
     assert edited != before
     stored.write_bytes(edited)
-    assert tsv.index(path, root=tmp_path) == first
+    assert index.read(path, root=tmp_path) == first
     assert stored.read_bytes() == before
 
 
 @pytest.mark.usefixtures("large")
 def test_an_index_lies_in_the_user_s_cache_and_nobody_else_may_write_it(tmp_path: Path, cache: Path) -> None:
     path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
-    tsv.index(path, root=tmp_path)
+    index.read(path, root=tmp_path)
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["set.tsv"]
     (stored,) = cache.glob("*.jsonl")
     assert stored.stat().st_mode & 0o777 == 0o600
     stored.chmod(0o666)
-    with mock.patch.object(tsv, "_build", wraps=tsv._build) as build:
-        tsv.index(path, root=tmp_path)
+    with mock.patch.object(index, "_build", wraps=index._build) as build:
+        index.read(path, root=tmp_path)
         assert build.call_count == 1
         assert stored.stat().st_mode & 0o777 == 0o600
-        tsv.index(path, root=tmp_path)
+        index.read(path, root=tmp_path)
         assert build.call_count == 1
 
 
 @pytest.mark.usefixtures("large")
 def test_an_index_beside_the_table_is_not_read(tmp_path: Path, cache: Path) -> None:
     path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
-    found = tsv.index(path, root=tmp_path)
+    found = index.read(path, root=tmp_path)
     for stored in (*cache.glob("*.jsonl"), *tmp_path.glob("*.jsonl")):
         content = stored.read_bytes().replace(b'"q"', b'"p"')
         stored.unlink()
         (tmp_path / "set.tsv.medvqa-index.jsonl").write_bytes(content)
-    assert tsv.index(path, root=tmp_path) == found
+    assert index.read(path, root=tmp_path) == found
 
 
 @pytest.mark.usefixtures("large")
 def test_an_index_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path, cache: Path) -> None:
     path = table(tmp_path, rows_of(f"1\t{IMAGES[1]}\tq"))
-    found = tsv.index(path, root=tmp_path)
+    found = index.read(path, root=tmp_path)
     (stored,) = cache.glob("*.jsonl")
     stored.rename(tmp_path / "elsewhere")
     stored.symlink_to(tmp_path / "elsewhere")
-    with mock.patch.object(tsv, "_build", wraps=tsv._build) as build:
-        assert tsv.index(path, root=tmp_path) == found
+    with mock.patch.object(index, "_build", wraps=index._build) as build:
+        assert index.read(path, root=tmp_path) == found
         assert build.call_count == 1
     assert not stored.is_symlink()
     stored.unlink()
     os.mkfifo(stored)
-    assert tsv.index(path, root=tmp_path) == found
+    assert index.read(path, root=tmp_path) == found
 
 
 @pytest.mark.usefixtures("large")
 def test_a_change_in_the_middle_with_the_old_time_is_noticed(tmp_path: Path) -> None:
     rows = [f"{n}\t{IMAGES[n % 4]}\tquestion" for n in range(40)]
-    with mock.patch.object(tsv, "CHUNK", 64):
+    with mock.patch.object(streamed, "CHUNK", 64):
         path = table(tmp_path, rows_of(*rows))
-        tsv.index(path, root=tmp_path)
+        index.read(path, root=tmp_path)
         status = path.stat()
         with path.open("r+b") as file:
             file.seek(file.read().index(b"question", status.st_size // 2))
             file.write(b"Question")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        found = tsv.index(path, root=tmp_path)
+        found = index.read(path, root=tmp_path)
     assert [row.cells["question"] for row in found.rows].count("Question") == 1
 
 
@@ -506,7 +507,7 @@ def test_a_change_in_the_middle_with_the_old_time_is_noticed(tmp_path: Path) -> 
 
 
 def test_progress_without_a_terminal_is_a_line_at_start_and_end(capsys: pytest.CaptureFixture[str]) -> None:
-    with tsv.show_progress(Path("big.tsv")) as progress:
+    with show(Path("big.tsv")) as progress:
         progress(0, 2_500_000_000)
         assert capsys.readouterr().err == "indexing big.tsv, 2.50 GB, once ...\n"
         progress(2_500_000_000, 2_500_000_000)
@@ -516,14 +517,14 @@ def test_progress_without_a_terminal_is_a_line_at_start_and_end(capsys: pytest.C
 def test_progress_in_a_terminal_is_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    with tsv.show_progress(Path("[red]big.tsv")) as progress:
+    with show(Path("[red]big.tsv")) as progress:
         progress(1_000_000_000, 2_000_000_000)
     assert "indexing [red]big.tsv" in (shown := capsys.readouterr().err)
     assert "1.0/2.0 GB" in shown
 
 
 def test_progress_that_is_never_called_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with tsv.show_progress(Path("big.tsv")):
+    with show(Path("big.tsv")):
         pass
     assert capsys.readouterr().err == ""
 
@@ -533,10 +534,10 @@ def test_progress_that_is_never_called_shows_nothing(capsys: pytest.CaptureFixtu
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from medvqa.data import tsv
+from medvqa.data import index
 path = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = tsv.index(path, root=path.parent)
+found = index.read(path, root=path.parent)
 print(len(found.rows), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

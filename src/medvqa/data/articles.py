@@ -1,0 +1,29 @@
+"""The articles in PubMed Central that MediConfusion's images are from: images of one may show one patient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from medvqa.data import tables
+
+ARTICLES = Path(__file__).parent / "mediconfusion" / "articles.csv"
+"""228 images of 219 articles: data/image_dict.json of https://github.com/AIF4S/MediConfusion at commit
+35cc5f97566438e00b86c8151649c220c34c0aad."""
+
+
+@cache
+def articles() -> Mapping[tuple[str, str], str]:
+    """The article of each image of the release, by its number and its path in ROCO."""
+    return {(row.text("image"), row.text("roco")): row.text("article") for row in tables.read(ARTICLES)}
+
+
+def links(image: str, roco: str) -> list[str]:
+    """What an image shares with others: its name, and its article where number and path are those of the release.
+
+    Both must agree, so that data of one's own with the same numbers are not mistaken for the release.
+    """
+    article = articles().get((PurePosixPath(image).stem, roco))
+    # The sign sorts behind letters: a component is named by its smallest member, which is to be an image.
+    return [image] if article is None else [image, f"~{article}"]

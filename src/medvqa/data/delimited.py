@@ -1,0 +1,99 @@
+"""CSV and TSV -> rows of texts."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, TextIO
+
+from medvqa.data import limits
+from medvqa.items import DataError
+
+if TYPE_CHECKING:
+    import _csv
+
+
+def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the number of each row, the line in which it begins, and its cells; a blank row has none.
+
+    Cells end at tabs where the header has one, else at commas, else at semicolons. Text is UTF-8, with or without a
+    byte order mark, and lines end in LF, CRLF or CR. Raises DataError, which begins with `name`, for other encodings,
+    quotes that do not match, and a row above a limit.
+    """
+    number, line = 1, 1
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        try:
+            header = text.readline(limits.MAX_ROW)
+            # Where a comma is the decimal sign, spreadsheets write semicolons.
+            delimiter = next((sign for sign in "\t,;" if sign in header), ",")
+            text.seek(0)
+            # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
+            pieces = _Pieces(text, name)
+            reader = csv.reader(pieces, delimiter=delimiter, strict=True)
+            while (row := _next(reader)) is not None:
+                yield number, line, row
+                number, line = number + 1, reader.line_num + 1
+                pieces.next_row()
+        except csv.Error as error:
+            raise DataError(f"{limits.place(name, 'row', number, line)}: {_wrong(error)}") from None
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name} line {_undecodable(file)}: not UTF-8: {error.reason}{hint}") from None
+
+
+class _Pieces:
+    """The lines of a file for `csv`, which would take a row of any length."""
+
+    def __init__(self, file: TextIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._row = 0
+        self.next_row()
+
+    def next_row(self) -> None:
+        self._row += 1
+        self._left = limits.MAX_ROW
+
+    def __iter__(self) -> _Pieces:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(self._left + 1)
+        if len(line) > self._left:
+            raise limits.longer(f"{self._name} row {self._row}", limits.MAX_ROW, "characters")
+        self._left -= len(line)
+        if not line:
+            raise StopIteration
+        return line
+
+
+def _next(reader: _csv.Reader) -> list[str] | None:
+    # The limit is the process's: it is never left changed while somebody else's code runs.
+    limit = csv.field_size_limit(limits.MAX_BYTES)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _wrong(error: csv.Error) -> str:
+    """What `csv` found, in the words of the index of large tables."""
+    message = str(error)
+    if message == "unexpected end of data":
+        return "a quote is never closed, the file may be truncated"
+    return "text follows a closing quote" if "expected after" in message else f"not CSV: {message}"
+
+
+def _undecodable(file: BinaryIO) -> int:
+    """The line of the first byte that is not UTF-8: the file was read in chunks, ahead of its rows."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    file.seek(0)
+    try:
+        while chunk := file.read(2**16):
+            line += decoder.decode(chunk).count("\n")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        line += error.object[: error.start].count(b"\n")
+    return line

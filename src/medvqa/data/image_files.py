@@ -1,0 +1,23 @@
+"""Images that lie in files, as a row of a table names them."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+from medvqa.image import inside
+from medvqa.items import DataError, Image
+
+
+def image_file(file: str, *, folder: Path, root: Path, where: str, window: tuple[float, float] | None = None) -> Image:
+    """The reference to an image file, which need not exist.
+
+    `file` is a POSIX path relative to `folder`, that of the table. The image is named relative to `root`, the data
+    folder. Raises DataError, which begins with `where`, for a path that leaves the folder and for a wrong window.
+    """
+    path = inside(folder, file, where=where)
+    name = (folder / posixpath.normpath(file)).relative_to(root).as_posix()
+    try:
+        return Image(name, str(path), window=window)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None

@@ -1,0 +1,116 @@
+"""How much a data file may hold: one list of limits for all formats, far above what real files have.
+
+Data files are not trusted: a hostile one must not take more memory or time than these say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from medvqa import files
+from medvqa.items import DataError
+
+MAX_BYTES = 2**30
+"""Bytes of a file; a table whose images are indexed may be larger, as only its texts are held."""
+
+MAX_DOCUMENT = 2**28
+"""Bytes of a JSON document, which is held in memory; JSON lines are not."""
+
+MAX_ROWS = 2**20
+"""Rows, as in the own limit of XLSX; a hostile sheet may claim billions."""
+
+MAX_COLUMNS = 1000
+"""Cells of a row; the widest real tables have about fifty."""
+
+MAX_TEXT = 2**20
+"""Bytes of a line of JSON lines or of a text cell of an indexed table, else characters of a cell."""
+
+MAX_ROW = 2**24
+"""Characters of a row of CSV or TSV."""
+
+MAX_TEXTS = 2**30
+"""Characters of all text cells of an indexed table, which are held; GMAI-MMBench has 10 million in 26,000 rows."""
+
+MAX_RESULT = 2**26
+"""Bytes of a line of results.jsonl, which holds a question, an answer and the replies of a judge."""
+
+MAX_CELLS = 2**22
+"""Cells of a spreadsheet, blank ones before the last of a row included: 26,000 rows of 160."""
+
+MAX_PARTS = 1000
+"""Files in a spreadsheet; one with a sheet has about ten."""
+
+MAX_UNPACKED = 2**28
+"""Bytes of all parts of a spreadsheet, unpacked: 26,000 answers of 10,000 characters."""
+
+MAX_ELEMENTS = 2**22
+"""XML elements and attributes of all parts. openpyxl holds some parts as trees, 100 bytes and more for each."""
+
+MAX_TOKEN = 2**20
+"""Bytes of one tag or characters of one text of a spreadsheet, which a parser holds whole."""
+
+OTHER_DATA = ". Is this the file of another data set?"
+"""Follows errors of a benchmark's reader that say that a file is of another kind."""
+
+
+def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
+    """How messages name a row of a file; `line` is added where it is another number."""
+    return f"{name} {unit} {number} (line {line})" if line not in (0, number) else f"{name} {unit} {number}"
+
+
+def above(where: str, limit: int, unit: str, advice: str = "") -> DataError:
+    """The error for more than `limit` of something; `unit` in the plural, `advice` what to do instead."""
+    return DataError(f"{where}: more than {limit:,} {unit}{advice}")
+
+
+def longer(where: str, limit: int, unit: str = "bytes") -> DataError:
+    """The error for a line or row above a limit."""
+    return DataError(f"{where}: longer than {files.size(limit) if unit == 'bytes' else f'{limit:,} {unit}'}")
+
+
+def long_text(where: str, column: str) -> DataError:
+    """The error for a cell above MAX_TEXT."""
+    return DataError(f"{where}, column '{column}': more than {files.size(MAX_TEXT)} of text")
+
+
+def larger(where: str, limit: int, advice: str = "") -> DataError:
+    """The error for a file above a limit in bytes."""
+    return DataError(f"{where}: larger than {files.size(limit)}{advice}")
+
+
+def width(where: str, found: str, wanted: int, *, at_end: bool) -> DataError:
+    """The error for a row with too few or too many cells; `at_end`: nothing follows it."""
+    end = "; the file ends here, it may be truncated" if at_end else ""
+    return DataError(f"{where}: {found} cells where the first line has {wanted}{end}")
+
+
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a regular file; DataError, which begins with `name`, if it is missing or cannot be read."""
+    try:
+        with files.reading(path) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise DataError(f"{name}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror}") from error
+
+
+def check_columns(columns: Sequence[str], where: str) -> None:
+    """DataError for too many columns, and for two of one name."""
+    if len(columns) > MAX_COLUMNS:
+        raise above(where, MAX_COLUMNS, "columns")
+    if twice := sorted(column for column, count in Counter(columns).items() if count > 1):
+        raise DataError(f"{where}: column '{twice[0]}' occurs twice")
+
+
+def check_needed(columns: Collection[str], needed: Sequence[Sequence[str]], where: str, hint: str = "") -> None:
+    """DataError if columns are missing. `needed` lists alternatives; the nearest one is named."""
+    missing = [tuple(column for column in each if column not in columns) for each in needed]
+    if missing and all(missing):
+        found = ", ".join(columns)[:500] or "none"
+        raise DataError(f"{where}: missing column {', '.join(sorted(missing, key=len)[0])}; found: {found}{hint}")

@@ -1,0 +1,196 @@
+"""Tables of anybody -> rows: CSV, TSV, XLSX, JSON and JSON lines, by one reader within one list of limits (`limits`).
+
+    for row in tables.read(path, needed=[("id", "score")]):
+        row.text("id"), row.values["score"]
+
+An error is one line that names file, row and column: `answers.csv row 4, column 'score': ...`. A table whose cells hold
+images is indexed instead (`medvqa.data.index`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+
+from medvqa.data import delimited, json_text, limits, workbooks
+from medvqa.items import DataError
+
+T = TypeVar("T")
+
+
+class TableRow(msgspec.Struct, frozen=True):
+    """One row: its values by column, texts or what JSON and XLSX may hold beside them.
+
+    `unit` and `number` say where it stands: the row as spreadsheets count it (the header is the first), the line of
+    JSON lines, the record of a JSON array, or the key of a JSON object. `line`: where a row of text begins, else 0.
+    """
+
+    file: str
+    unit: str
+    number: int | str
+    line: int
+    values: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        """How messages name the row."""
+        return limits.place(self.file, self.unit, self.number, self.line)
+
+    def error(self, message: str, column: str = "") -> DataError:
+        """The error for this row, or for one of its cells."""
+        return DataError(f"{self.where}, column '{column}': {message}" if column else f"{self.where}: {message}")
+
+    def text(self, column: str) -> str:
+        """A value as text, "" when it is absent or null; DataError for what is neither text nor number."""
+        value = self.values.get(column)
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return str(int(value))
+        if isinstance(value, int | float):
+            return str(value)
+        raise self.error(f"no text: {str(value)[:80]}", column)
+
+    def identifier(self, column: str) -> str:
+        """An id as text; DataError when it is blank or no text."""
+        found = self.text(column).strip()
+        # A spreadsheet or a data frame with a gap turns 17 into 17.0.
+        if re.fullmatch(r"-?\d+\.0+", found):
+            found = found.partition(".")[0]
+        if not found:
+            raise self.error("blank", column)
+        return found
+
+    def convert(self, type: type[T], *, strict: bool = True, hint: str = limits.OTHER_DATA) -> T:
+        """The values as a msgspec type; DataError for what is missing or of another type."""
+        try:
+            return msgspec.convert(self.values, type, strict=strict)
+        except msgspec.ValidationError as error:
+            raise self.error(f"{error}{hint}") from error
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What `read` is asked of columns: alternatives that must be there, whether letter case counts, and the hint."""
+
+    columns: Sequence[Sequence[str]]
+    fold: bool
+    hint: str
+
+    def met(self, columns: Container[str]) -> bool:
+        return not self.columns or any(all(column in columns for column in each) for each in self.columns)
+
+
+_KINDS = {list: "array", str: "str", int: "int", float: "float", bool: "bool", type(None): "null"}
+"""What is no object, as msgspec calls it."""
+
+
+def read(
+    path: Path,
+    *,
+    name: str | None = None,
+    needed: Sequence[Sequence[str]] = (),
+    fold: bool = False,
+    key: str | None = None,
+    lines: bool = False,
+    largest: int | None = None,
+    hint: str = "",
+) -> Iterator[TableRow]:
+    """Yield the rows of a table; the format is told by the content, not by the file's name.
+
+    - CSV, TSV, XLSX: the first row names the columns; blank rows are skipped.
+    - JSON: an array of objects. With `key` also an object of objects, whose keys become the column `key`.
+    - JSON lines: an object in each line. With `lines` a file is nothing else, whatever it begins with.
+
+    `name` names the file in errors (default: its path). `needed` lists columns that must be there, or alternatives of
+    them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
+    (default: MAX_BYTES). `hint` ends errors that say that a file is empty or of another kind: what would be read.
+
+    Raises DataError for a file that is missing, empty, truncated, without rows, of another kind, not UTF-8 or above one
+    of the `limits`, and for a column that is missing or occurs twice.
+    """
+    name = str(path) if name is None else name
+    needs = _Needs(needed, fold, hint or limits.OTHER_DATA)
+    with limits.opened(path, name) as file:
+        largest = limits.MAX_BYTES if largest is None else largest
+        if os.fstat(file.fileno()).st_size > largest:
+            raise limits.larger(name, largest)
+        count = 0
+        for count, row in enumerate(_rows(file, name, needs, key, lines, hint), 1):
+            if count > limits.MAX_ROWS:
+                raise limits.above(row.where, limits.MAX_ROWS, "rows")
+            for column, value in row.values.items():
+                if isinstance(value, str) and len(value) > limits.MAX_TEXT:
+                    raise limits.long_text(row.where, column)
+            yield row
+        if not count:
+            raise DataError(f"{name}: no rows{hint}")
+
+
+def _rows(file: BinaryIO, name: str, needs: _Needs, key: str | None, lines: bool, hint: str) -> Iterator[TableRow]:
+    start = file.read(4096)
+    file.seek(0)
+    if start.startswith(workbooks.START) and not lines:
+        return _named(workbooks.rows(file, name, hint), name, needs)
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if not text and len(start) < 4096:
+        raise DataError(f"{name}: empty file{hint}")
+    if not lines and not text.startswith((b"{", b"[")):
+        return _named(delimited.rows(file, name, hint), name, needs)
+    if not lines:
+        alone, more = json_text.first(file, name)
+        file.seek(0)
+        rows_by_key = key is not None and alone is not None and all(isinstance(each, dict) for each in alone.values())
+        lines = alone is not None and (more or not rows_by_key)
+    if lines:
+        return _objects("line", json_text.values(file, name), name, needs)
+    found = json_text.document(file, name, hint)
+    if isinstance(found, list):
+        return _objects("record", enumerate(found, 1), name, needs)
+    if key is None:
+        raise DataError(f"{name}: Expected `array` of rows, got `object`{needs.hint}")
+    keyed = ((each, {**row, key: each} if isinstance(row, dict) else row) for each, row in found.items())
+    return _objects(key, keyed, name, needs)
+
+
+def _named(found: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: _Needs) -> Iterator[TableRow]:
+    """Name the cells of rows by the first row."""
+    *_, header = next(found, (1, 1, []))
+    columns = [str(column).strip().lower() if needs.fold else str(column) for column in header]
+    limits.check_columns(columns, f"{name}, first line")
+    limits.check_needed(columns, needs.columns, name, needs.hint)
+    for number, line, cells in found:
+        if len(cells) == len(columns):
+            yield TableRow(name, "row", number, line, dict(zip(columns, cells, strict=True)))
+        elif cells:
+            where = limits.place(name, "row", number, line)
+            count = "more" if len(cells) > len(columns) else f"only {len(cells)}"
+            raise limits.width(where, count, len(columns), at_end=next(found, None) is None)
+
+
+def _objects(unit: str, found: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[TableRow]:
+    """Check that values are objects that have the columns."""
+    for number, value in found:
+        if not isinstance(value, dict):
+            where = limits.place(name, unit, number)
+            raise DataError(f"{where}: Expected `object`, got `{_KINDS[type(value)]}`{needs.hint}")
+        values = value
+        if needs.fold:
+            values = {column.strip().lower(): cell for column, cell in value.items()}
+            if len(values) < len(value):
+                names = [column.strip().lower() for column in value]
+                limits.check_columns(names, limits.place(name, unit, number))
+        if len(values) > limits.MAX_COLUMNS:
+            raise limits.above(limits.place(name, unit, number), limits.MAX_COLUMNS, "columns")
+        if not needs.met(values):
+            limits.check_needed(values, needs.columns, limits.place(name, unit, number), needs.hint)
+        yield TableRow(name, unit, number, 0, values)

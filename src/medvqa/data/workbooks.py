@@ -1,0 +1,113 @@
+"""XLSX -> rows of values; the parts of the file are scanned before openpyxl reads them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from typing import IO, BinaryIO
+
+from medvqa.data import limits
+from medvqa.items import DataError
+
+START = b"PK\x03\x04"
+"""The first bytes of an XLSX file, which is a ZIP archive."""
+
+
+def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[object]]]:
+    """Yield the number of each row of the first sheet, 0 for its line, and its values, "" for a blank cell.
+
+    Rows are filled up to the width of the first; a blank row has no values. Raises DataError, which begins with `name`,
+    for what is no readable XLSX, and above a limit.
+    """
+    import openpyxl
+
+    try:
+        with zipfile.ZipFile(file) as parts:
+            _check_parts(name, parts)
+        file.seek(0)
+        # Formulas stay text: an answer may start with "=". The file is passed open, as openpyxl judges a name by its
+        # ending, and as it must be the one that was checked.
+        with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()
+            filled = count = 0
+            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                count += len(cells)
+                if number > limits.MAX_ROWS:
+                    raise limits.above(name, limits.MAX_ROWS, "rows")
+                if count > limits.MAX_CELLS:
+                    raise limits.above(name, limits.MAX_CELLS, "cells", "; write it as CSV")
+                row = [_value(value) for value in cells]
+                while row and row[-1] == "":
+                    row.pop()
+                filled = filled or len(row)
+                yield number, 0, row + [""] * (filled - len(row)) if row else row
+    except DataError:
+        raise
+    except Exception as error:
+        # openpyxl raises exceptions of a dozen types at damaged parts.
+        raise DataError(f"{name}: no readable XLSX: {type(error).__name__}: {error}{hint}") from error
+
+
+def _value(value: object) -> object:
+    if isinstance(value, str):
+        # Writers escape a carriage return (ECMA-376, ST_Xstring), and openpyxl leaves it so.
+        return value.replace("_x000D_", "\r")
+    return "" if value is None else value
+
+
+def _check_parts(name: str, parts: zipfile.ZipFile) -> None:
+    """DataError for a spreadsheet that would take much memory or time."""
+    members = parts.infolist()
+    if len(members) > limits.MAX_PARTS:
+        raise limits.above(name, limits.MAX_PARTS, "parts")
+    if sum(member.file_size for member in members) > limits.MAX_UNPACKED:
+        raise limits.above(name, limits.MAX_UNPACKED, "bytes when unpacked", "; write it as CSV")
+    left = limits.MAX_ELEMENTS
+    for member in members:
+        with parts.open(member) as content:
+            left -= _elements(name, member.filename, content, left)
+
+
+def _elements(name: str, part: str, content: IO[bytes], left: int) -> int:
+    """Count the XML elements and attributes of a part, as far as it is XML. Names of parts do not tell what they are.
+
+    DataError for more than `left`, for a tag or text above MAX_TOKEN, and for a DOCTYPE, whose entities may have any
+    length.
+    """
+    from xml.parsers import expat
+
+    count = characters = 0
+
+    def start(_: str, attributes: list[str]) -> None:
+        nonlocal count, characters
+        characters = 0
+        count += 1 + len(attributes) // 2
+        if count > left:
+            raise limits.above(name, limits.MAX_ELEMENTS, "XML elements and attributes", "; write it as CSV")
+
+    def text(data: str) -> None:
+        nonlocal characters
+        characters += len(data)
+        if characters > limits.MAX_TOKEN:
+            raise limits.above(f"{name}, {part}", limits.MAX_TOKEN, "characters in a text")
+
+    def doctype(*_: object) -> None:
+        raise DataError(f"{name}, {part}: has a DOCTYPE, which no spreadsheet has")
+
+    parser = expat.ParserCreate()
+    parser.ordered_attributes = True
+    parser.StartElementHandler = start
+    parser.CharacterDataHandler = text
+    parser.StartDoctypeDeclHandler = doctype
+    fed = 0
+    try:
+        while piece := content.read(2**16):
+            fed += len(piece)
+            parser.Parse(piece, False)
+            if fed - parser.CurrentByteIndex > limits.MAX_TOKEN:
+                raise limits.above(f"{name}, {part}", limits.MAX_TOKEN, "bytes in a tag")
+    except expat.ExpatError:
+        pass  # no XML from here on, for openpyxl neither
+    return count
