@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import benchmarks, configs, records
+from medvqa import configs, records
 from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
@@ -369,7 +369,7 @@ def test_a_limit_that_cannot_hold_is_a_usage_error(
 def test_limits_of_a_config_are_checked(backend: str, said: dict[str, Any], message: str) -> None:
     config = configs.ModelConfig("mine", backend, "x", max_tokens=said)
     model = configs.make(config, {kind.name: kind for kind in pytest_medvqa_backends()})
-    known = benchmarks.by_name(mediconfusion.BENCHMARKS)
+    known = {each.name: each for each in mediconfusion.BENCHMARKS}
     with pytest.raises(UsageError) as raised:
         configs.check_token_limits(config, model.token_limits(), known)
     assert message in str(raised.value)

@@ -222,7 +222,7 @@ def test_all_splits_of_given_files(tmp_path: Path) -> None:
 
 
 def test_the_group_is_what_is_found_of_it(tmp_path: Path) -> None:
-    known = benchmarks.by_name(medlesionvqa.BENCHMARKS)
+    known = {each.name: each for each in medlesionvqa.BENCHMARKS}
     write(tmp_path, line())
     assert benchmarks.choose(["medlesionvqa"], known, tmp_path) == [VAL]
     assert benchmarks.choose([], known, tmp_path) == [VAL]

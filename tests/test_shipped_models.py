@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tinies
-from medvqa import benchmarks, configs
+from medvqa import configs
 from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.benchmarks import gmai_mmbench, mediconfusion
@@ -83,7 +83,7 @@ LIMITS: dict[str, tuple[int, int, int]] = {
 def test_a_config_has_the_limits_that_owners_give_its_model(name: str) -> None:
     config = CONFIGS[name]
     limits = configs.make(config, BACKENDS).token_limits()
-    known = benchmarks.by_name([*mediconfusion.BENCHMARKS, *gmai_mmbench.BENCHMARKS])
+    known = {each.name: each for each in [*mediconfusion.BENCHMARKS, *gmai_mmbench.BENCHMARKS]}
     configs.check_token_limits(config, limits, known)
     if limits is None:
         assert config.backend in ("echo", "majority", "random")

@@ -28,16 +28,6 @@ def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     )
 
 
-def by_name(benchmarks: Iterable[Benchmark]) -> dict[str, Benchmark]:
-    """Benchmarks by name, in name order; UsageError when two have the same."""
-    known: dict[str, Benchmark] = {}
-    for benchmark in benchmarks:
-        if benchmark.name in known:
-            raise UsageError(f"two benchmarks are called '{benchmark.name}'; rename one of them")
-        known[benchmark.name] = benchmark
-    return dict(sorted(known.items()))
-
-
 def not_known(holder: str, name: str, known: Mapping[str, Benchmark]) -> UsageError:
     """The error for results of a benchmark that nothing provides; `holder` says what holds them, with its verb."""
     return UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -52,7 +53,8 @@ class Registry:
 
 def _offered(module: object, name: str) -> Any:
     function: Callable[[], Any] | None = getattr(module, name, None)
-    return function() if function is not None else ()
+    # A plugin may be an object that has an attribute of any name.
+    return function() if inspect.isroutine(function) else ()
 
 
 def _defined(module: object) -> list[type[Backend]]:
