@@ -86,7 +86,7 @@ class Process:
         return Memory(store, journal, records.Suspects(self.folder, self.session))
 
 
-class Bench:
+class LoadedJudge:
     """The judge of a process: its model, its stream, its memory."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Asker:
         self._traffic = Traffic(plan.secrets)
         self._model: Streamed | None = None
         self._stream: Stream | None = None
-        self._bench: Bench | None = None
+        self._judge: LoadedJudge | None = None
         self._close: Callable[[], None] | None = None
         self._streaks = {"model": 0, "judge": 0}
 
@@ -187,7 +187,7 @@ class Asker:
             self._close = lambda: end(model, memory)
             making = f"judge '{self.plan.options.judge}'"
             if self.plan.judge is not None:
-                self._bench = self._make_bench(self.plan.judge, journal, ahead)
+                self._judge = self._load_judge(self.plan.judge, journal, ahead)
         except MedVQAError as error:
             self.stop = self._line(error)
             return engine.Unavailable(self.plan.options.model, self.stop)
@@ -199,17 +199,17 @@ class Asker:
             "model": {**named, **{name: each for name, each in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
             "unread_answers": memory.unread,
-            **({"judge": self._bench.facts} if self._bench is not None else {}),
+            **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first = {"facts": facts, "left_out": left_out}
-        follow = self._begin_judging if self._bench is not None else None
+        follow = self._begin_judging if self._judge is not None else None
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
 
-    def _make_bench(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> Bench:
+    def _load_judge(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> LoadedJudge:
         options = self.plan.options
-        return Bench(
+        return LoadedJudge(
             judging,
             self.process,
             journal,
@@ -228,7 +228,7 @@ class Asker:
         """End what `open` started."""
         if self._stream is not None:
             self._stream.close()
-        for close in (self._bench.close if self._bench is not None else None, self._close):
+        for close in (self._judge.close if self._judge is not None else None, self._close):
             if close is not None:
                 try:
                     close()
@@ -272,17 +272,17 @@ class Asker:
 
     def _begin_judging(self, query: Query, answer: Answer) -> Pending | None:
         """Hand an answer to the judge before any test gets it."""
-        if self._bench is None or query.technique in OPTION_TECHNIQUES:
+        if self._judge is None or query.technique in OPTION_TECHNIQUES:
             return None
         benchmark = self.plan.benchmarks[query.item.benchmark]
-        return self._bench.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
+        return self._judge.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
 
     def _judged(self, result: Result, pending: Pending | None) -> Result:
         """The result with the judge's score, or by rule if the judge is asked nothing about it."""
-        if self._bench is None or pending is None:
+        if self._judge is None or pending is None:
             return result
         try:
-            judged = self._bench.judge.finish(pending)
+            judged = self._judge.judge.finish(pending)
         except MedVQAError as error:
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)

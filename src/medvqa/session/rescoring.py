@@ -19,7 +19,7 @@ from medvqa import benchmarks, engine, judging, metrics, records
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
 from medvqa.scoring import rules
 from medvqa.session import checks
-from medvqa.session.asker import Bench, Process
+from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging, judged, resolve
 from medvqa.session.options import Options, Setting
 from medvqa.session.registry import Registry
@@ -135,9 +135,9 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
         if options.ff_gap is not None:
             scored = _by_lead(rescoring, scored, settings)
     else:
-        with _bench(rescoring, rescoring.judging, session) as bench:
-            facts = bench.facts
-            scored = list(_judged(rescoring, bench.judge, replies, say, progress))
+        with _loaded_judge(rescoring, rescoring.judging, session) as loaded:
+            facts = loaded.facts
+            scored = list(_judged(rescoring, loaded.judge, replies, say, progress))
     if len(scored) < len(results):
         without = " without --fresh" if options.fresh else ""
         return (
@@ -177,7 +177,7 @@ def _now() -> str:
 
 
 @contextmanager
-def _bench(rescoring: Rescoring, judging: Judging, session: str) -> Iterator[Bench]:
+def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Iterator[LoadedJudge]:
     """The judge, while it judges."""
     folder, options = rescoring.folder.absolute(), rescoring.options
     try:
@@ -186,11 +186,13 @@ def _bench(rescoring: Rescoring, judging: Judging, session: str) -> Iterator[Ben
         raise UsageError(f"{rescoring.folder} cannot be written: {error.strerror}") from error
     process = Process(folder, options.answers or folder.parent / records.STORE, session, "rescore", rescores=True)
     journal = records.Journal(folder, process.name)
-    bench = Bench(judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost)
+    loaded = LoadedJudge(
+        judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
+    )
     try:
-        yield bench
+        yield loaded
     finally:
-        bench.close()
+        loaded.close()
         records.close_journals(folder, complete=False)
 
 
