@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "lexicon(**tags): the tags of an item, set by the plugin; select by them with -m \"lexicon(modality='ct')\".",
     )
-    config.pluginmanager.register(Fixtures(), "medvqa-fixtures")
+    config.pluginmanager.register(_fixtures(config), "medvqa-fixtures")
     if is_worker(config):
         return
     config.stash[CONTROLLER] = Controller(config)
@@ -140,13 +141,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if not has_state(config) or config.option.collectonly:
         return
+    keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):
-        # For the controller of a session in which nothing is asked; `model` stores it with the run otherwise.
-        state = config.stash[STATE]
-        keys = [tuple(key) for key in state.selected(session.items)]
-        config.workeroutput["medvqa_selected"] = keys, state.left_out  # type: ignore[attr-defined]
+        # For the controller, if nothing is asked: else it is stored with the run.
+        config.workeroutput["medvqa_selected"] = [tuple(key) for key in keys], left_out  # type: ignore[attr-defined]
     else:
-        config.stash[CONTROLLER].selected(session)
+        config.stash[CONTROLLER].select(keys, left_out)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -158,40 +158,32 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     return left_out(config.stash[STATE].left_out)
 
 
-class Fixtures:
-    """The fixtures. They keep the session themselves: a fixture that takes `request` costs each test an object more."""
+def _fixtures(config: pytest.Config) -> ModuleType:
+    """The fixtures of a session, which they know: one that took `request` would cost every test an object more."""
 
-    def __init__(self) -> None:
-        """Before the session starts."""
-        self._session: pytest.Session | None = None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Keep the session."""
-        self._session = session
-
-    def _state(self) -> tuple[pytest.Session, State]:
+    def state() -> State:
         from medvqa.plugin.state import state_of
 
-        if self._session is None:
-            raise RuntimeError("fixtures are asked for before the session starts")
-        return self._session, state_of(self._session.config)
+        return state_of(config)
 
     @pytest.fixture(scope="session")
-    def model(self) -> Iterator[Model]:
+    def model() -> Iterator[Model]:
         """The model that --model names. Each process that runs tests has one."""
-        session, state = self._state()
-        made = state.open(session)
-        if is_worker(session.config):
-            session.config.workeroutput.pop("medvqa_selected", None)  # type: ignore[attr-defined]
+        session: Any = config.pluginmanager.get_plugin("session")
+        made = state().open(session)
         yield made
-        state.close(session)
+        state().close(session)
 
     @pytest.fixture(scope="session")
-    def evaluate(self, model: Model) -> Callable[[Item], Result]:
+    def evaluate(model: Model) -> Callable[[Item], Result]:
         """A function: ask the model about an item, score and record the answer, return the Result."""
-        _, state = self._state()
-        return lambda item: state.evaluate(item, model)
+        asks = state()
+        return lambda item: asks.evaluate(item, model)
+
+    # A module, as pytest looks up the fixtures of other objects on their class.
+    module = ModuleType("medvqa.plugin.fixtures")
+    vars(module).update(model=model, evaluate=evaluate)
+    return module
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@ Registered in every session, so it imports nothing before the first vqa item.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +14,6 @@ import pytest
 
 from medvqa.items import MedVQAError, QuestionKey
 from medvqa.plugin import options, process
-from medvqa.plugin.process import STATE
 
 if TYPE_CHECKING:
     from medvqa.plugin.crashes import Crashes
@@ -91,11 +90,9 @@ class Controller:
                 if reporter is not None:
                     reporter.write_line(line)
 
-    def selected(self, session: pytest.Session) -> None:
+    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Collection has ended in this process: note which questions must end with a result."""
-        state = self._config.stash[STATE]
-        keys = state.selected(session.items)
-        self._run.select(keys, state.left_out)
+        self._run.select(keys, left_out)
         if keys:
             self.promise()
 

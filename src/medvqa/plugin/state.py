@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from medvqa import records
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, query_of
-from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
+from medvqa.plugin.process import STATE, is_worker, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import resolve
@@ -44,16 +43,18 @@ class State:
         """The question of a collected test; None for a test of another kind."""
         return query_of(node, self.plan.techniques[0])
 
-    def selected(self, nodes: Sequence[pytest.Item]) -> list[QuestionKey]:
-        """The keys of the questions of collected tests, in their order."""
-        return [query.key for node in nodes if (query := self.query(node)) is not None]
+    def select(self, session: pytest.Session) -> tuple[list[QuestionKey], LeftOut]:
+        """Note the questions of the session's tests; return their keys in order, and how many were left out."""
+        keys = [query.key for node in session.items if (query := self.query(node)) is not None]
+        self.asker.select(keys, self.left_out)
+        return keys, self.left_out
 
     # The model, as a fixture
 
     def open(self, session: pytest.Session) -> Model:
         """Make the model of this process; one that cannot be made ends the session after the first item."""
         try:
-            return self.asker.open(self._look_ahead(session), self.selected(session.items), self.left_out)
+            return self.asker.open(self._look_ahead(session))
         finally:
             self._stop(session)
 
@@ -110,6 +111,8 @@ class State:
         self._stop(node.session)
         delivery, results = made
         report.medvqa = delivery.plain()  # type: ignore[attr-defined]
+        if delivery.left_out is not None and is_worker(node.config):
+            node.config.workeroutput.pop("medvqa_selected", None)  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         # JUnit takes them from the report of the teardown, which has those of the node.
         node.user_properties.extend(records.properties(shown))

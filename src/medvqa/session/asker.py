@@ -162,6 +162,7 @@ class Asker:
         self.stop: str | None = None
         self._tally = _Tally()
         self._first: dict[str, Any] = {}
+        self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
         self._traffic = Traffic(plan.secrets)
         self._model: Streamed | None = None
         self._stream: Stream | None = None
@@ -169,8 +170,12 @@ class Asker:
         self._close: Callable[[], None] | None = None
         self._streaks = {"model": 0, "judge": 0}
 
-    def open(self, ahead: engine.Lookahead, keys: Sequence[QuestionKey], left_out: LeftOut) -> Model:
-        """Make the model and the judge; `keys` are those of all questions that the session selected.
+    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
+        """Note the questions that the session selected; their keys are stored before the first of them is asked."""
+        self._selection = tuple(keys), left_out
+
+    def open(self, ahead: engine.Lookahead) -> Model:
+        """Make the model and the judge.
 
         A model that cannot be made is replaced by one whose answers are errors, and `stop` says why; an exception that
         is no MedVQAError is raised.
@@ -179,7 +184,6 @@ class Asker:
         try:
             # Before the model is made, which may kill: a worker with a journal was one of this run's.
             journal = records.Journal(self.process.folder, self.process.name)
-            records.select(self.process.folder, self.process.session, keys)
             model = self.plan.make_model()
             limits = self.plan.limits(model)
             identity = self.process.identify(model, "model", self.plan.secrets)
@@ -201,7 +205,7 @@ class Asker:
             "unread_answers": memory.unread,
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
-        self._first = {"facts": facts, "left_out": left_out}
+        self._first["facts"] = facts
         follow = self._begin_judging if self._judge is not None else None
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
@@ -241,6 +245,7 @@ class Asker:
         A model other than the one that `open` returned is asked here and now.
         """
         try:
+            self._store_selection()
             reply = self._reply(query, model)
         except MedVQAError as error:
             # The prompt could not be made, of data that cannot be read: an error of this item alone.
@@ -260,6 +265,15 @@ class Asker:
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
         return result
+
+    def _store_selection(self) -> None:
+        """Store which questions were selected, once (Unwritable)."""
+        if self._selection is not None:
+            (keys, self._first["left_out"]), self._selection = self._selection, None
+            try:
+                records.select(self.process.folder, self.process.session, keys)
+            except OSError as error:
+                raise records.Unwritable(f"the run folder cannot be written: {error}") from error
 
     def _reply(self, query: Query, model: Model | None) -> Reply:
         if self._stream is not None and (model is None or model is self._model):

@@ -42,7 +42,8 @@ def ask_all(run: Run, asker: Asker, queries: Sequence[Query]) -> None:
     keys = [query.key for query in queries]
     run.select(keys, {})
     run.promise()
-    asker.open(Queue(queries, asker), keys, {})
+    asker.select(keys, {})
+    asker.open(Queue(queries, asker))
     try:
         for query in queries:
             asker.evaluate(query)
