@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import records
+from medvqa.cli import main
 from medvqa.items import OUTCOMES, DataError, Query, QuestionKey, UsageError
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery
@@ -219,3 +220,21 @@ def test_a_damaged_selection_is_named(tmp_path: Path) -> None:
     (tmp_path / records.SELECTED).write_text('["a"\n')
     with pytest.raises(DataError, match=r"selected\.jsonl: damaged"):
         records.selected(tmp_path)
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("report", "reports/first"), ("rescore", "reports/first"), ("gate", "reports/first", "--baseline=reports/first")],
+    ids=["report", "rescore", "gate"],
+)
+def test_a_command_executes_conftest_once(
+    tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(plan(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("conftest.py").write_text(CONFTEST + "\nopen('executed', 'a').write('x')\n")
+    main([*command, "--plugin=conftest.py"])
+    assert Path("executed").read_text() == "x"
