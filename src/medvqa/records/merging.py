@@ -14,6 +14,7 @@ from medvqa import files
 from medvqa.data.selection import Shard
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
+from medvqa.records.selected import join_selected
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 
 METRICS = "metrics.json"
@@ -100,8 +101,9 @@ def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
     """Make a run folder, of which reports can be written; results keep the name of the run that they come from.
 
     `parts` are the folders of the runs. The answers, and a judge's replies, that they share with no other run are
-    copied, so that it can go on.
+    copied, so that it can go on; so are the keys of the questions that they selected, if all of them have a file of it.
     """
+    parts = list(parts)
     try:
         stores = [(part, own) for part in parts for own in (OWN_ANSWERS, OWN_REPLIES)]
         for part, own in stores:
@@ -109,6 +111,7 @@ def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
         folder.mkdir(parents=True)
         for part, own in stores:
             copy(part / own, folder / own)
+        join_selected(parts, folder)
         write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in merged.results))
         write_json(folder / RUN, {**merged.about, "missing": merged.missing})
     except OSError as error:

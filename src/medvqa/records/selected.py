@@ -7,7 +7,7 @@ that of the controller loses them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -47,6 +47,12 @@ def add_selected(folder: Path) -> None:
 def selected(folder: Path) -> tuple[QuestionKey, ...]:
     """The keys that all sessions of a run have selected; () for a run of an earlier version (DataError, OSError)."""
     return _read(folder / SELECTED)
+
+
+def join_selected(parts: Sequence[Path], folder: Path) -> None:
+    """Write the keys that runs selected to a merged run, unless one of them has no such file (DataError, OSError)."""
+    if parts and all((part / SELECTED).exists() for part in parts):
+        _write(folder / SELECTED, sorted({key for part in parts for key in selected(part)}))
 
 
 def _own(folder: Path, session: str) -> Path:
