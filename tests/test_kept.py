@@ -221,6 +221,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     last = json.loads((folder / "run.json").read_text("utf-8"))["sessions"][-1]
     assert (last["asked"], last["reused"]) == (36 - stored, stored)
     assert results_but_run(folder) == results_but_run(drawing.RUNS / "whole")
-    measures = json.loads(drawing.expected("report-whole")["reports/whole/metrics.json"])["measures"]
-    assert json.loads((folder / "metrics.json").read_text("utf-8"))["measures"] == measures
+    if all(map(pinned, DIGITS)):
+        measures = json.loads(drawing.expected("report-whole")["reports/whole/metrics.json"])["measures"]
+        assert json.loads((folder / "metrics.json").read_text("utf-8"))["measures"] == measures
     assert not (folder / "asking").exists()

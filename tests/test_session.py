@@ -211,15 +211,89 @@ def test_selections_of_sessions_add_up(
         records.select(folder, session, keys)
         assert records.selected_by(folder, session) == tuple(keys)
         records.add_selected(folder)
-        assert records.selected_by(folder, session) == ()
+        records.remove_selected(folder, session)
+        assert records.selected_by(folder, session) is None
     assert records.selected(folder) == tuple(sorted({*first, *second}))
     assert [path.name for path in folder.iterdir()] == [records.SELECTED]
 
 
-def test_a_damaged_selection_is_named(tmp_path: Path) -> None:
-    (tmp_path / records.SELECTED).write_text('["a"\n')
-    with pytest.raises(DataError, match=r"selected\.jsonl: damaged"):
+def test_a_damaged_selection_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    run(plan(tmp_path))
+    folder = tmp_path / "reports/first"
+    (folder / records.SELECTED).write_text('["a"\n')
+    (folder / ".selected-dead.jsonl").write_text("")
+    with pytest.raises(DataError, match=r"selected\.jsonl: damaged: .*; remove it: it lists which questions"):
+        run(plan(tmp_path), session="b2")
+    (folder / records.SELECTED).unlink()
+    assert run(plan(tmp_path), session="b2").exit_code == 0
+    assert [path.name for path in folder.glob("*selected*")] == [records.SELECTED]
+
+
+def test_a_selection_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("")
+    (tmp_path / records.SELECTED).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="is a symbolic link"):
         records.selected(tmp_path)
+
+
+def test_keys_that_cannot_be_added_cost_no_report(tmp_path: Path) -> None:
+    """The results count; that the selection is not known is said, and is exit code 1."""
+    planned = plan(tmp_path)
+    process = process_of(planned, "first", "a1")
+    made, asker = Run(planned, process), Asker(planned, process)
+    made.open()
+    ask_all(made, asker, queries(planned))
+    (made.folder / records.SELECTED).write_text("damaged")
+    finished = made.finish()
+    assert finished.report is not None
+    assert "the keys of the selected questions could not be stored" in str(finished.problem)
+    assert finished.exit_code == 1
+
+
+# Beside fixtures of the suite's own
+
+OWN_MODEL = """
+import pytest
+@pytest.fixture
+def model():
+    return "mine"
+"""
+
+
+def test_a_model_of_a_plugin_of_the_suite_comes_first(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(fx=OWN_MODEL, test_it="def test_it(model):\n    assert model == 'mine'\n")
+    pytester.makeconftest("pytest_plugins = ['fx']")
+    pytester.syspathinsert()
+    result = pytester.runpytest_inprocess("-p", "no:benchmark")
+    assert result.ret == 0
+    assert not (pytester.path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    "fixture",
+    [
+        "@pytest.fixture(params=['a', 'b'])\ndef evaluate(evaluate, request):\n    return evaluate",
+        "@pytest.fixture\ndef evaluate(evaluate, tmp_path):\n    return evaluate",
+    ],
+    ids=["parametrized", "of a function"],
+)
+def test_an_evaluate_of_the_suite_may_wrap_the_plugin_s(pytester: pytest.Pytester, fixture: str) -> None:
+    pytester.makeconftest(f"{CONFTEST}\nimport pytest\n\n{fixture}\n")
+    pytester.makepyfile(test_slake=TEST)
+    arguments = ("--model=stubborn:A", "--benchmark=slake", "--repeat=2", "--run=first", "-p", "no:benchmark")
+    assert pytester.runpytest_inprocess(*arguments).ret == 0
+    assert len(records.read(pytester.path / "reports/first").results) == 48
+
+
+@pytest.mark.slow
+def test_workers_that_die_where_nothing_was_typed_end_in_exit_code_1(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("[Answer(self.argument) for _ in prompts]", "__import__('os')._exit(3)"))
+    pytester.makepyfile(test_slake=TEST)
+    (pytester.path / "models").mkdir()
+    (pytester.path / "models/phantom-vlm.toml").write_text('backend = "stubborn"\nargument = "A"\n')
+    result = pytester.runpytest_subprocess("-n1", "--max-worker-restart=0", "-p", "no:randomly")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["! the workers died before anything was answered", "to go on: pytest *"])
 
 
 # Commands

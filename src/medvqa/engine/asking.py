@@ -52,8 +52,8 @@ def attempt(
         return Failure(line, memory=_out_of_memory(error))
     if len(given) != len(batch):
         return Failure(f"model '{_name(model)}' gave {len(given)} answers to {len(batch)} prompts")
-    share = (time.perf_counter() - start) / len(batch)
-    return [_admitted(each, prompt, share, _name(model), secrets) for each, prompt in zip(given, batch, strict=True)]
+    share, name = (time.perf_counter() - start) / len(batch), _name(model)
+    return [_admitted(each, prompt, share, name, secrets) for each, prompt in zip(given, batch, strict=True)]
 
 
 def _name(model: Model | Backend) -> str:

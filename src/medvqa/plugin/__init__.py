@@ -28,8 +28,9 @@ AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Announce the three hooks."""
+    """Announce the three hooks, and register the fixtures."""
     pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.register(_fixtures(pluginmanager), "medvqa-fixtures")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "lexicon(**tags): the tags of an item, set by the plugin; select by them with -m \"lexicon(modality='ct')\".",
     )
-    config.pluginmanager.register(_fixtures(config), "medvqa-fixtures")
     if is_worker(config):
         return
     config.stash[CONTROLLER] = Controller(config)
@@ -143,7 +143,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):
-        # For the controller, if nothing is asked: else it is stored with the run.
+        # For a controller that finds no file of them: nothing was asked, or the run folder is on another machine.
         config.workeroutput["medvqa_selected"] = [tuple(key) for key in keys], left_out  # type: ignore[attr-defined]
     else:
         config.stash[CONTROLLER].select(keys, left_out)
@@ -158,31 +158,39 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     return left_out(config.stash[STATE].left_out)
 
 
-def _fixtures(config: pytest.Config) -> ModuleType:
-    """The fixtures of a session, which they know: one that took `request` would cost every test an object more."""
+def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
+    """The fixtures of a session, which they look up: one that took `request` would cost every test an object more.
+
+    They are registered with the plugin, so that those of a repository's own plugins come before them.
+    """
 
     def state() -> State:
         from medvqa.plugin.state import state_of
 
+        config: Any = manager.get_plugin("pytestconfig")
         return state_of(config)
 
     @pytest.fixture(scope="session")
     def model() -> Iterator[Model]:
         """The model that --model names. Each process that runs tests has one."""
-        session: Any = config.pluginmanager.get_plugin("session")
+        session: Any = manager.get_plugin("session")
         made = state().open(session)
         yield made
         state().close(session)
 
     @pytest.fixture(scope="session")
-    def evaluate(model: Model) -> Callable[[Item], Result]:
+    def _medvqa_asked() -> None:
+        """Bears the technique and sample as its parameter, if there are several."""
+
+    @pytest.fixture(scope="session")
+    def evaluate(model: Model, _medvqa_asked: None) -> Callable[[Item], Result]:
         """A function: ask the model about an item, score and record the answer, return the Result."""
         asks = state()
         return lambda item: asks.evaluate(item, model)
 
     # A module, as pytest looks up the fixtures of other objects on their class.
     module = ModuleType("medvqa.plugin.fixtures")
-    vars(module).update(model=model, evaluate=evaluate)
+    vars(module).update(model=model, _medvqa_asked=_medvqa_asked, evaluate=evaluate)
     return module
 
 

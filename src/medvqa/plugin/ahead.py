@@ -11,8 +11,8 @@ import pytest
 from medvqa.items import Item, Query, Technique
 from medvqa.plugin.process import is_worker
 
-EVALUATE = "evaluate"
-"""Fixture by which a test asks; its parameter is (technique, sample) if there are several of either."""
+ASKED = "_medvqa_asked"
+"""Fixture of the plugin's `evaluate`; its parameter is (technique, sample) if there are several of either."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
 """Marks of tests that may not get to ask."""
 
@@ -29,7 +29,7 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
     item = item_of(node)
     if item is None:
         return None
-    technique, sample = node.callspec.params.get(EVALUATE, (default, 0))  # type: ignore[attr-defined]
+    technique, sample = node.callspec.params.get(ASKED, (default, 0))  # type: ignore[attr-defined]
     return Query(item, technique, sample)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from medvqa.items import MedVQAError, QuestionKey
+from medvqa.items import DataError, MedVQAError, QuestionKey
 from medvqa.plugin import options, process
 
 if TYPE_CHECKING:
@@ -39,20 +40,26 @@ class Controller:
 
     @cached_property
     def _run(self) -> Run:
-        """The run (UsageError, DataError)."""
+        """The run (pytest.UsageError)."""
         from medvqa.plugin.state import state_of
         from medvqa.session.run import Run
 
-        state = state_of(self._config)
+        try:
+            state = state_of(self._config)
+        except MedVQAError as error:
+            raise process.usage_error(error) from error
         return Run(state.plan, state.process)
 
     @cached_property
     def _crashed(self) -> Crashes:
         from medvqa.plugin.crashes import Crashes
 
-        # Without the run, which a session that has nothing to do with vqa items does not have.
-        run, session, _ = process.names_of(self._config)
-        return Crashes(process.setting_of(self._config).reports / run, session)
+        return Crashes(self._folder, process.names_of(self._config)[1])
+
+    @property
+    def _folder(self) -> Path:
+        """The run folder, also of a session that has nothing to do with vqa items and no run."""
+        return process.setting_of(self._config).reports / process.names_of(self._config)[0]
 
     @cached_property
     def _progress(self) -> Progress | None:
@@ -86,15 +93,18 @@ class Controller:
             process.print_safely(self._config)
         if self._asks:
             reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-            for line in self._written(self._run.open):
+            try:
+                lines = self._written(self._run.open)
+            except MedVQAError as error:
+                raise process.usage_error(error) from error
+            for line in lines:
                 if reporter is not None:
                     reporter.write_line(line)
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Collection has ended in this process: note which questions must end with a result."""
         self._run.select(keys, left_out)
-        if keys:
-            self.promise()
+        self.promise()
 
     def _select_stored(self, left_out: LeftOut) -> None:
         """Note the selection that a worker stored before its first question."""
@@ -119,7 +129,9 @@ class Controller:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> NoReturn:
-        pytest.exit(f"the run folder cannot be written: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+        # Data that are damaged say so themselves.
+        why = str(error) if isinstance(error, DataError) else f"the run folder cannot be written: {error}"
+        pytest.exit(why, returncode=pytest.ExitCode.INTERRUPTED)
 
     # Workers
 
@@ -156,8 +168,10 @@ class Controller:
         if self._leases is not None:
             self._leases.give_back(node.gateway.id)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
+            # Of workers on other machines, whose run folder is not here, and of those that asked nothing.
             keys, left_out = selection
-            self._run.select([QuestionKey(*key) for key in keys], left_out)
+            if not self._run.has_selection:
+                self._run.select([QuestionKey(*key) for key in keys], left_out)
         if error and not hasattr(node, "workeroutput"):
             self._written(lambda: self._crashed.note(node.gateway.id))
 
@@ -216,10 +230,16 @@ class Controller:
         """Write the reports; a wrong answer is data, so it is not what makes an exit code of 1."""
         if "_progress" in self.__dict__ and self._progress is not None:
             self._progress.close()
-        if not process.has_state(self._config):
-            return
         died = "_crashed" in self.__dict__ and self._crashed.requeued
-        finished = self._finished = self._run.finish(skipped=self._skipped > 0, died=died)
+        if process.has_state(self._config):
+            finished = self._run.finish(skipped=self._skipped > 0, died=died)
+        elif died:
+            from medvqa.session.run import DIED
+
+            finished = DIED
+        else:
+            return
+        self._finished = finished
         if not finished.asked:
             if session.exitstatus == pytest.ExitCode.OK and options.read(self._config).typed:
                 session.exitstatus = finished.exit_code
@@ -240,8 +260,8 @@ class Controller:
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")
-            if self._run.folder.is_dir():
-                terminalreporter.write_line(f"run folder: {self._run.folder}")
+            if self._folder.is_dir():
+                terminalreporter.write_line(f"run folder: {self._folder}")
         if finished.incomplete:
             terminalreporter.write_line(f"to go on: {self._command()}")
 

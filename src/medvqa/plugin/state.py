@@ -11,7 +11,7 @@ from medvqa import records
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, query_of
-from medvqa.plugin.process import STATE, is_worker, names_of, print_safely, setting_of
+from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import resolve
@@ -111,8 +111,6 @@ class State:
         self._stop(node.session)
         delivery, results = made
         report.medvqa = delivery.plain()  # type: ignore[attr-defined]
-        if delivery.left_out is not None and is_worker(node.config):
-            node.config.workeroutput.pop("medvqa_selected", None)  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         # JUnit takes them from the report of the teardown, which has those of the node.
         node.user_properties.extend(records.properties(shown))

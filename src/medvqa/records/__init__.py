@@ -32,7 +32,7 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
-from medvqa.records.selected import SELECTED, add_selected, select, selected, selected_by
+from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -96,6 +96,7 @@ __all__ = [
     "read_run",
     "remove",
     "remove_empty",
+    "remove_selected",
     "response_digest",
     "run_name",
     "said",

@@ -7,6 +7,7 @@ that of the controller loses them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from medvqa import files
 from medvqa.items import DataError, QuestionKey
 
 SELECTED = "selected.jsonl"
-MAX_SELECTED = 2**30
-"""Bytes of a file of keys."""
+MAX_SELECTED, MAX_KEY = 2**28, 2**20
+"""Bytes of a file of keys, and of one key."""
 
+_REMEDY = "remove it: it lists which questions were selected, and holds no answers"
 _decoder = msgspec.json.Decoder(QuestionKey)
 
 
@@ -28,19 +30,22 @@ def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
     _write(_own(folder, session), keys)
 
 
-def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...]:
-    """The keys of one session, in the order of its tests; () if it wrote none (DataError, OSError)."""
-    return _read(_own(folder, session))
+def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
+    """The keys of one session, in the order of its tests; None if there is no file of it (DataError, OSError)."""
+    path = _own(folder, session)
+    return _read(path) if path.exists() else None
 
 
 def add_selected(folder: Path) -> None:
-    """Move the keys of sessions to the file of the run, which is sorted (DataError, OSError)."""
+    """Add the keys of sessions, whose files stay, to those of the run, which are sorted (DataError, OSError)."""
     own = sorted(folder.glob(".selected-*.jsonl"))
-    if not own:
-        return
-    keys = {key for path in (folder / SELECTED, *own) for key in _read(path)}
-    _write(folder / SELECTED, sorted(keys))
-    for path in own:
+    if own:
+        _write(folder / SELECTED, sorted({key for path in (folder / SELECTED, *own) for key in _read(path)}))
+
+
+def remove_selected(folder: Path, session: str = "*") -> None:
+    """Remove the file of a session, or of all, once it was added (OSError)."""
+    for path in folder.glob(_own(folder, session).name):
         path.unlink(missing_ok=True)
 
 
@@ -68,6 +73,8 @@ def _read(path: Path) -> tuple[QuestionKey, ...]:
         return ()
     try:
         with files.reading(path, follow=False) as file:
-            return tuple(_decoder.decode(line) for _, line in files.lines(file, path, MAX_SELECTED))
+            if os.fstat(file.fileno()).st_size > MAX_SELECTED:
+                raise DataError(f"{path}: larger than {files.size(MAX_SELECTED)}; {_REMEDY}")
+            return tuple(_decoder.decode(line) for _, line in files.lines(file, path, MAX_KEY))
     except msgspec.DecodeError as error:
-        raise DataError(f"{path}: damaged: {error}") from None
+        raise DataError(f"{path}: damaged: {error}; {_REMEDY}") from None

@@ -102,11 +102,16 @@ class LoadedJudge:
         traffic: Traffic | None = None,
     ) -> None:
         """Make the judge (UsageError, Unwritable). `ends` tells whether the session is about to end."""
-        self._model = judging.chosen.load()
-        identity = process.identify(self._model, "judge", judging.chosen.secrets)
-        signed = judging.signed(identity)
-        self._memory = process.remember(judging.chosen, identity, journal, signed=signed, fresh=fresh)
-        limits = Limits.of(self._model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+        self._model = judging.chosen.backend
+        try:
+            judging.chosen.load()
+            identity = process.identify(self._model, "judge", judging.chosen.secrets)
+            signed = judging.signed(identity)
+            self._memory = process.remember(judging.chosen, identity, journal, signed=signed, fresh=fresh)
+            limits = Limits.of(self._model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+        except BaseException:
+            self._model.close()
+            raise
         self.judge = Judge(
             self._model,
             judging.settings,
@@ -184,6 +189,7 @@ class Asker:
         try:
             # Before the model is made, which may kill: a worker with a journal was one of this run's.
             journal = records.Journal(self.process.folder, self.process.name)
+            self._close = self.plan.model.backend.close
             model = self.plan.make_model()
             limits = self.plan.limits(model)
             identity = self.process.identify(model, "model", self.plan.secrets)
@@ -197,6 +203,7 @@ class Asker:
             return engine.Unavailable(self.plan.options.model, self.stop)
         except Exception as error:
             self.stop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"
+            self.close()
             raise
         named = {"name": identity.name, "fingerprint": identity.fingerprint}
         facts: dict[str, Any] = {
@@ -269,11 +276,12 @@ class Asker:
     def _store_selection(self) -> None:
         """Store which questions were selected, once (Unwritable)."""
         if self._selection is not None:
-            (keys, self._first["left_out"]), self._selection = self._selection, None
+            (keys, left_out), self._selection = self._selection, None
             try:
                 records.select(self.process.folder, self.process.session, keys)
             except OSError as error:
                 raise records.Unwritable(f"the run folder cannot be written: {error}") from error
+            self._first["left_out"] = left_out
 
     def _reply(self, query: Query, model: Model | None) -> Reply:
         if self._stream is not None and (model is None or model is self._model):

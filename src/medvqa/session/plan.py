@@ -154,9 +154,10 @@ class Plan:
         model = self.model.load()
         if unknown:
             _check_able(self.techniques, model.capabilities or (), self.options.model)
-        items = [item for name in self.benchmarks for item in self.items(name)]
-        # A model that must not see the images gets none here either.
-        model.fit([replace(item, images=()) for item in items] if self.ablation else items)
+        if model.wraps or says(type(model), "fit"):
+            items = [item for name in self.benchmarks for item in self.items(name)]
+            # A model that must not see the images gets none here either.
+            model.fit([replace(item, images=()) for item in items] if self.ablation else items)
         return model
 
     def limits(self, model: Backend) -> engine.Limits:

@@ -186,13 +186,15 @@ def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Itera
         raise UsageError(f"{rescoring.folder} cannot be written: {error.strerror}") from error
     process = Process(folder, options.answers or folder.parent / records.STORE, session, "rescore", rescores=True)
     journal = records.Journal(folder, process.name)
-    loaded = LoadedJudge(
-        judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
-    )
     try:
-        yield loaded
+        loaded = LoadedJudge(
+            judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
+        )
+        try:
+            yield loaded
+        finally:
+            loaded.close()
     finally:
-        loaded.close()
         records.close_journals(folder, complete=False)
 
 

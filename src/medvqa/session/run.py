@@ -41,6 +41,10 @@ class Finished:
         return self.verdict.exit_code if self.verdict is not None else 0
 
 
+DIED = Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
+"""The end of a run whose workers never answered."""
+
+
 class Run:
     """One session of a run. It belongs to the controller; processes that ask have an Asker."""
 
@@ -104,9 +108,11 @@ class Run:
             self._gate = gates.prepare(self.plan, self.folder)
 
     def open(self) -> list[str]:
-        """Begin the session; return a line for each server that data will be sent to (OSError)."""
+        """Begin the session; return a line for each server that data will be sent to (OSError, DataError)."""
         # A stop file of a session that was killed while it stopped.
         (self.folder / STOP).unlink(missing_ok=True)
+        records.add_selected(self.folder)
+        records.remove_selected(self.folder)
         # Whoever ended an earlier session, what it was asking is asked with more care.
         records.bury(self.folder, "earlier")
         return checks.notices(self.plan)
@@ -115,10 +121,15 @@ class Run:
         """Note the questions that must end with a result, and how many were left out."""
         self._selected, self._left_out = tuple(keys), left_out
 
+    @property
+    def has_selection(self) -> bool:
+        """Whether the questions of this session are known."""
+        return bool(self._selected)
+
     def select_stored(self, left_out: LeftOut) -> None:
-        """Note the selection that a worker stored, unless it is known (DataError, OSError)."""
+        """Note the selection that a worker stored, unless it is known or not stored here (DataError, OSError)."""
         if not self._selected:
-            self.select(records.selected_by(self.folder, self._process.session), left_out)
+            self.select(records.selected_by(self.folder, self._process.session) or (), left_out)
 
     @property
     def gated(self) -> bool:
@@ -153,8 +164,10 @@ class Run:
         """
         if self._recording is None:
             self._recording = Recording(self.plan, self.folder, self._process.session, workers)
+            self._recording.take(delivery)
             records.add_selected(self.folder)
-        self._recording.take(delivery)
+        else:
+            self._recording.take(delivery)
         return self._over_budget(self._recording)
 
     @property
@@ -185,13 +198,15 @@ class Run:
         if self._recording is not None:
             return self._report(self._recording)
         if died:
-            return Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
+            return DIED
         if not self.plan.setting.collects_only:
             records.close_journals(self.folder, complete=False)
             if self.gated:
                 gates.withdraw(self.folder)
         if self._selected and skipped:
-            return Finished(problem=f"nothing was asked: {len(self._selected)} questions were selected, and skipped")
+            return Finished(
+                problem=f"nothing was asked: {len(set(self._selected))} questions were selected, and skipped"
+            )
         return Finished()
 
     def _report(self, recording: Recording) -> Finished:
@@ -199,6 +214,10 @@ class Run:
         try:
             (self.folder / STOP).unlink(missing_ok=True)
             records.add_selected(self.folder)
+            records.remove_selected(self.folder, self._process.session)
+        except (MedVQAError, OSError) as error:
+            problem = f"the keys of the selected questions could not be stored: {error}"
+        try:
             # A share is no run: all shares are gated together.
             report = recording.finish(self._selected, self._left_out, None if self.gated_later else self._gate)
         except (MedVQAError, OSError) as error:
