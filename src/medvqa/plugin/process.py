@@ -13,14 +13,13 @@ import pytest
 from medvqa import printing
 from medvqa.items import MedVQAError
 from medvqa.plugin import options
-from medvqa.session.options import Setting
+from medvqa.session.options import VISIBLE, Setting
 
 if TYPE_CHECKING:
     from medvqa.plugin.state import State
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -79,16 +78,16 @@ def occupy(config: pytest.Config, place: str | None) -> None:
     """Let this process see the devices of its place alone, as long as the session lasts; None changes nothing."""
     if place is None:
         return
-    before = os.environ.get(_VISIBLE)
-    os.environ[_VISIBLE] = place
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = place
     config.add_cleanup(lambda: _restore(before))
 
 
 def _restore(before: str | None) -> None:
     if before is None:
-        os.environ.pop(_VISIBLE, None)
+        os.environ.pop(VISIBLE, None)
     else:
-        os.environ[_VISIBLE] = before
+        os.environ[VISIBLE] = before
 
 
 def print_safely(config: pytest.Config) -> None:

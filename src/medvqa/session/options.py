@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 ENV_DATA = "MEDVQA_DATA"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable that says which GPUs a process sees; CUDA reads it when it is first used."""
 DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""

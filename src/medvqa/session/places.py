@@ -12,11 +12,8 @@ from typing import Literal
 from medvqa import configs
 from medvqa.items import UsageError
 from medvqa.session.chosen import Chosen, choose
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import VISIBLE, Options, Setting
 from medvqa.session.registry import Registry
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Environment variable that says which GPUs a process sees; CUDA reads it when it is first used."""
 
 
 class Leases:
