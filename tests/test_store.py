@@ -400,6 +400,17 @@ def test_what_was_in_flight_when_a_worker_died_is_suspected(tmp_path: Path) -> N
     assert not known.kills("c")
 
 
+def test_the_death_of_a_worker_that_asked_nothing_is_news_to_the_others(tmp_path: Path) -> None:
+    """Its tests come to workers that may not have seen yet what it stored."""
+    known = suspects(tmp_path, "now")
+    journal = records.Journal(tmp_path, "gw1")
+    journal.begin(1, ["a"])
+    journal.end(1)
+    assert records.bury(tmp_path, "now", "gw1") == ()
+    assert known.refresh()
+    assert not known.suspects("a")
+
+
 def die(run: Path, session: str, *keys: str) -> None:
     records.Journal(run, "gw0").begin(1, keys)
     records.bury(run, session, "gw0")

@@ -13,6 +13,8 @@ from medvqa.plugin.process import is_worker
 
 ASKED = "_medvqa_asked"
 """Fixture of the plugin's `evaluate`; its parameter is (technique, sample) if there are several of either."""
+PLUGIN = "medvqa.plugin"
+"""Module of the plugin's fixtures."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
 """Marks of tests that may not get to ask."""
 
@@ -31,6 +33,18 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
         return None
     technique, sample = node.callspec.params.get(ASKED, (default, 0))  # type: ignore[attr-defined]
     return Query(item, technique, sample)
+
+
+def asks(node: pytest.Function | pytest.Metafunc) -> bool:
+    """Whether a test gets the plugin's `evaluate`, itself or wrapped by fixtures of that name.
+
+    Before pytest 9 the names of a test's fixtures lack those that only an overridden fixture takes.
+    """
+    info = node.definition._fixtureinfo if isinstance(node, pytest.Metafunc) else node._fixtureinfo
+    defined = list(info.name2fixturedefs.get("evaluate", ()))
+    while defined and "evaluate" in defined[-1].argnames:
+        defined.pop()
+    return bool(defined) and defined[-1].func.__module__ == PLUGIN
 
 
 class Ahead:
@@ -99,7 +113,7 @@ class Ahead:
         fixtures = node._fixtureinfo  # type: ignore[attr-defined]
         if id(fixtures) not in self._asking:
             defined = [fixtures.name2fixturedefs.get(name) for name in ("evaluate", "model")]
-            self._asking[id(fixtures)] = all(d and d[-1].func.__module__ == "medvqa.plugin" for d in defined)
+            self._asking[id(fixtures)] = all(d and d[-1].func.__module__ == PLUGIN for d in defined)
         return self._asking[id(fixtures)]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from medvqa.data import lexicon, selection
 from medvqa.items import Benchmark, Item, MedVQAError
-from medvqa.plugin.ahead import ASKED, item_of, query_of
+from medvqa.plugin.ahead import ASKED, asks, item_of, query_of
 from medvqa.plugin.state import state_of
 from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import Plan
@@ -41,7 +41,9 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     ids = [f"{item.benchmark}/{item.id}" if benchmarks > 1 else item.id for item in items]
     metafunc.parametrize("item", items, ids=ids)
     several = len(plan.techniques) > 1
-    if ASKED in metafunc.fixturenames and (several or plan.samples):
+    if (several or plan.samples) and asks(metafunc):
+        if ASKED not in metafunc.fixturenames:
+            metafunc.fixturenames.append(ASKED)
         asked = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
         called = [
             "-".join([*([technique] if several else []), *([f"sample{sample}"] if sample else [])])
@@ -75,9 +77,9 @@ def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> Le
     stays = []
     for node in nodes:
         query = query_of(node, plan.techniques[0])
-        asks = query is None or ASKED not in node.fixturenames or plan.applies(query)  # type: ignore[attr-defined]
-        stays.append(asks)
-        if query is not None and not asks and query.sample <= 1:
+        stay = query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
+        stays.append(stay)
+        if query is not None and not stay and query.sample <= 1:
             counts[query.item.benchmark, query.technique, query.item.kind] += 1
     _deselect(config, nodes, stays)
     left_out: LeftOut = {}

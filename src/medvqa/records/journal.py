@@ -105,7 +105,10 @@ def bury(run: Path, session: str, process: str = "*") -> tuple[str, ...] | None:
     folder, keys = files.check_subfolder(run, ASKING), list[str]()
     paths = sorted(folder.glob(f"{process}.*{_SUFFIX}"))
     for path in paths:
-        if flying := _in_flight(path):
+        flying = _in_flight(path)
+        # The death of a worker that asked nothing just then is noted too: others take over its tests, and look at the
+        # note whether there are answers that they have not seen.
+        if flying or process != "*":
             deaths = files.appending(folder / _DEATHS)
             try:
                 write_all(deaths, _encoder.encode(Death(session, flying)) + b"\n")
