@@ -51,7 +51,25 @@ def content(item: Item) -> tuple[Any, ...]:
 
 
 def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Samples]) -> Matched:
-    """Match questions by content: those of one key first, then, in the order of their keys, those that are left."""
+    """Match questions by content (`partners`)."""
+    partner = partners(first, second)
+    keys = sorted(partner)
+    items = _in_common_groups([(first[key][0].item, second[partner[key]][0].item) for key in keys])
+    return Matched(
+        tuple(_about(item, first[key]) for key, item in zip(keys, items, strict=True)),
+        tuple(_about(item, second[partner[key]]) for key, item in zip(keys, items, strict=True)),
+        tuple(sorted(first.keys() - partner.keys())),
+        tuple(sorted(second.keys() - set(partner.values()))),
+    )
+
+
+def partners(
+    first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Samples]
+) -> dict[QuestionKey, QuestionKey]:
+    """The question of the second run for each of the first that has one, by content.
+
+    Those of one key come first, then, in the order of their keys, those that are left.
+    """
     partner = {key: key for key in sorted(first.keys() & second.keys()) if _same(first[key], second[key])}
     taken = set(partner.values())
     left: dict[tuple[Any, ...], list[QuestionKey]] = {}
@@ -61,14 +79,7 @@ def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Sam
         for key in sorted(first.keys() - partner.keys()):
             if others := left.get((key.variant, *content(first[key][0].item))):
                 partner[key] = others.pop()
-    keys = sorted(partner)
-    items = _in_common_groups([(first[key][0].item, second[partner[key]][0].item) for key in keys])
-    return Matched(
-        tuple(_about(item, first[key]) for key, item in zip(keys, items, strict=True)),
-        tuple(_about(item, second[partner[key]]) for key, item in zip(keys, items, strict=True)),
-        tuple(sorted(first.keys() - partner.keys())),
-        tuple(sorted(second.keys() - set(partner.values()))),
-    )
+    return partner
 
 
 def _about(item: Item, samples: Samples) -> list[Result]:

@@ -6,12 +6,14 @@ margin = 2                              # points
 slices = ["department"]                 # dimensions whose slices are guarded
 looks = 1
 inconclusive = "fail"
+require = "baseline"                    # which units must count: baseline, all or shared
 judge_reliability = 0.8
 
 [tool.medvqa.gate.benchmarks.mediconfusion]
 measure = "set_accuracy"                # by default the first headline measure
 technique = "gd"                        # needed where the model is asked by several
 margin = 5
+require = "shared"
 
 [[tool.medvqa.gate.slice]]
 benchmark = "gmai-mmbench-val"
@@ -28,6 +30,7 @@ point = true                            # the estimate alone decides
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -48,15 +51,20 @@ MAX_BYTES = 2**20
 TABLE = "tool.medvqa.gate"
 
 Inconclusive = Literal["pass", "fail"]
+Require = Literal["baseline", "all", "shared"]
+"""Which units must count for a PASS: the baseline's, all of the data set too, or only those that both runs share."""
+REQUIRE: tuple[Require, ...] = ("baseline", "all", "shared")
 
 
-RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point"]
+RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point", "units"]
 
 # The keys of a file's tables, as run.json stores them too; each table is read into a `Rule`.
-BENCHMARK_KEYS = ("measure", "technique", "margin", "judge_reliability")
+BENCHMARK_KEYS = ("measure", "technique", "margin", "judge_reliability", "require")
 SLICE_KEYS = ("benchmark", "dimension", "value", "margin")
 FLOOR_KEYS = ("benchmark", "measure", "at_least", "at_most", "point")
 REQUIRED = {"slice": SLICE_KEYS, "floor": FLOOR_KEYS[:2]}
+OUTSIDE = ("file", "typed")
+"""Fields of `Rules` that no file has: where the rules were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +84,7 @@ class Rule:
     baseline: str | None = None
     margin: float | None = None
     judge_reliability: float | None = None
+    require: Require | None = None
     at_least: float | None = None
     at_most: float | None = None
     point: bool = False
@@ -118,7 +127,8 @@ class Rules:
     enough must not be shown to be worse. `judge_reliability` in (0, 1] is how much of a true difference a judge's
     scores show, by human labels: of right or wrong answers sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
     else the slope of its scores over people's. Margins of judged measures are multiplied by it. `benchmarks` are rules
-    about the whole of a benchmark, by its name.
+    about the whole of a benchmark, by its name. `require` says which units must count for a PASS. `file` is the file
+    that the rules were read from and `typed` are the options typed over it; neither is a part of the rules.
     """
 
     baseline: tuple[str, ...] = ()
@@ -130,6 +140,22 @@ class Rules:
     benchmarks: Mapping[str, Rule] = field(default_factory=dict)
     slice: tuple[Rule, ...] = ()
     floor: tuple[Rule, ...] = ()
+    require: Require = "baseline"
+    file: str = ""
+    typed: tuple[str, ...] = ()
+
+    def required(self, benchmark: str) -> Require:
+        """Which units of a benchmark must count for a PASS."""
+        own = self.benchmarks.get(benchmark)
+        return self.require if own is None or own.require is None else own.require
+
+    @property
+    def read_from(self) -> str:
+        """Where the rules were read, as a sentence."""
+        typed = ", ".join(self.typed)
+        if self.file:
+            return f"rules read from {self.file}" + (f", and typed over them: {typed}" if typed else "")
+        return f"rules read from the command line: {typed}" if typed else ""
 
     def of_slices(self, benchmark: str) -> dict[tuple[str, str], Rule]:
         """The rules with a margin about slices of a benchmark, by (dimension, value)."""
@@ -145,8 +171,13 @@ class Rules:
         # There and back: 2 and 2.0 are one margin.
         same = msgspec.convert(msgspec.to_builtins(self), Rules)
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
-        del found["baseline"]
+        for name in ("baseline", *OUTSIDE):
+            del found[name]
         found["benchmarks"] = {name: _only(rule, BENCHMARK_KEYS) for name, rule in found["benchmarks"].items()}
+        # Rules of earlier versions keep their digest.
+        for table, default in ((found, "baseline"), *((each, None) for each in found["benchmarks"].values())):
+            if table["require"] == default:
+                del table["require"]
         found["slice"] = [_only(rule, SLICE_KEYS) for rule in found["slice"]]
         found["floor"] = [_only(rule, FLOOR_KEYS) for rule in found["floor"]]
         return found
@@ -178,7 +209,19 @@ def read(path: Path) -> Rules:
     for name in TABLE.split("."):
         table = table.get(name, {}) if isinstance(table, dict) else {}
     found = _convert(table, f"{path}: [{TABLE}]")
-    return replace(found, baseline=tuple(str(path.parent / each) for each in found.baseline))
+    file = os.path.relpath(path) if table else ""
+    return replace(found, baseline=tuple(str(path.parent / each) for each in found.baseline), file=file)
+
+
+def above(folder: Path) -> Path | None:
+    """The nearest file above a folder that has a table of rules; files that cannot be read are passed over."""
+    for parent in folder.resolve().parents:
+        try:
+            if (parent / FILE).is_file() and read(parent / FILE).file:
+                return parent / FILE
+        except UsageError:
+            continue
+    return None
 
 
 def typed_over(
@@ -189,6 +232,7 @@ def typed_over(
     slices: Sequence[str] = (),
     looks: int | None = None,
     inconclusive: str | None = None,
+    require: str | None = None,
 ) -> Rules:
     """The rules with what was typed: `--baseline` and so on take the place of the file's keys of these names.
 
@@ -200,9 +244,11 @@ def typed_over(
         "slices": tuple(dict.fromkeys(name for each in slices for name in each.split(",") if name)),
         "looks": looks,
         "inconclusive": inconclusive,
+        "require": require,
     }
     changes = {name: value for name, value in changes.items() if value not in (None, ())}
-    made = replace(rules, **changes)
+    typed = tuple("--gate-slices" if name == "slices" else f"--{name}" for name in changes)
+    made = replace(rules, **changes, typed=(*rules.typed, *typed))
     for name, option in (("margin", "--margin"), ("slices", "--gate-slices")):
         if name in changes and not made.baseline:
             raise UsageError(f"{option}: worse than what? Name a run folder or a baseline file: --baseline=RUN")
@@ -217,12 +263,20 @@ def typed_over(
         raise UsageError(f"--looks={made.looks}: how often the gate is asked, at least 1")
     if made.inconclusive not in ("pass", "fail"):
         raise UsageError(f"--inconclusive={made.inconclusive}: pass or fail")
+    if made.require not in REQUIRE:
+        raise UsageError(
+            f"--require={made.require}: baseline (every unit of the baseline must count), all (and every question of "
+            "the data set must be asked) or shared (decide on what both runs have)"
+        )
+    if require is not None:
+        # What is typed is for all benchmarks.
+        made = replace(made, benchmarks={n: replace(each, require=None) for n, each in made.benchmarks.items()})
     return made
 
 
 def _convert(table: Any, where: str) -> Rules:
     """Rules of JSON or TOML values, all keys checked."""
-    _check_keys(table, [each.name for each in fields(Rules)], where)
+    _check_keys(table, [each.name for each in fields(Rules) if each.name not in OUTSIDE], where)
     inside = where.removesuffix("]")
     close = "]" if where.endswith("]") else ""
     headlines = table.get("benchmarks", {})

@@ -137,7 +137,8 @@ class Verdict:
     `outcome` is None where `blockers` say why there is none: questions without a result, errors, questions that the
     baseline does not have. `notes` are what a reader must know beside it. `rules` is the digest of the rules, `level`
     that of each one-sided bound. `worst` and `best` are slices by their differences, `flips` the first units that
-    flipped, `gained` and `lost` how many there are. `of` is a digest of the results that were judged.
+    flipped, `gained` and `lost` how many there are. `of` is a digest of the results that were judged. `read_from` says
+    where the rules were read, and `shared` on how many units a gate decided that requires no more (`require = "shared"`).
     """
 
     outcome: Literal["PASS", "FAIL", "INCONCLUSIVE"] | None
@@ -155,13 +156,19 @@ class Verdict:
     flips: tuple[Flipped, ...] = ()
     gained: int = 0
     lost: int = 0
+    read_from: str = ""
+    shared: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """0, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 where there is no verdict."""
+        """0, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 where there is no verdict.
+
+        `inconclusive = "pass"` is about what the data leave open: units that left are no such thing.
+        """
         if self.outcome is None:
             return 1
-        undecided = UNDECIDED if self.inconclusive == "fail" else 0
+        left = any(entry.kind == "units" for entry in self.entries)
+        undecided = UNDECIDED if left or self.inconclusive == "fail" else 0
         return {"PASS": 0, "FAIL": FAILED, "INCONCLUSIVE": undecided}[self.outcome]
 
 
