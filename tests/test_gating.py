@@ -93,7 +93,8 @@ def verdict(rules: Rules, new: Side, *baselines: Side, missing: Sequence[str] = 
     rules = replace(rules, baseline=tuple(each.name for each in baselines))
     gate = gating.prepare(rules, baselines, new.run, KNOWN)
     assert gate is not None
-    return gating.decide(gate, new, missing)
+    covered = records.Coverage(len(new.results) + len(missing), len(new.results), tuple(missing))
+    return gating.decide(gate, replace(new, covered=covered))
 
 
 def toml(tmp_path: Path, text: str) -> Path:

@@ -309,7 +309,6 @@ def test_unread_results_are_counted_by_the_report(
 # --- 4. Stale answers --------------------------------------------------------------------------------------------
 
 
-@point(4, "stored answers of other weights behind the same name pass")
 def test_stored_answers_of_a_server_give_no_verdict_on_its_new_weights(
     ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +339,6 @@ def test_stored_answers_of_a_server_give_no_verdict_on_its_new_weights(
 # --- 5. Denominators ---------------------------------------------------------------------------------------------
 
 
-@point(5, "a benchmark that is dropped passes")
 @pytest.mark.parametrize("arguments", [("--benchmark=ward",), ("--benchmark=ward", "--benchmark=clinic", "-k", "q0")])
 def test_units_that_leave_make_a_gate_inconclusive(ward: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     run(ward, "--model=scripted", "--benchmark=ward", "--benchmark=clinic", "--run=main")
@@ -349,7 +347,6 @@ def test_units_that_leave_make_a_gate_inconclusive(ward: pytest.Pytester, argume
     assert done.ret == 11
 
 
-@point(5, "refused pairs leave the denominator of confusion")
 @pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 def test_pairs_that_are_refused_do_not_pass_a_gate_of_confusion(ward: pytest.Pytester) -> None:
     data = json.loads((SHARED / "dataset.json").read_text())
@@ -379,7 +376,6 @@ def test_pairs_that_are_refused_do_not_pass_a_gate_of_confusion(ward: pytest.Pyt
     assert verdict(ward, "new") == "INCONCLUSIVE", text(done)
 
 
-@point(5, "rules cannot require all of the baseline's questions")
 def test_rules_may_require_all_of_the_baseline(ward: pytest.Pytester) -> None:
     run(ward, *ASKED, "--run=main")
     (ward.path / "pytest.ini").unlink()
@@ -391,7 +387,6 @@ def test_rules_may_require_all_of_the_baseline(ward: pytest.Pytester) -> None:
     assert "10 of 60" in text(done)
 
 
-@point(5, "a gate that reads no rules passes")
 def test_a_required_gate_fails_where_no_rules_were_read(ward: pytest.Pytester) -> None:
     ward.makepyprojecttoml("[tool.medvqa.gate]\nmargin = 2\n")
     inner = ward.mkdir("inner")
@@ -401,7 +396,6 @@ def test_a_required_gate_fails_where_no_rules_were_read(ward: pytest.Pytester) -
     assert "no rules" in text(done)
 
 
-@point(5, "nobody says which rules were read")
 def test_the_summary_says_which_rules_were_read_from_where(ward: pytest.Pytester) -> None:
     run(ward, *ASKED, "--run=main")
     (ward.path / "pytest.ini").unlink()

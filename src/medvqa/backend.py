@@ -235,6 +235,16 @@ class Backend:
         """
         return None
 
+    def identified(self) -> str | None:
+        """Return after `load()` what shows that stored answers are of what would answer now; None: nothing does.
+
+        A phrase, such as "digests of its weights"; the default is "its fingerprint" if there is one. None, for servers
+        that may change behind a name: before a verdict on stored answers, some of their questions are asked anew.
+        """
+        if self.fingerprint() is None:
+            return None
+        return self.inner.identified() if self.wraps else "its fingerprint"
+
     def about(self) -> Mapping[str, Any]:
         """Return settings for run.json after `load()`, as JSON values."""
         return self.inner.about() if self.wraps else {}
@@ -608,7 +618,7 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "sends_to": _origin,
     **dict.fromkeys(("batch_size", "concurrency"), _count),
     "patience": _seconds,
-    "consent": _reason,
+    **dict.fromkeys(("consent", "identified"), _reason),
     "secrets": _secrets,
     **dict.fromkeys(("draws", "judged"), _flag),
     "samples": _samples,

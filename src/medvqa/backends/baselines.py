@@ -15,6 +15,9 @@ Stratum = tuple[str, Kind]
 """Benchmark and kind: the questions that share a vocabulary."""
 
 
+DETERMINISTIC = "its rule, which always gives the same answers"
+
+
 class Random(Backend):
     """`random` or `random:SEED`: a uniform draw, the same for an item in every run, order and process.
 
@@ -45,6 +48,10 @@ class Random(Backend):
     def fit(self, items: Iterable[Item]) -> None:
         """Collect the vocabulary of the questions without options from their answer key."""
         self._vocabulary = {stratum: sorted(counts) for stratum, counts in _references(items).items()}
+
+    def identified(self) -> str:
+        """Return that it is deterministic."""
+        return DETERMINISTIC
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt by a draw that depends on the seed, benchmark, item, technique and sample alone."""
@@ -100,6 +107,10 @@ class Majority(Backend):
         """Return False."""
         return False
 
+    def identified(self) -> str:
+        """Return that it is deterministic."""
+        return DETERMINISTIC
+
     def fit(self, items: Iterable[Item]) -> None:
         """Count the answer key."""
         self._keys = {
@@ -132,6 +143,10 @@ class Echo(Backend):
     def draws(self) -> bool:
         """Return False."""
         return False
+
+    def identified(self) -> str:
+        """Return that it is deterministic."""
+        return DETERMINISTIC
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt with the text."""

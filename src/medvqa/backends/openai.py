@@ -81,8 +81,9 @@ class OpenAIOptions:
 
     `base_url` is the server's, "" for OPENAI_BASE_URL or OpenAI's own. `key_env` names the environment variable
     that holds the key, "" for OPENAI_API_KEY; with a `base_url`, "" sends no key, so that OpenAI's key goes to no
-    other host. `system` replaces the benchmark's system prompt. `temperature` is 0 where nothing is said. `max_tokens`
-    limits answers to prompts that name no limit: 32 where nothing is said, and 0 sends no limit. With `reasoning` no
+    other host. `revision` declares which weights the server runs, "" declares nothing: change it whenever they change.
+    `system` replaces the benchmark's system prompt. `temperature` is 0 where nothing is said. `max_tokens` limits
+    answers to prompts that name no limit: 32 where nothing is said, and 0 sends no limit. With `reasoning` no
     temperature is sent, and `max_completion_tokens` (4096) instead of `max_tokens`. Images have at most `max_pixels`
     (larger ones are scaled down; None: as they are) and `max_bytes` before base64. `timeout` (seconds) bounds a
     request; after `retries` more an item ends as an error, at once when the server asks to wait longer than `max_wait`
@@ -92,6 +93,7 @@ class OpenAIOptions:
 
     base_url: str = ""
     key_env: Name = ""
+    revision: str = ""
     system: str | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
     max_tokens: Limit | None = None
@@ -372,17 +374,25 @@ class OpenAI(Backend):
     def fingerprint(self) -> str | None:
         """Model, URL and a digest of what is sent beside the prompt.
 
-        None for a server on this machine, which may be started again with other weights under the same name.
+        None for a server on this machine, which may be started again with other weights under the same name, unless
+        the config declares a revision.
         """
-        if not self._server.remote:
-            return None
         options = self.options
-        sent = (
+        if not (self._server.remote or options.revision):
+            return None
+        sent: tuple[Any, ...] = (
             *(options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra),
             options.top_logprobs,
         )
+        if options.revision:
+            sent = (*sent, options.revision)
         digest = hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
         return f"{self.argument}@{self._server.url} {digest[:16]}"
+
+    def identified(self) -> str | None:
+        """The revision that the config declares; None: the weights may change behind all that a server says."""
+        revision = self.options.revision
+        return f"revision {revision}, as its config declares" if revision else None
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt; AnswerError, which says what the server said, after the last retry.

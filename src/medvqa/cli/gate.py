@@ -38,6 +38,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "--inconclusive", metavar="pass|fail", help="an inconclusive verdict has exit code 11 (fail, default) or 0"
     )
     gate.add_argument(
+        "--require",
+        metavar="all|baseline|shared",
+        help="which units must count for a PASS: the baseline's (default), all of the data set too, or what both share",
+    )
+    gate.add_argument(
         "--rules",
         type=Path,
         metavar="FILE",
@@ -90,7 +95,9 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     rules = _rules(options)
     if not rules.active and (stored := about.get("gate")):
         rules = gating.from_json(stored["rules"], f"{options.run / records.RUN}: gate")
-        rules = gating.typed_over(rules, baseline=[each["path"] for each in stored["baselines"] if each["path"]])
+        paths = tuple(each["path"] for each in stored["baselines"] if each["path"])
+        file = stored.get("file", os.path.relpath(options.run / records.RUN))
+        rules = replace(rules, baseline=paths, file=file, typed=tuple(stored.get("typed", ())))
     if not rules.active:
         raise UsageError(
             "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or floors in "
@@ -130,6 +137,7 @@ def _rules(options: argparse.Namespace) -> Rules:
         slices=options.gate_slices,
         looks=options.looks,
         inconclusive=options.inconclusive,
+        require=options.require,
     )
 
 
@@ -142,6 +150,8 @@ def _plan(options: argparse.Namespace) -> str:
         raise UsageError(f"--plan is for before there is a run, so without {options.run}")
     if options.inconclusive is not None:
         raise UsageError("--inconclusive belongs to a verdict, and --plan gives none")
+    if options.require is not None:
+        raise UsageError("--require belongs to a verdict, and --plan gives none")
     known = known_from(options.plugin)
     data = Path(options.data) if options.data is not None else None
     rules = _rules_of_plan(options)

@@ -21,6 +21,7 @@ from medvqa.plugin.process import STATE, has_state, is_worker, occupy, setting_o
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
     from medvqa.plugin.state import State
+    from medvqa.session.delivery import Delivery
 
 CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
 AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
@@ -176,7 +177,8 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
         session: Any = manager.get_plugin("session")
         made = state().open(session)
         yield made
-        state().close(session)
+        if (last := state().close(session)) is not None:
+            _hand_over(session.config, last)
 
     @pytest.fixture(scope="session")
     def _medvqa_asked() -> None:
@@ -192,6 +194,14 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
     module = ModuleType("medvqa.plugin.fixtures")
     vars(module).update(model=model, _medvqa_asked=_medvqa_asked, evaluate=evaluate)
     return module
+
+
+def _hand_over(config: Any, last: Delivery) -> None:
+    """Let the controller have what a process has to say once all its tests have run."""
+    if is_worker(config):
+        config.workeroutput["medvqa_last"] = last.plain()
+    else:
+        config.stash[CONTROLLER].take_last(last)
 
 
 @pytest.hookimpl(wrapper=True)

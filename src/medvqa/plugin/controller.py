@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from medvqa.plugin.crashes import Crashes
     from medvqa.plugin.spread import BatchScheduling
     from medvqa.plugin.terminal import Progress
-    from medvqa.session.delivery import LeftOut
+    from medvqa.session.delivery import Delivery, LeftOut
     from medvqa.session.places import Leases
     from medvqa.session.run import Finished, Run
 
@@ -172,6 +172,10 @@ class Controller:
             keys, left_out = selection
             if not self._run.has_selection:
                 self._run.select([QuestionKey(*key) for key in keys], left_out)
+        if (last := getattr(node, "workeroutput", {}).get("medvqa_last")) is not None:
+            from medvqa.session.delivery import Delivery
+
+            self.take_last(Delivery.of(last))
         if error and not hasattr(node, "workeroutput"):
             self._written(lambda: self._crashed.note(node.gateway.id))
 
@@ -181,6 +185,10 @@ class Controller:
         # In a session that has nothing to do with vqa items xdist's word stands.
         began = crashitem in self._running or not process.has_state(self._config)
         self._crashed.requeue(crashitem, report.node.gateway.id, report, sched, began=began)
+
+    def take_last(self, delivery: Delivery) -> None:
+        """Note what a process says once all its tests have run."""
+        self._written(lambda: self._run.take(delivery))
 
     # While tests run
 
@@ -257,6 +265,8 @@ class Controller:
             summarise(terminalreporter, finished.report)
             if self._run.gated_later:
                 terminalreporter.write_line("gate: decided on all shares, after medvqa merge, by medvqa gate")
+            elif unread := self._run.rules_unread:
+                terminalreporter.write_line(f"gate: none; {unread}")
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")

@@ -13,7 +13,7 @@ from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, query_of
 from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
-from medvqa.session.delivery import LeftOut
+from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.plan import resolve
 from medvqa.session.registry import Registry
 from medvqa.session.run import process_of
@@ -58,10 +58,13 @@ class State:
         finally:
             self._stop(session)
 
-    def close(self, session: pytest.Session) -> None:
-        """End what `open` started."""
-        self.asker.close()
-        self._stop(session)
+    def close(self, session: pytest.Session) -> Delivery | None:
+        """End what `open` started; return what there is to say of stored answers that were used."""
+        try:
+            return self.asker.confirm()
+        finally:
+            self.asker.close()
+            self._stop(session)
 
     def _stop(self, session: pytest.Session) -> None:
         """Let the session end if the asker says so."""

@@ -31,6 +31,8 @@ from medvqa.records.folder import (
     write_atomic,
     write_json,
 )
+from medvqa.records.identity import joined as joined_identity
+from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
@@ -91,7 +93,9 @@ __all__ = [
     "decode",
     "differences",
     "encode",
+    "identity_of_run",
     "is_baseline",
+    "joined_identity",
     "judge_name",
     "judged_by_rule",
     "lines",

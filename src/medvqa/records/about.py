@@ -74,6 +74,14 @@ class _Benchmark(msgspec.Struct):
     max_tokens: dict[str, dict[str, Count]] = {}
 
 
+class _Identity(msgspec.Struct):
+    reused: Count
+    how: str | None = None
+    problem: str | None = None
+    asked_again: Count = 0
+    same: Count = 0
+
+
 class _Session(msgspec.Struct):
     session: str = ""
     started: str = ""
@@ -86,6 +94,7 @@ class _Session(msgspec.Struct):
     judge_reused: Count = 0
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}
+    identity: _Identity | None = None
 
 
 class _Merged(msgspec.Struct):
@@ -96,6 +105,7 @@ class _Merged(msgspec.Struct):
     versions: dict[str, str] = {}
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}
+    identity: list[_Identity] = []
 
 
 class _Against(msgspec.Struct):
@@ -108,6 +118,8 @@ class _StoredGate(msgspec.Struct):
     rules: dict[str, Any]
     baselines: list[_Against]
     digest: str = ""
+    file: str = ""
+    typed: list[str] = []
 
 
 class _Engine(msgspec.Struct):

@@ -14,6 +14,7 @@ from medvqa import files
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.records.coverage import Selection, absent_shares, select_from
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
+from medvqa.records.identity import of_sessions
 from medvqa.records.selected import join_selected, selected
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 
@@ -244,6 +245,7 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     about["merged"] = [
         {"name": run.name, "shard": run.about.get("options", {}).get("shard")}
         | {name: run.about[name] for name in kept if name in run.about}
+        | ({"identity": found} if (found := of_sessions(run.about, len(run.results))) else {})
         for run in runs
     ]
     return about

@@ -11,11 +11,12 @@ ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
 
 def headline(decided: Decided) -> str:
-    """The verdict in a line: against what, and what it does to the exit code."""
+    """The verdict in a line: against what, on which part if not on all, and what it does to the exit code."""
     verdict = decided.verdict
     against = f" against {', '.join(each.name for each in verdict.baselines)}" if verdict.baselines else ""
+    on = f" on {', '.join(verdict.shared)}" if verdict.shared else ""
     code = verdict.exit_code
-    return f"{verdict.outcome or 'no verdict'}{against}" + (f" (exit code {code})" if code else "")
+    return f"{verdict.outcome or 'no verdict'}{against}{on}" + (f" (exit code {code})" if code else "")
 
 
 def remarks(decided: Decided) -> list[str]:
@@ -28,7 +29,7 @@ def remarks(decided: Decided) -> list[str]:
         said = f"attempt {number} in this folder against {each.name}, decided at the level for {looks}"
         found.append(said + (": each further one is another chance of a wrong PASS (--looks)." if beyond else "."))
     found += [f"{note}." for note in verdict.notes]
-    return found
+    return [*found, f"{verdict.read_from}."] if verdict.read_from else found
 
 
 def rule(entry: Ruling) -> str:

@@ -97,7 +97,7 @@ def rules(verdict: Verdict) -> list[TestCase]:
 
 def _rule(entry: Ruling, verdict: Verdict) -> TestCase:
     made = TestCase(text(entry.rule), "gate", 0.0)
-    undecided = Failure if verdict.inconclusive == "fail" else Skipped
+    undecided = Failure if verdict.inconclusive == "fail" or entry.kind == "units" else Skipped
     kind = {"FAIL": Failure, "INCONCLUSIVE": undecided, "NOT GATED": Skipped}.get(entry.outcome)
     if kind is not None:
         made.result = [kind(text(entry.why), entry.outcome)]

@@ -26,6 +26,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.session.chosen import Chosen
+from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.judging import Judging
 from medvqa.session.memory import Memory
@@ -174,6 +175,9 @@ class Asker:
         self._judge: LoadedJudge | None = None
         self._close: Callable[[], None] | None = None
         self._streaks = {"model": 0, "judge": 0}
+        self._limits: Limits | None = None
+        self._ahead: engine.Lookahead | None = None
+        self._confirming = Confirming.of_process(process.name, plan.setting.workers)
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the questions that the session selected; their keys are stored before the first of them is asked."""
@@ -213,6 +217,7 @@ class Asker:
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
+        self._limits, self._ahead = limits, ahead
         follow = self._begin_judging if self._judge is not None else None
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
@@ -267,11 +272,67 @@ class Asker:
             result = self._judged(result, pending or self._begin_judging(query, reply.answer))
         self._tally.results.append(result)
         self._tally.reused += reply.reused
+        if reply.reused:
+            self._confirming.note(query, result)
         if isinstance(reply.answer, Answer) and not reply.reused:
             self._tally.asked.append(reply.answer)
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
         return result
+
+    def confirm(self) -> Delivery | None:
+        """Find out, once all is asked and before `close`, whether stored answers are of the model that answers now.
+
+        None if none were used. If the model does not say what it is and the run is gated, some questions are asked
+        anew; what they are answered is not stored.
+        """
+        if not self._confirming.reused or self._stream is None or self._model is None:
+            return None
+        told = self._confirming.confirm(self._model.backend, self._again, self._unasked())
+        tally, self._tally = self._tally, _Tally()
+        return Delivery(
+            lines=[],
+            outcomes=[],
+            usage=used(tally.asked),
+            judge_asked=len(tally.replies),
+            judge_reused=tally.replies_reused,
+            judge_usage=used(tally.replies),
+            identity=told,
+        )
+
+    def _unasked(self) -> str | None:
+        """Why no question is asked anew, None if some may be."""
+        from medvqa.session import gates
+
+        if not gates.rules_of(self.plan).active:
+            return "nothing was gated, so that none of them was asked again"
+        if self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
+            return "the session ended before any of them was asked again"
+        limit = self.plan.options.max_cost
+        if limit is not None and (self._traffic.spent >= limit or (self.process.folder / STOP).exists()):
+            return f"--max-cost={limit:g} was reached before any of them was asked again"
+        return None
+
+    def _again(self, queries: Sequence[Query]) -> list[tuple[Answer | AnswerError, Result]]:
+        """Ask questions anew, whatever is stored, and score what is answered."""
+        if self._stream is None or self._model is None or self._limits is None:
+            raise UsageError("the model was not made")
+        self._stream.close()
+        stream = Stream(self._model.backend, self.plan.prompt, engine.Submitted(), self._limits, traffic=self._traffic)
+        prompts = [self.plan.prompt(query) for query in queries]
+        try:
+            said = stream.generate(prompts)
+        finally:
+            stream.close()
+        scored = []
+        for query, prompt, answer in zip(queries, prompts, said, strict=True):
+            result = self.plan.result(query, prompt, answer, self.process.folder.name, "", None)
+            if isinstance(answer, Answer):
+                self._tally.asked.append(answer)
+                if result.answer is not None:
+                    result = self._judged(result, self._begin_judging(query, answer))
+            scored.append((answer, result))
+        return scored
 
     def _store_selection(self) -> None:
         """Store which questions were selected, once (Unwritable)."""

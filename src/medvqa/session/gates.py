@@ -10,7 +10,8 @@ from typing import Any
 
 from medvqa import records
 from medvqa.comparing import Side, gating
-from medvqa.comparing.gating import Gate, Verdict
+from medvqa.comparing.gating import Gate, Rules, Verdict
+from medvqa.comparing.gating.rules import FILE, TABLE
 from medvqa.items import QuestionKey, UsageError
 from medvqa.session.about import about
 from medvqa.session.plan import Plan
@@ -19,18 +20,15 @@ from medvqa.session.plan import Plan
 def prepare(plan: Plan, folder: Path) -> Gate | None:
     """What is gated; None for nothing. UsageError and DataError for rules and baselines that cannot be used.
 
-    Options go before the tables of the repository's pyproject.toml.
+    Options go before the tables of the repository's pyproject.toml. `--gate=required` refuses a run that is not gated.
     """
     options = plan.options
-    rules = gating.typed_over(
-        gating.read_rules(plan.setting.root / gating.rules.FILE),
-        baseline=options.baselines,
-        margin=options.margin,
-        slices=options.gate_slices,
-        looks=options.looks,
-        inconclusive=options.inconclusive,
-    )
+    rules = rules_of(plan)
+    if options.gate not in (None, "required"):
+        raise UsageError(f"--gate={options.gate}: required, or nothing; what is gated say --baseline=RUN and {FILE}")
     if not rules.active:
+        if options.gate is not None:
+            raise UsageError(f"--gate=required: there are no rules. {_looked(plan)}")
         return None
     baselines = gating.load(rules, plan.setting.cwd)
     run = about(plan)
@@ -39,7 +37,45 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
         before = records.read_run(folder).get("benchmarks", {})
         there = {name: fields for name, fields in before.items() if name in plan.registry.benchmarks}
         run["benchmarks"] = {**there, **run["benchmarks"]}
-    return gating.prepare(rules, baselines, run, plan.registry.benchmarks, plan.registry.metrics)
+    gate = gating.prepare(rules, baselines, run, plan.registry.benchmarks, plan.registry.metrics)
+    if gate is None and options.gate is not None:
+        asked = ", ".join(run["benchmarks"]) or "none"
+        raise UsageError(
+            f"--gate=required: {rules.read_from}, and no rule is about the benchmarks of this run ({asked})"
+        )
+    return gate
+
+
+def rules_of(plan: Plan) -> Rules:
+    """The rules of the repository's pyproject.toml, with what was typed over them (UsageError)."""
+    options = plan.options
+    return gating.typed_over(
+        gating.read_rules(plan.setting.root / FILE),
+        baseline=options.baselines,
+        margin=options.margin,
+        slices=options.gate_slices,
+        looks=options.looks,
+        inconclusive=options.inconclusive,
+        require=options.require,
+    )
+
+
+def _looked(plan: Plan) -> str:
+    """Where rules were looked for, and what to do."""
+    path = plan.setting.root / FILE
+    what = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
+    line = f"{path} {what}, and no --baseline was typed."
+    if other := unread(plan):
+        line += f" {other}."
+    return f"{line} Write rules (docs/ci.md), type --baseline=RUN, or name the folder of the rules by --rootdir=DIR"
+
+
+def unread(plan: Plan) -> str | None:
+    """That a file above pytest's root folder has rules, which are not read; None if there is none."""
+    other = gating.rules_above(plan.setting.root)
+    if other is None:
+        return None
+    return f"the rules of {other} are not read, since pytest's root folder is {plan.setting.root}"
 
 
 def check(gate: Gate, plan: Plan, keys: Iterable[QuestionKey]) -> None:

@@ -52,5 +52,7 @@ def ask_all(run: Run, asker: Asker, queries: Sequence[Query]) -> None:
             stop = run.take(made[0]) if made is not None else None
             if stop is not None or asker.stop is not None:
                 return
+        if (last := asker.confirm()) is not None:
+            run.take(last)
     finally:
         asker.close()

@@ -161,6 +161,15 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "pass|fail",
         "help": "gate: an inconclusive verdict has exit code 11 (fail, the default) or 0 (pass)",
     },
+    "require": {
+        "metavar": "all|baseline|shared",
+        "help": "gate: to pass, every unit of the baseline must count (baseline, the default), the whole data set must "
+        "be asked too (all), or only what both runs share is compared (shared)",
+    },
+    "gate": {
+        "metavar": "required",
+        "help": "required: refuse a run for which no rules of a gate were read, with exit code 4",
+    },
 }
 
 
@@ -202,6 +211,8 @@ class Options:
     gate_slices: tuple[str, ...]
     looks: int | None
     inconclusive: str | None
+    require: str | None
+    gate: str | None
     typed: bool
 
     @classmethod
@@ -244,6 +255,8 @@ class Options:
             gate_slices=tuple(raw["gate-slices"] or ()),
             looks=raw["looks"],
             inconclusive=raw["inconclusive"],
+            require=raw["require"],
+            gate=raw["gate"],
             typed=any(value is not None for value in raw.values()),
         )
 

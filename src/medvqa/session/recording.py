@@ -50,6 +50,7 @@ class Recording:
         self.judge_usage: Counter[str] = Counter()
         self._judge_used = Counter(before.get("judge_usage", {}))
         self._served_by: set[str] = set()
+        self._identities: list[Mapping[str, Any]] = []
         self._used = Counter(before.get("usage", {}))
         for ended in before.get("sessions", []):
             if "finished" not in ended and "usage" not in ended:
@@ -147,6 +148,8 @@ class Recording:
                 self._session[name] = self._session.get(name, 0) + number
             self.judge_usage.update(delivery.judge_usage)
         self.usage.update(delivery.usage)
+        if delivery.identity is not None:
+            self._identities.append(delivery.identity)
         self._served_by.update(delivery.served_by)
         if delivery.facts and not self._told:
             self._told = True
@@ -182,6 +185,8 @@ class Recording:
         for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
             records.remove_empty(folder / own)
         self._about["finished"] = self._session["finished"] = _now()
+        if self._session["reused"]:
+            self._session["identity"] = records.joined_identity(self._identities, self._session["reused"])
         if self.usage:
             self._session["usage"] = dict(self.usage)
         if total := self._used + self.usage:

@@ -147,6 +147,11 @@ class Run:
         return self._gate is not None
 
     @property
+    def rules_unread(self) -> str | None:
+        """Of a run that is not gated: that rules lie above pytest's root folder, as a sentence; None if none do."""
+        return None if self.gated else gates.unread(self.plan)
+
+    @property
     def gated_later(self) -> bool:
         """Whether the gate is decided on all shares together, and not on this one."""
         return self.gated and self.plan.shard is not None

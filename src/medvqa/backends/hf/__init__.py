@@ -208,6 +208,10 @@ class HF(Backend):
         what = {"digests": self._digests, "revision": self._checkpoint.revision, "settings": self._settings()}
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()
 
+    def identified(self) -> str:
+        """Its fingerprint has them."""
+        return "digests of its weights"
+
     def prepare(self, prompts: Sequence[Prompt]) -> None:
         """Begin to decode and process what `generate` gets next, beside a call that runs; returns at once."""
         self._ahead.append((prompts, self._maker.submit(self._made, prompts)))

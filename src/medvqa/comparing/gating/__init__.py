@@ -6,6 +6,7 @@ from medvqa.comparing.gating import rules
 from medvqa.comparing.gating.deciding import attempts, changed, decide, decided
 from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Rule, Rules, from_json, typed_over
+from medvqa.comparing.gating.rules import above as rules_above
 from medvqa.comparing.gating.rules import read as read_rules
 from medvqa.comparing.gating.verdict import (
     FAILED,
@@ -50,6 +51,7 @@ __all__ = [
     "read_rules",
     "remove",
     "rules",
+    "rules_above",
     "typed_over",
     "write",
 ]

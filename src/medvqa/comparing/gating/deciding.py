@@ -9,6 +9,7 @@ from typing import Any
 
 from medvqa import comparing, metrics, records, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
+from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target
 from medvqa.comparing.gating.rules import Rule
@@ -29,17 +30,20 @@ LEAST_SHOWN = 10
 def decide(gate: Gate, new: Side) -> Verdict:
     """The verdict on a run; there is none on a run that lacks results.
 
-    Of a baseline that was asked more, what the run did not select is left out, and a note says so. The verdict depends
-    on results, rules and baselines alone, not on how the run was spread.
+    A run is compared with the same questions of a baseline that was asked more; what left is no PASS, unless the rules
+    require no more than what both share. The verdict depends on results, rules and baselines alone, not on how the run
+    was spread.
     """
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
+    unproven, known = records.identity_of_run(new.run, len(new.results))
+    blockers, notes = [*blockers, *unproven], [*notes, *known]
+    lost = units.left(gate, new)
     asked = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
     questions = {result.key.question for result in results}
-    selected: list[str] = []
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
@@ -54,9 +58,6 @@ def decide(gate: Gate, new: Side) -> Verdict:
         ]
         # A question counts with all samples of its answer, however many each run has.
         kept = tuple(r for r in both[1].results if r.key.question in questions)
-        had, has = (len({r.key.question for r in each}) for each in (both[1].results, kept))
-        if has < had:
-            selected.append(f"decided on {has:,} of the {had:,} questions of {side.name}: the others were not selected")
         blockers += _other_judge(new, side, mine)
         there, here = ({(r.item.benchmark, r.technique) for r in each.results} for each in (side, new))
         names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - there]
@@ -66,8 +67,6 @@ def decide(gate: Gate, new: Side) -> Verdict:
         pairs.append(found)
         blockers += _blockers(found)
     notes += _judged(gate, results)
-    if not blockers:
-        notes = [*selected, *notes]
     verdict = Verdict(
         outcome=None,
         entries=(),
@@ -79,6 +78,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         looks=gate.rules.looks,
         inconclusive=gate.rules.inconclusive,
         of=digest(new.run, new.results),
+        read_from=gate.rules.read_from,
     )
     if blockers:
         return verdict
@@ -87,22 +87,26 @@ def decide(gate: Gate, new: Side) -> Verdict:
     entries = tuple(
         _ruling(gate, *each, decided, new.run) for each, decided in zip(tested, decision.verdicts, strict=True)
     )
-    absent = [entry for found in pairs for entry in _absent(gate, found)]
+    absent = [each.ruling for each in lost if gate.rules.required(each.benchmark) != "shared"]
+    absent += [entry for found in pairs for entry in _absent(gate, found)]
     outcome: Any = "INCONCLUSIVE" if absent and decision.outcome == "PASS" else decision.outcome
     flips = [flip for found in pairs for flip in _flips(gate, found)]
     moved = [each for found in pairs for each in _moved(gate, found)]
     worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
     best = sorted((m for m in moved if m.gain > 0), key=lambda m: (-m.gain, *m.slice.items()))
-    lost, gained = ([flip for flip in flips if flip.better is better] for better in (False, True))
+    worse, better = ([flip for flip in flips if flip.better is better] for better in (False, True))
     return replace(
         verdict,
         outcome=outcome,
         entries=(*entries, *absent),
         worst=tuple(worst[:SHOWN]),
         best=tuple(best[:SHOWN]),
-        flips=(*lost[:SHOWN], *gained[:SHOWN]),
-        gained=len(gained),
-        lost=len(lost),
+        flips=(*worse[:SHOWN], *better[:SHOWN]),
+        gained=len(better),
+        lost=len(worse),
+        shared=tuple(
+            f"{each.share} ({each.benchmark})" for each in lost if gate.rules.required(each.benchmark) == "shared"
+        ),
     )
 
 
@@ -121,7 +125,7 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
     if not stored:
         return "the rules were not stored before the first answer"
     now = gate.stored()
-    was, is_now = stored.get("rules", {}), now["rules"]
+    was, is_now = ({"require": "baseline", **rules} for rules in (stored.get("rules", {}), now["rules"]))
     differences = [
         f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
     ]

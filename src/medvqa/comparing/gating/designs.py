@@ -21,7 +21,7 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     """
     import numpy as np
 
-    tabled = metrics.tables([_as_wrong(result) for result in results], [metric], dimensions)
+    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions)
     if not tabled:
         return {}
     (found,) = tabled
@@ -57,7 +57,8 @@ def unanswered(items: Iterable[Item]) -> list[Result]:
     ]
 
 
-def _as_wrong(result: Result) -> Result:
+def as_wrong(result: Result) -> Result:
+    """The result as if its answer were wrong; one that has no score stays without."""
     if result.score.outcome == "unscored":
         return result
     return replace(result, score=Score(0.0, "wrong", result.score.extracted, result.score.why))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,8 @@ class Gate:
     """What is gated: the targets, and the baselines as far as they have to do with them.
 
     `known` are the benchmarks by name, `extra` metrics that all of them get. `notes` name rules about benchmarks that
-    the run was told to leave out.
+    the run was told to leave out. `dropped` has the benchmarks of baselines that it was told to leave out: baseline,
+    benchmark, technique, and how many questions.
     """
 
     rules: Rules
@@ -39,6 +41,7 @@ class Gate:
     known: Mapping[str, Benchmark]
     extra: tuple[Metric, ...]
     notes: tuple[str, ...]
+    dropped: tuple[tuple[str, str, str, int], ...] = ()
 
     def stored(self) -> dict[str, Any]:
         """What run.json says of the gate before the first answer: the rules, their digest, and the baselines."""
@@ -46,6 +49,8 @@ class Gate:
         return {
             "digest": self.rules.digest,
             "rules": self.rules.as_json(),
+            "file": self.rules.file,
+            "typed": self.rules.typed,
             "baselines": [
                 {"name": side.name, "path": _from_here(path), "digest": digest(side.run, side.results)}
                 for path, side in zip(paths, self.baselines, strict=False)
@@ -137,7 +142,15 @@ def prepare(
     for floor in rules.floor:
         if floor.benchmark in present:
             metric_of(known[floor.benchmark], floor.measure or "", extra, f"[[{TABLE}.floor]]")
-    return Gate(rules, sides, targets, known, tuple(extra), notes) if targets else None
+    dropped = tuple(each for side in baselines for each in _dropped(side, present))
+    return Gate(rules, sides, targets, known, tuple(extra), notes, dropped) if targets else None
+
+
+def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, int]]:
+    """The benchmarks of a baseline that the run does not have, with the number of questions by technique."""
+    questions = {result.key.question for result in side.results if result.item.benchmark not in present}
+    asked = Counter((key.benchmark, key.technique) for key in questions)
+    return [(side.name, *part, number) for part, number in sorted(asked.items())]
 
 
 def metric_of(benchmark: Benchmark, name: str, extra: Sequence[Metric], where: str) -> Metric:

@@ -138,7 +138,7 @@ class Verdict:
     baseline does not have. `notes` are what a reader must know beside it. `rules` is the digest of the rules, `level`
     that of each one-sided bound. `worst` and `best` are slices by their differences, `flips` the first units that
     flipped, `gained` and `lost` how many there are. `of` is a digest of the results that were judged. `read_from` says
-    where the rules were read, and `shared` on how many units a gate decided that requires no more (`require = "shared"`).
+    where the rules were read, and `shared` on how many units it was decided if the rules require no more.
     """
 
     outcome: Literal["PASS", "FAIL", "INCONCLUSIVE"] | None

@@ -1,0 +1,177 @@
+"""The units that a measure counts in a baseline, or could count, and does not count in the run: they give no PASS."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from medvqa import metrics
+from medvqa.comparing import Side, matching
+from medvqa.comparing.gating.designs import as_wrong
+from medvqa.comparing.gating.preparing import Gate, Target
+from medvqa.comparing.gating.rules import Rule
+from medvqa.comparing.gating.verdict import Ruling
+from medvqa.items import Metric, QuestionKey, Result
+
+Unit = tuple[QuestionKey, ...]
+"""The questions of a unit: one, or the two of a pair."""
+NOT_ASKED = "not asked"
+_SAID = {"error": "ended in error", "unscored": "without a score"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many units of a measure count in the run, of those that should. `whose` are they, what is `unit`.
+
+    `reasons` counts the others by what became of them.
+    """
+
+    benchmark: str
+    technique: str
+    measure: str
+    whose: str
+    unit: str
+    there: int
+    of: int
+    reasons: Mapping[str, int]
+
+    @property
+    def line(self) -> str:
+        """How many units count, and what became of the others."""
+        why = ", ".join(f"{number:,} {reason}" for reason, number in sorted(self.reasons.items()))
+        return f"{self.there:,} of {self.of:,} {self.unit}s count here: {why}"
+
+    @property
+    def share(self) -> str:
+        """How many of how many: "10 of 60 questions of main"."""
+        return f"{self.there:,} of {self.of:,} {self.unit}s of {self.whose}"
+
+    @property
+    def ruling(self) -> Ruling:
+        """The row that keeps a gate from passing."""
+        rule = Rule(benchmark=self.benchmark, measure=self.measure, technique=self.technique)
+        # What to do about refusals is not said: to leave them out would only hide them.
+        remedy = ". Ask all, or decide on a part: --require=shared" if NOT_ASKED in self.reasons else ""
+        made = Ruling.of(rule, "INCONCLUSIVE", f"{self.line}{remedy}")
+        what = f"{self.measure} on every" if self.measure else "every"
+        name = f"{self.benchmark}: {what} {self.unit} of {self.whose}"
+        return replace(made, rule=name, kind="units", units=self.there, unit=self.unit)
+
+
+def left(gate: Gate, new: Side) -> list[Counted]:
+    """What does not count in the run, for each baseline and benchmark, then for each floor and data set.
+
+    Counted are the units of the gated measure. What the rules do not require beyond what both runs share is in it too.
+    """
+    found: list[Counted] = []
+    for side in gate.baselines:
+        for target in gate.targets:
+            if target.benchmark.name in side.run.get("benchmarks", {}):
+                found += [_left(new, side, target), *_retagged(gate, new, side, target)]
+    for target in gate.targets:
+        floors = [rule for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
+        compared = any(target.benchmark.name in side.run.get("benchmarks", {}) for side in gate.baselines)
+        if gate.rules.required(target.benchmark.name) == "all" or (floors and not compared):
+            found += _not_asked(new, target)
+        for rule in floors:
+            metric = gate.metric(rule)
+            if not compared or metric.name != target.metric.name:
+                found.append(_not_counted(new, target, metric))
+    dropped = [
+        Counted(name, technique, "", run, "question", 0, number, {NOT_ASKED: number})
+        for run, name, technique, number in gate.dropped
+    ]
+    return [each for each in (*found, *dropped) if each.there < each.of]
+
+
+def _left(new: Side, side: Side, target: Target) -> Counted:
+    """The units of a baseline's headline measure that do not count in the run."""
+    name, technique = target.benchmark.name, target.technique
+    was = matching.by_question(side.results, name, technique)
+    now = matching.by_question(new.results, name, technique)
+    # The run's results on the baseline's items, so that units have the baseline's names.
+    here = {
+        key: [replace(result, item=was[key][0].item) for result in now[partner]]
+        for key, partner in matching.partners(was, now).items()
+    }
+    wanted = _units((result for samples in was.values() for result in samples), target.metric)
+    counted = _units((result for samples in here.values() for result in samples), target.metric)
+    lost = sorted(wanted - counted)
+    return Counted(
+        name,
+        technique,
+        target.metric.name,
+        side.name,
+        target.metric.unit.replace("item", "question"),
+        len(wanted) - len(lost),
+        len(wanted),
+        Counter(_why(unit, here) for unit in lost),
+    )
+
+
+def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
+    """The units that were asked and could count, whatever the answers were, and do not."""
+    asked = matching.by_question(new.results, target.benchmark.name, target.technique)
+    results = [result for samples in asked.values() for result in samples]
+    wanted = _units(map(as_wrong, results), metric)
+    lost = sorted(wanted - _units(results, metric))
+    return Counted(
+        target.benchmark.name,
+        target.technique,
+        metric.name,
+        "this run",
+        metric.unit.replace("item", "question"),
+        len(wanted) - len(lost),
+        len(wanted),
+        Counter(_why(unit, asked) for unit in lost),
+    )
+
+
+def _not_asked(new: Side, target: Target) -> list[Counted]:
+    """The questions of the data set that the run did not ask; none where run.json does not say how many there are."""
+    name, technique = target.benchmark.name, target.technique
+    about = new.run.get("benchmarks", {}).get(name, {})
+    of = about.get("questions", {}).get(technique, about.get("items", 0))
+    asked = len({key.item for key in matching.by_question(new.results, name, technique)})
+    return [Counted(name, technique, "", "the data set", "question", asked, of, {NOT_ASKED: of - asked})]
+
+
+def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
+    """Questions that lie in other slices than in the baseline, of dimensions whose slices are gated."""
+    name, technique = target.benchmark.name, target.technique
+    own = [rule.dimension for rule in gate.rules.slice if rule.benchmark == name]
+    was = matching.by_question(side.results, name, technique)
+    now = matching.by_question(new.results, name, technique)
+    pairs = [(was[key][0], now[partner][0]) for key, partner in matching.partners(was, now).items()]
+    found = []
+    for dimension in sorted({*gate.rules.slices, *filter(None, own)}):
+        moved = sum(
+            set(one.item.tags.get(dimension, ())) != set(other.item.tags.get(dimension, ())) for one, other in pairs
+        )
+        reasons = {f"in another {dimension} than in {side.name}": moved}
+        found.append(
+            Counted(name, technique, dimension, side.name, "question", len(pairs) - moved, len(pairs), reasons)
+        )
+    return found
+
+
+def _units(results: Iterable[Result], metric: Metric) -> set[Unit]:
+    """The units that a measure counts."""
+    found = metrics.tables(list(results), [metric], ())
+    if not found:
+        return set()
+    units, denominators = found[0].frame.units, found[0].terms[1]
+    counted = zip(units, denominators.tolist(), strict=True)
+    return {tuple(result.key.question for result in unit) for unit, denominator in counted if denominator > 0}
+
+
+def _why(unit: Unit, here: Mapping[QuestionKey, Sequence[Result]]) -> str:
+    """What became of a unit that does not count."""
+    if any(key not in here for key in unit):
+        return NOT_ASKED
+    outcomes = [result.score.outcome for key in unit for result in here[key]]
+    for outcome in ("error", "unscored", "refused", "abstained", "unparsed"):
+        if outcome in outcomes:
+            return _SAID.get(outcome, outcome)
+    return "left out by the measure"

@@ -1,0 +1,98 @@
+"""Whether stored answers are of the model that answers now: by what it is, or by asking some questions anew."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from medvqa.backend import Backend, says
+from medvqa.items import Answer, AnswerError, Query, Result
+
+ASKED_AGAIN = 20
+"""Questions of a session that are asked anew where nothing else shows which model the stored answers are of."""
+
+Ask = Callable[[Sequence[Query]], Sequence[tuple[Answer | AnswerError, Result]]]
+"""Ask questions anew, and score what is answered."""
+
+
+@dataclass(slots=True)
+class Confirming:
+    """The stored answers that a process of a session used, and the model that they should be of.
+
+    `share` is how many questions this process asks anew, if it asks any.
+    """
+
+    share: int
+    reused: int = 0
+    served_by: set[str] = field(default_factory=set)
+    _sample: list[tuple[bytes, Query, Result]] = field(default_factory=list)
+
+    @classmethod
+    def of_process(cls, name: str, workers: int) -> Confirming:
+        """That of a process by its name ("gw1", "main"): the shares of all workers sum to ASKED_AGAIN."""
+        if workers < 2:
+            return cls(ASKED_AGAIN)
+        number = int("".join(filter(str.isdigit, name)) or 0) % workers
+        return cls(max(1, ASKED_AGAIN * (number + 1) // workers - ASKED_AGAIN * number // workers))
+
+    def note(self, query: Query, result: Result) -> None:
+        """A stored answer was used. The questions that may be asked anew depend on their keys alone."""
+        self.reused += 1
+        if result.answer is not None:
+            self.served_by.add(result.answer.served_by)
+        self._sample.append((hashlib.sha256(repr(query.key).encode()).digest(), query, result))
+        if len(self._sample) > 4 * self.share:
+            self._shorten()
+
+    def _shorten(self) -> None:
+        self._sample = sorted(self._sample, key=lambda each: each[0])[: self.share]
+
+    def confirm(self, model: Backend, ask: Ask, refused: str | None) -> dict[str, Any]:
+        """What is known of the stored answers, for run.json; `refused` says why nothing may be asked anew.
+
+        `how` their model is known, or what the `problem` is; how many questions were `asked_again`, and how many of
+        them scored the `same`.
+        """
+        told: dict[str, Any] = {"reused": self.reused}
+        if (known := model.identified()) is not None:
+            return {**told, "how": known}
+        if refused is not None:
+            return {**told, "problem": refused}
+        if _draws(model):
+            return {**told, "problem": "its answers are drawn (its temperature is not 0), so that asking shows nothing"}
+        self._shorten()
+        return {**told, **self._compared(ask)}
+
+    def _compared(self, ask: Ask) -> dict[str, Any]:
+        """Ask some questions, and compare names and scores. A name that stayed shows nothing: weights may change."""
+        again = ask([query for _, query, _ in self._sample])
+        if failed := [str(answer) for answer, _ in again if isinstance(answer, AnswerError)]:
+            return {"problem": f"a question that was asked again has no answer: {failed[0]}"}
+        same = sum(_score(now) == _score(was) for (_, now), (_, _, was) in zip(again, self._sample, strict=True))
+        told = {"asked_again": len(again), "same": same}
+        now = _names(answer.served_by for answer, _ in again if isinstance(answer, Answer))
+        before = _names(self.served_by)
+        if now and before and not now & before:
+            said = f"the server says that {', '.join(sorted(now))} answers, and {', '.join(sorted(before))} did"
+            return {"problem": said, **told}
+        if same < len(again):
+            return {"problem": "questions that were asked again scored otherwise", **told}
+        return {"how": "questions that were asked again and scored the same", **told}
+
+
+def _names(served_by: Iterable[str]) -> set[str]:
+    """The names by which servers call what answers, without the fingerprints of their configurations."""
+    return {each.partition(" ")[0] for each in served_by} - {""}
+
+
+def _score(result: Result) -> tuple[object, ...]:
+    return result.score.outcome, result.score.value
+
+
+def _draws(model: Backend) -> bool:
+    """Whether a model says that it draws its answers; one that says nothing is asked."""
+    while type(model).wraps and not says(type(model), "draws"):
+        model = model.inner
+    return says(type(model), "draws") and model.draws()
