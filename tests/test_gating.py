@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import metrics, records, statistics
+from medvqa import metrics, records, scoring, statistics
 from medvqa.cli import main
 from medvqa.cli.gate import _losses
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
+from medvqa.report.gate import headline
 
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}
 
@@ -93,8 +94,8 @@ def verdict(rules: Rules, new: Side, *baselines: Side, missing: Sequence[str] = 
     rules = replace(rules, baseline=tuple(each.name for each in baselines))
     gate = gating.prepare(rules, baselines, new.run, KNOWN)
     assert gate is not None
-    covered = records.Coverage(len(new.results) + len(missing), len(new.results), tuple(missing))
-    return gating.decide(gate, replace(new, covered=covered))
+    there = len(new.results)
+    return gating.decide(gate, replace(new, covered=records.Coverage(there + len(missing), there, tuple(missing))))
 
 
 def toml(tmp_path: Path, text: str) -> Path:
@@ -198,8 +199,14 @@ def test_a_bad_rule_is_named_with_file_and_key(tmp_path: Path, text: str, compla
 def test_what_is_typed_takes_the_place_of_the_file() -> None:
     rules = Rules(baseline=("a",), margin=3, slices=("modality",), looks=2)
     typed = gating.typed_over(rules, baseline=["b"], margin=5, slices=["task,department", "task"], inconclusive="pass")
-    assert typed == replace(rules, baseline=("b",), margin=5, slices=("task", "department"), inconclusive="pass")
+    options = ("--baseline", "--margin", "--gate-slices", "--inconclusive")
+    changes: dict[str, Any] = {"margin": 5, "slices": ("task", "department"), "inconclusive": "pass"}
+    assert typed == replace(rules, baseline=("b",), typed=options, **changes)
     assert gating.typed_over(rules) == rules
+    own = replace(rules, benchmarks={"slake": gating.Rule(benchmark="slake", require="shared")})
+    assert own.required("slake") == "shared"
+    assert own.required("vqa-rad") == "baseline"
+    assert gating.typed_over(own, require="all").required("slake") == "all"
 
 
 @pytest.mark.parametrize(
@@ -211,6 +218,8 @@ def test_what_is_typed_takes_the_place_of_the_file() -> None:
         ({"baseline": ["a"], "margin": 0}, "--margin = 0: points, more than 0 and at most 100"),
         ({"baseline": ["a"], "looks": 0}, "--looks=0: how often the gate is asked, at least 1"),
         ({"baseline": ["a"], "inconclusive": "skip"}, "--inconclusive=skip: pass or fail"),
+        ({"baseline": ["a"], "require": "some"}, "--require=some: baseline (every unit of the baseline must count), "),
+        ({"require": "all"}, "--require: there is nothing to decide"),
     ],
 )
 def test_what_is_typed_must_have_a_meaning(typed: dict[str, Any], complaint: str) -> None:
@@ -224,6 +233,11 @@ def test_the_digest_is_that_of_the_rules_wherever_the_baseline_lies() -> None:
     stored = json.loads(json.dumps(rules.as_json()))
     assert gating.from_json(stored, "run.json").digest == rules.digest == replace(rules, baseline=("b",)).digest
     assert replace(rules, margin=4).digest != rules.digest
+    assert replace(rules, file="a", typed=("--margin",)).digest == rules.digest
+    assert "require" not in stored, "rules of earlier versions keep their digest"
+    strict = replace(rules, require="all", benchmarks={"slake": gating.Rule(benchmark="slake", require="shared")})
+    assert gating.from_json(json.loads(json.dumps(strict.as_json())), "run.json").required("slake") == "shared"
+    assert strict.digest != rules.digest
     with pytest.raises(UsageError, match=r"run\.json: no key 'other'"):
         gating.from_json({**stored, "other": 1}, "run.json")
 
@@ -522,7 +536,9 @@ def test_looks_divide_the_level() -> None:
 def test_what_is_missing_blocks_a_verdict() -> None:
     new = replace(MAIN, name="new")
     found = verdict(Rules(), replace(new, results=new.results[1:]), MAIN, missing=["slake/q0000", "other/q1"])
-    assert (found.outcome, found.exit_code, found.blockers) == (None, 1, ("slake/q0000: no result",))
+    assert (found.outcome, found.exit_code) == (None, 1)
+    assert found.blockers[0].startswith("unfinished: 299 of ")
+    assert found.blockers[1:] == ("slake/q0000: no result",)
 
 
 def test_errors_block_a_verdict() -> None:
@@ -542,18 +558,163 @@ def test_what_the_baseline_does_not_have_blocks_a_verdict() -> None:
     assert found.blockers == ("slake/q0000: not in baseline main", "slake/q0001: not in baseline main")
 
 
-def test_what_was_not_selected_is_left_out_and_said() -> None:
-    found = verdict(Rules(), replace(MAIN, name="new", results=MAIN.results[:100]), MAIN)
-    assert found.outcome == "PASS"
-    assert found.entries[0].units == 100
-    assert found.notes == ("decided on 100 of the 300 questions of main: the others were not selected",)
+# --- units that leave ---------------------------------------------------------------------------------------
+
+
+def left(found: gating.Verdict) -> list[tuple[str, str]]:
+    """The rules that units of somebody must count, and what became of them."""
+    return [(entry.rule, entry.why) for entry in found.entries if entry.kind == "units"]
+
+
+ASK_ALL = "Ask all, or decide on a part: --require=shared"
+
+
+@pytest.mark.parametrize("require", ["baseline", "all"])
+def test_questions_that_were_not_asked_give_no_pass(require: Any) -> None:
+    found = verdict(Rules(require=require), replace(MAIN, name="new", results=MAIN.results[:100]), MAIN)
+    assert (found.outcome, found.exit_code) == ("INCONCLUSIVE", 11)
+    assert left(found)[0] == (
+        "slake: accuracy on every question of main",
+        f"100 of 300 questions count here: 200 not asked. {ASK_ALL}",
+    )
+    assert found.entries[0].outcome == "PASS"
+    assert replace(found, inconclusive="pass").exit_code == 11, "that is about what the data leave open"
+
+
+def test_a_part_is_decided_where_the_rules_say_so_and_the_number_stands_beside_the_verdict() -> None:
+    new = replace(MAIN, name="new", results=MAIN.results[:100])
+    for rules in (
+        Rules(require="shared"),
+        Rules(require="all", benchmarks={"slake": gating.Rule(benchmark="slake", require="shared")}),
+    ):
+        found = verdict(rules, new, MAIN)
+        assert found.outcome == "PASS"
+        assert not left(found)
+        assert found.entries[0].units == 100
+        assert headline(gating.Decided(verdict=found)) == ("PASS against main on 100 of 300 questions of main (slake)")
+
+
+def test_a_shown_loss_fails_though_questions_were_not_asked() -> None:
+    worse = side("new", model(300, 0.7, lambda i: i % 4 == 0))
+    found = verdict(Rules(), replace(worse, results=worse.results[:200]), MAIN)
+    assert (found.outcome, found.exit_code) == ("FAIL", 10)
+    assert left(found)
+
+
+def test_a_run_of_more_than_the_baseline_was_asked_of_needs_a_whole_data_set_only_by_all() -> None:
+    run = run_json(benchmarks=changed(questions={"mc": 400}))
+    new, main_ = replace(MAIN, name="new", run=run), replace(MAIN, run=run)
+    assert verdict(Rules(), new, main_).outcome == "PASS"
+    found = verdict(Rules(require="all"), new, main_)
+    assert left(found) == [
+        ("slake: every question of the data set", f"300 of 400 questions count here: 100 not asked. {ASK_ALL}")
+    ]
+
+
+def test_a_benchmark_that_the_user_left_out_leaves_the_baseline() -> None:
+    two = both("main", model(300, 0.7))
+    new = replace(MAIN, name="new", run={**MAIN.run, "options": {"benchmark": ["slake"]}})
+    found = verdict(Rules(), new, two)
+    assert found.outcome == "INCONCLUSIVE"
+    assert left(found) == [
+        ("vqa-rad: every question of main", f"0 of 300 questions count here: 300 not asked. {ASK_ALL}")
+    ]
+    shared = Rules(benchmarks={"vqa-rad": gating.Rule(benchmark="vqa-rad", require="shared")})
+    assert verdict(shared, new, two).outcome == "PASS"
+
+
+def pairs(name: str, said: Callable[[int], tuple[str, str]]) -> Side:
+    """Sixty pairs; a pair is right if "AB" is said of it."""
+    results = []
+    for n in range(60):
+        for place, (letter, text) in enumerate(zip("AB", said(n), strict=True)):
+            item = Item(f"p{n:02}/{place}", "slake", "single_choice", f"{n}?", OPTIONS, (letter,), pair_id=f"p{n:02}")
+            answer = Answer(text)
+            results.append(Result(name, item, "0" * 64, answer, scoring.score_single_choice(item, answer)))
+    return Side(name, run_json(benchmarks=changed(questions={"mc": 120})), tuple(results))
+
+
+CONFUSION = Rules(margin=20, benchmarks={"slake": gating.Rule(benchmark="slake", measure="confusion")})
+
+
+@pytest.mark.parametrize(("text", "reason"), [("I cannot assist with that.", "refused"), ("?", "unparsed")])
+def test_pairs_that_a_measure_leaves_out_give_no_pass(text: str, reason: str) -> None:
+    main_ = pairs("main", lambda n: ("A", "A" if n % 5 == 0 else "B"))
+    new = pairs("new", lambda n: (text, "B") if n % 5 == 0 else ("A", "B"))
+    rules = replace(CONFUSION, baseline=("main",))
+    known = {"slake": replace(KNOWN["slake"], metrics=(metrics.accuracy, metrics.set_accuracy, metrics.confusion))}
+    prepared_ = gating.prepare(rules, [main_], new.run, known)
+    assert prepared_ is not None
+    found = gating.decide(prepared_, new)
+    assert found.outcome == "INCONCLUSIVE"
+    assert left(found) == [
+        ("slake: confusion on every pair of main", f"48 of 60 pairs count here: 12 {reason}"),
+    ]
+    # What the baseline left out itself may stay out.
+    back = gating.prepare(replace(rules, baseline=("new",)), [replace(new, name="new")], main_.run, known)
+    assert back is not None
+    assert not left(gating.decide(back, main_))
+
+
+def test_a_half_of_a_pair_is_no_pair() -> None:
+    main_ = pairs("main", lambda n: ("A", "A" if n % 5 == 0 else "B"))
+    known = {"slake": replace(KNOWN["slake"], metrics=(metrics.accuracy, metrics.set_accuracy, metrics.confusion))}
+    made = gating.prepare(replace(CONFUSION, baseline=("main",)), [main_], main_.run, known)
+    assert made is not None
+    found = gating.decide(made, replace(main_, name="new", results=main_.results[1:]))
+    assert left(found)[0][1].startswith("59 of 60 pairs count here: 1 not asked")
+
+
+def test_questions_that_moved_to_another_slice_give_no_pass() -> None:
+    moved = tuple(
+        replace(each, item=replace(each.item, tags={"modality": ("mri",)}))
+        if each.item.tags["modality"] == ("ct",)
+        else each
+        for each in MAIN.results
+    )
+    new = replace(MAIN, name="new", results=moved)
+    assert verdict(Rules(), new, MAIN).outcome == "PASS"
+    found = verdict(Rules(slices=("modality",)), new, MAIN)
+    assert found.outcome == "INCONCLUSIVE"
+    number = len([each for each in MAIN.results if each.item.tags["modality"] == ("ct",)])
+    assert left(found) == [
+        (
+            "slake: modality on every question of main",
+            f"{300 - number} of 300 questions count here: {number} in another modality than in main",
+        )
+    ]
+
+
+def test_a_floor_without_a_baseline_is_about_the_whole_data_set() -> None:
+    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="accuracy", at_least=0.5, point=True),))
+    run = run_json(benchmarks=changed(questions={"mc": 300}))
+    whole = replace(MAIN, run=run)
+    assert verdict(rules, whole).outcome == "PASS"
+    part = replace(whole, results=MAIN.results[:100])
+    found = verdict(rules, part)
+    assert found.outcome == "INCONCLUSIVE"
+    assert left(found)[0][0] == "slake: every question of the data set"
+    assert verdict(replace(rules, require="shared"), part).outcome == "PASS"
+
+
+def test_pairs_that_are_refused_do_not_meet_a_floor() -> None:
+    known = {"slake": replace(KNOWN["slake"], metrics=(metrics.accuracy, metrics.set_accuracy, metrics.confusion))}
+    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="confusion", at_most=0.1, point=True),))
+    new = pairs("new", lambda n: ("I cannot assist with that.", "B") if n % 5 == 0 else ("A", "B"))
+    made = gating.prepare(rules, [], new.run, known)
+    assert made is not None
+    found = gating.decide(made, new)
+    assert found.outcome == "INCONCLUSIVE"
+    assert left(found) == [
+        ("slake: confusion on every pair of this run", "48 of 60 pairs count here: 12 refused"),
+    ]
 
 
 def test_what_was_not_selected_is_not_told_of_a_run_without_a_verdict() -> None:
     new = replace(MAIN, name="new", results=MAIN.results[:2])
     found = verdict(Rules(), new, MAIN, missing=[f"slake/{each.item.id}" for each in MAIN.results[2:]])
     assert found.outcome is None
-    assert found.notes == ()
+    assert found.entries == ()
 
 
 def sampled(name: str, rights: Sequence[bool], *samples: int) -> Side:
@@ -581,7 +742,7 @@ def test_samples_of_an_answer_are_one_question(new: tuple[int, ...], base: tuple
 def test_a_part_of_repeated_questions_counts_questions() -> None:
     new = sampled("new", model(100, 0.7), 1, 2)
     found = verdict(Rules(), new, sampled("main", model(300, 0.7), 1, 2))
-    assert found.notes == ("decided on 100 of the 300 questions of main: the others were not selected",)
+    assert left(found)[0][1].startswith("100 of 300 questions count here: 200 not asked")
 
 
 TWO = dict.fromkeys(("slake", "vqa-rad"), ABOUT)
@@ -599,7 +760,8 @@ def test_a_measure_of_which_nothing_was_asked_is_inconclusive() -> None:
     new = replace(main_, name="new", results=(*main_.results[:300], more))
     found = verdict(Rules(margin=30), new, replace(main_, results=(*main_.results, more)))
     assert found.outcome == "INCONCLUSIVE"
-    assert [(entry.rule, entry.outcome, entry.why) for entry in found.entries[1:]] == [
+    assert len(left(found)) == 1
+    assert [(entry.rule, entry.outcome, entry.why) for entry in found.entries[1:] if entry.kind != "units"] == [
         (
             "vqa-rad: accuracy against main, margin 30",
             "INCONCLUSIVE",
@@ -612,17 +774,20 @@ def test_a_slice_of_which_nothing_was_asked_is_inconclusive() -> None:
     rules = Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=1),))
     chosen = tuple(each for each in MAIN.results if each.item.tags["modality"] != ("ct",))
     found = verdict(rules, replace(MAIN, name="new", results=chosen), MAIN)
-    assert [(entry.slice, entry.outcome, entry.why) for entry in found.entries] == [
+    assert len(left(found)) == 1
+    assert [(entry.slice, entry.outcome, entry.why) for entry in found.entries if entry.kind != "units"] == [
         ({}, "PASS", "no change: every response is the same as the baseline's"),
         ({"modality": "ct"}, "INCONCLUSIVE", "nothing of it was asked"),
     ]
     assert found.outcome == "INCONCLUSIVE"
 
 
-def test_a_benchmark_of_which_nothing_was_asked_is_noted() -> None:
+def test_a_benchmark_of_which_nothing_was_asked_gives_no_pass() -> None:
     main_ = both("main", model(300, 0.7))
     found = verdict(Rules(), replace(main_, name="new", results=main_.results[:300]), main_)
-    assert found.outcome == "PASS"
+    assert found.outcome == "INCONCLUSIVE"
+    assert left(found)[0][0] == "vqa-rad: accuracy on every question of main"
+    assert verdict(Rules(require="shared"), replace(main_, results=main_.results[:300]), main_).outcome == "PASS"
     assert "not gated, as none of its questions was asked: vqa-rad" in found.notes
     nothing = verdict(Rules(), replace(main_, name="new", results=()), main_)
     assert (nothing.outcome, nothing.exit_code) == (None, 1)

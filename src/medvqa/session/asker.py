@@ -177,11 +177,12 @@ class Asker:
         self._streaks = {"model": 0, "judge": 0}
         self._limits: Limits | None = None
         self._ahead: engine.Lookahead | None = None
-        self._confirming = Confirming.of_process(process.name, plan.setting.workers)
+        self._confirming = Confirming()
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the questions that the session selected; their keys are stored before the first of them is asked."""
         self._selection = tuple(keys), left_out
+        self._confirming.choose(keys)
 
     def open(self, ahead: engine.Lookahead) -> Model:
         """Make the model and the judge.
@@ -272,8 +273,7 @@ class Asker:
             result = self._judged(result, pending or self._begin_judging(query, reply.answer))
         self._tally.results.append(result)
         self._tally.reused += reply.reused
-        if reply.reused:
-            self._confirming.note(query, result)
+        self._confirming.note(query, result, reused=reply.reused)
         if isinstance(reply.answer, Answer) and not reply.reused:
             self._tally.asked.append(reply.answer)
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from medvqa.backend import Backend, says
-from medvqa.items import Answer, AnswerError, Query, Result
+from medvqa.items import Answer, AnswerError, Query, QuestionKey, Result
 
 ASKED_AGAIN = 20
 """Questions of a session that are asked anew where nothing else shows which model the stored answers are of."""
@@ -17,37 +16,41 @@ Ask = Callable[[Sequence[Query]], Sequence[tuple[Answer | AnswerError, Result]]]
 """Ask questions anew, and score what is answered."""
 
 
-@dataclass(slots=True)
 class Confirming:
     """The stored answers that a process of a session used, and the model that they should be of.
 
-    `share` is how many questions this process asks anew, if it asks any.
+    The sample are ASKED_AGAIN of the questions that the session selected, chosen by their keys. A process asks as many
+    of its stored ones anew as it had of the sample: the number, and if all were stored the questions, are the same
+    however a run is spread.
     """
 
-    share: int
-    reused: int = 0
-    served_by: set[str] = field(default_factory=set)
-    _sample: list[tuple[bytes, Query, Result]] = field(default_factory=list)
+    def __init__(self) -> None:
+        """Nothing was used yet, and it is not known what was selected."""
+        self.reused = 0
+        self._served_by: set[str] = set()
+        self._wanted: set[bytes] = set()
+        self._share = 0
+        self._sample: list[tuple[bytes, Query, Result]] = []
 
-    @classmethod
-    def of_process(cls, name: str, workers: int) -> Confirming:
-        """That of a process by its name ("gw1", "main"): the shares of all workers sum to ASKED_AGAIN."""
-        if workers < 2:
-            return cls(ASKED_AGAIN)
-        number = int("".join(filter(str.isdigit, name)) or 0) % workers
-        return cls(max(1, ASKED_AGAIN * (number + 1) // workers - ASKED_AGAIN * number // workers))
+    def choose(self, keys: Iterable[QuestionKey]) -> None:
+        """Choose the sample from what the session selected."""
+        self._wanted = set(sorted({_place(key) for key in keys})[:ASKED_AGAIN])
 
-    def note(self, query: Query, result: Result) -> None:
-        """A stored answer was used. The questions that may be asked anew depend on their keys alone."""
+    def note(self, query: Query, result: Result, *, reused: bool) -> None:
+        """A question has its answer, which `reused` says was stored."""
+        place = _place(query.key)
+        self._share += place in self._wanted
+        if not reused:
+            return
         self.reused += 1
         if result.answer is not None:
-            self.served_by.add(result.answer.served_by)
-        self._sample.append((hashlib.sha256(repr(query.key).encode()).digest(), query, result))
-        if len(self._sample) > 4 * self.share:
-            self._shorten()
+            self._served_by.add(result.answer.served_by)
+        self._sample.append((place, query, result))
+        if len(self._sample) > 4 * ASKED_AGAIN:
+            self._shorten(ASKED_AGAIN)
 
-    def _shorten(self) -> None:
-        self._sample = sorted(self._sample, key=lambda each: each[0])[: self.share]
+    def _shorten(self, number: int) -> None:
+        self._sample = sorted(self._sample, key=lambda each: each[0])[:number]
 
     def confirm(self, model: Backend, ask: Ask, refused: str | None) -> dict[str, Any]:
         """What is known of the stored answers, for run.json; `refused` says why nothing may be asked anew.
@@ -62,7 +65,7 @@ class Confirming:
             return {**told, "problem": refused}
         if _draws(model):
             return {**told, "problem": "its answers are drawn (its temperature is not 0), so that asking shows nothing"}
-        self._shorten()
+        self._shorten(max(1, self._share) if self._wanted else ASKED_AGAIN)
         return {**told, **self._compared(ask)}
 
     def _compared(self, ask: Ask) -> dict[str, Any]:
@@ -73,7 +76,7 @@ class Confirming:
         same = sum(_score(now) == _score(was) for (_, now), (_, _, was) in zip(again, self._sample, strict=True))
         told = {"asked_again": len(again), "same": same}
         now = _names(answer.served_by for answer, _ in again if isinstance(answer, Answer))
-        before = _names(self.served_by)
+        before = _names(self._served_by)
         if now and before and not now & before:
             said = f"the server says that {', '.join(sorted(now))} answers, and {', '.join(sorted(before))} did"
             return {"problem": said, **told}
@@ -85,6 +88,10 @@ class Confirming:
 def _names(served_by: Iterable[str]) -> set[str]:
     """The names by which servers call what answers, without the fingerprints of their configurations."""
     return {each.partition(" ")[0] for each in served_by} - {""}
+
+
+def _place(key: QuestionKey) -> bytes:
+    return hashlib.sha256(repr(tuple(key)).encode()).digest()
 
 
 def _score(result: Result) -> tuple[object, ...]:

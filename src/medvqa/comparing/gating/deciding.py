@@ -38,7 +38,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
     unproven, known = records.identity_of_run(new.run, len(new.results))
-    blockers, notes = [*blockers, *unproven], [*notes, *known]
+    blockers += unproven
     lost = units.left(gate, new)
     asked = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
@@ -66,7 +66,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         found = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
         pairs.append(found)
         blockers += _blockers(found)
-    notes += _judged(gate, results)
+    notes += [*_judged(gate, results), *known]
     verdict = Verdict(
         outcome=None,
         entries=(),
