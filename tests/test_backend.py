@@ -76,8 +76,10 @@ DEFAULTS: dict[str, Any] = {
 }
 GIVES: dict[str, Any] = {
     **dict.fromkeys(
-        ("check", "preflight", "load", "close", "consent", "token_limits", "size", "places", "fingerprint")
+        ("check", "preflight", "load", "close", "consent", "token_limits", "size", "places", "fingerprint"),
+        None,
     ),
+    "identified": None,
     "secrets": (),
     "draws": True,
     "samples": 0,
@@ -403,6 +405,7 @@ WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
         ("", "gave an empty text; None says that answers are not reused"),
         ("\ud800", "gave half a surrogate pair"),
     ],
+    "identified": [(5, f"gave a value of type int; {A_TEXT}")],
     "about": [
         ([1], "gave a value of type list; a mapping of texts"),
         ({"x": {object()}}, "gave what is no JSON value"),
@@ -585,7 +588,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
     assert seen == list(acts)
     assert (model.memory("0"), model.sends_to, model.fingerprint()) == (8, "https://host", None)
     # No member was forgotten: what is left is the wrapper's own, or asked of the inner config.
-    own = {"title", "sends_to", "fingerprint", "generate", "memory", "as_judge"}
+    own = {"title", "sends_to", "fingerprint", "identified", "generate", "memory", "as_judge"}
     declared = {name for name, kind in MEMBERS.items() if kind in ("value", "method")}
     assert declared == says.keys() | values.keys() | set(acts) | own
 
