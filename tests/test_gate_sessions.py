@@ -326,6 +326,51 @@ def test_rules_that_were_changed_show(repo: pytest.Pytester) -> None:
     assert "attempt 2 in this folder against main, decided at the level for 1 look: each further one" in text(late)
 
 
+# --- a gate that is required ------------------------------------------------------------------------------------
+
+
+def test_a_required_gate_says_where_rules_were_looked_for(repo: pytest.Pytester) -> None:
+    path = repo.path / "pyproject.toml"
+    other = FLOOR.replace(NAME, "phantom-mediconfusion").replace("accuracy", "set_accuracy")
+    for rules, complaint in (
+        (None, f"--gate=required: there are no rules. {path} is not there, and no --baseline was typed"),
+        ("[tool.medvqa.gate]\nmargin = 3\n", f"{path} has no baseline and no floor in [tool.medvqa.gate]"),
+        (other, "--gate=required: rules read from pyproject.toml, and no rule is about the benchmarks of this run"),
+    ):
+        if rules is not None:
+            path.write_text(rules)
+        done = run(repo, "--model=random", "--gate=required", "--run=new")
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        assert complaint in text(done)
+        assert not (repo.path / "reports/new").exists()
+    done = run(repo, "--model=random", "--gate=yes")
+    assert "--gate=yes: required, or nothing" in text(done)
+
+
+def test_a_required_gate_with_rules_is_a_gate(repo: pytest.Pytester) -> None:
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
+    done = run(repo, "--model=replay:main.jsonl", "--gate=required", "--margin=3", "--run=new")
+    assert done.ret == 0, text(done)
+    said = "rules read from pyproject.toml, and typed over them: --margin."
+    assert said in text(done)
+    assert said in (repo.path / "reports/new/summary.md").read_text()
+    assert said.removesuffix(".") == gate(repo, "new")["read_from"]
+
+
+def test_rules_above_the_root_folder_are_named_where_nothing_is_gated(repo: pytest.Pytester) -> None:
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
+    inner = repo.mkdir("inner")
+    (inner / "pytest.ini").write_text("[pytest]\n")
+    typed = ("--model=replay:main.jsonl", "--rootdir=inner", "-c", "inner/pytest.ini", "--limit=5")
+    done = run(repo, *typed)
+    assert done.ret == 0, text(done)
+    said = f"the rules of {repo.path / 'pyproject.toml'} are not read, since pytest's root folder is {inner}"
+    assert f"gate: none; {said}" in text(done)
+    done = run(repo, *typed, "--gate=required")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in text(done)
+
+
 # --- what is written ----------------------------------------------------------------------------------------
 
 
