@@ -364,11 +364,11 @@ def test_the_same_number_is_asked_again_however_a_run_is_spread(workers: int, kn
 
 
 PROBLEM = {"reused": 30, "problem": "questions that were asked again scored otherwise", "asked_again": 20, "same": 3}
-KNOWN = {"reused": 30, "how": "digests of its weights"}
+KNOWN = {"reused": 30, "how": "questions that were asked again and scored the same", "asked_again": 20, "same": 20}
 
 
 def test_a_process_that_died_leaves_its_stored_answers_unknown() -> None:
-    known = {"reused": 10, "how": "digests of its weights"}
+    known: dict[str, Any] = {"reused": 10, "how": "digests of its weights"}
     assert records.joined_identity([known, known], 20) == {"reused": 20, "how": "digests of its weights"}
     assert "a process ended before" in records.joined_identity([known], 20)["problem"]
     assert records.joined_identity([known, PROBLEM], 40)["same"] == 3
@@ -378,6 +378,7 @@ def test_a_process_that_died_leaves_its_stored_answers_unknown() -> None:
     ("sessions", "problems", "notes"),
     [
         ([{"asked": 60}], 0, 0),
+        ([{"reused": 60, "identity": {"reused": 60, "how": "digests of its weights"}}], 0, 0),
         ([{"asked": 30}, {"asked": 30, "reused": 30, "identity": KNOWN}], 0, 1),
         ([{"asked": 30, "reused": 30, "identity": PROBLEM}], 1, 0),
         ([{"asked": 30, "reused": 30, "identity": PROBLEM}, {"reused": 60, "identity": KNOWN}], 0, 1),

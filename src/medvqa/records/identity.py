@@ -73,5 +73,6 @@ def _add(told: Mapping[str, Any], problems: list[str], notes: list[str]) -> None
             f"{number}, and it is not known that they are of the model that answers now: {told['problem']}{again}. "
             "Ask all anew in another run: --fresh --run=NAME"
         )
-    else:
+    elif again:
+        # A model that is known by what it is needs no line: the verdict is the same whether its answers were stored.
         notes.append(f"{number}; their model is known by {told['how']}{again}")
