@@ -641,7 +641,6 @@ def test_worksteal_asks_no_question_twice(tmp_path: Path) -> None:
 # --- 9. Privacy by default ---------------------------------------------------------------------------------------
 
 
-@point(9, "data that nobody declared public are sent away")
 def test_data_of_ones_own_do_not_leave_the_machine(ward: pytest.Pytester) -> None:
     with Server(lambda number, request: Reply(completion("A"))) as server:
         (ward.path / "models").mkdir()
@@ -654,7 +653,6 @@ def test_data_of_ones_own_do_not_leave_the_machine(ward: pytest.Pytester) -> Non
         assert not server.requests
 
 
-@point(9, "thumbnails of data of one's own are on the page")
 def test_thumbnails_of_data_of_ones_own_are_opt_in(ward: pytest.Pytester) -> None:
     from PIL import Image
 
@@ -668,7 +666,6 @@ def test_thumbnails_of_data_of_ones_own_are_opt_in(ward: pytest.Pytester) -> Non
     assert not [text for text in packed if b"data:image" in zlib.decompress(base64.b64decode(text))]
 
 
-@point(9, "anybody may read the reports, and git takes them")
 def test_reports_are_private_and_ignored_by_git(ward: pytest.Pytester) -> None:
     old = os.umask(0o022)
     try:
@@ -688,7 +685,6 @@ def named(ward: pytest.Pytester) -> pytest.Pytester:
     return ward
 
 
-@point(9, "a baseline without responses holds the patients' ids")
 def test_a_baseline_without_responses_names_no_patient(named: pytest.Pytester) -> None:
     run(named, *ASKED, "--run=main")
     path = named.path / "main.medvqa"
@@ -696,7 +692,6 @@ def test_a_baseline_without_responses_names_no_patient(named: pytest.Pytester) -
     assert not list(_files_that_hold("DOE-JANE", path))
 
 
-@point(9, "the store and the page of shared files name patients")
 def test_what_is_passed_on_names_no_patient(named: pytest.Pytester) -> None:
     """The answer store and the log hold no id; results, JUnit and page are the run's own and may."""
     done = run(named, *ASKED, "--run=main")

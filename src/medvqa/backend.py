@@ -44,14 +44,25 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?
 
 def is_remote(origin: str | None) -> bool:
     """Return whether `Backend.sends_to` names another machine. Names are not looked up: their addresses may change."""
-    match = _ORIGIN.fullmatch(origin or "")
-    if match is None:
+    if origin is None:
         return False
+    match = _ORIGIN.fullmatch(origin)
+    if match is None:
+        return True
     host = match[1].strip("[]").lower()
     try:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host != "localhost"
+
+
+def destinations(backend: Backend) -> tuple[str, ...]:
+    """Return the origins on other machines that get prompts: of the backend and of the models that it wraps."""
+    chain = [backend]
+    while chain[-1].wraps:
+        chain.append(chain[-1].inner)
+    origins = (each.sends_to for each in chain)
+    return tuple(dict.fromkeys(origin for origin in origins if origin is not None and is_remote(origin)))
 
 
 class Backend:

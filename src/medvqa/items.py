@@ -336,8 +336,9 @@ class Benchmark:
     dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
     answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
     `submission` writes
-    the sheet that the owners ask for into the run folder and returns its path. `upload` is False where the
-    data were handed out on request, so that sending them to another machine takes `--allow-upload`.
+    the sheet that the owners ask for into the run folder and returns its path. `public` declares that anybody may have
+    the data. Without it, sending them to another machine takes `--allow-upload` or an allowed host, pages show no
+    images unless they are asked for, and a baseline without responses holds keyed hashes in place of ids and texts.
     `judged` are the open kinds whose answers a judge scores against `Item.answers`, where there is a judge; without
     one the score of `score` stands, which is `unscored` where only a judge can tell.
     """
@@ -363,7 +364,7 @@ class Benchmark:
     dimensions: tuple[str, ...] = ()
     recover: Callable[[Item], Item] | None = None
     submission: Callable[[Sequence[Result], Path], Path] | None = None
-    upload: bool = True
+    public: bool = False
     judged: frozenset[Kind] = frozenset()
 
 

@@ -216,6 +216,7 @@ VAL = Benchmark(
     techniques=("mc", "gd", "ps"),
     headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
+    public=True,
 )
 
 TEST = replace(

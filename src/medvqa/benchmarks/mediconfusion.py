@@ -216,5 +216,6 @@ BENCHMARKS = (
         techniques=("mc", "gd", "ps", "ff"),
         headline=("set_accuracy", "individual_accuracy", "confusion"),
         dimensions=("category",),
+        public=True,
     ),
 )

@@ -235,7 +235,6 @@ BENCHMARKS = tuple(
             "Ask for the data set at https://github.com/bytedance/MedLesionVQA, write it in the format of docs/data.md "
             "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"
         ),
-        upload=False,
         judged=OPEN_KINDS,
         prompt=prompt,
         score=score,

@@ -45,7 +45,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "--images",
         choices=("thumbs", "folder", "none"),
         help="in index.html: small ones inside it (thumbs), files beside it (folder), or none (default: by their "
-        "number, and none of data that were handed out on request)",
+        "number, and none of data that are not declared public)",
     )
     report.add_argument(
         "--data",

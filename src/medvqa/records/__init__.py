@@ -4,7 +4,15 @@
 `journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected.
 """
 
-from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
+from medvqa.records.baseline import (
+    DIGESTS,
+    is_baseline,
+    read_baseline,
+    response_digest,
+    said,
+    without_response,
+    write_baseline,
+)
 from medvqa.records.folder import (
     DISTRIBUTION,
     MAX_RUN,
@@ -32,6 +40,8 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
+from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
+from medvqa.records.private import make_private
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
@@ -62,6 +72,7 @@ __all__ = [
     "RUN",
     "SELECTED",
     "STORE",
+    "BaselineKey",
     "Contents",
     "Journal",
     "Recalled",
@@ -85,11 +96,15 @@ __all__ = [
     "decode",
     "differences",
     "encode",
+    "find_key",
     "is_baseline",
     "judge_name",
     "judged_by_rule",
+    "keyed_question",
     "lines",
+    "make_private",
     "own_folder",
+    "own_key",
     "properties",
     "read",
     "read_baseline",
@@ -98,6 +113,7 @@ __all__ = [
     "remove_empty",
     "remove_selected",
     "response_digest",
+    "reveal",
     "run_name",
     "said",
     "select",
@@ -105,6 +121,7 @@ __all__ = [
     "selected_by",
     "signed",
     "versions",
+    "without_response",
     "write_atomic",
     "write_baseline",
     "write_json",

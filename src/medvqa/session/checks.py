@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from medvqa import scoring
-from medvqa.backend import is_remote
 from medvqa.configs import ModelConfig
-from medvqa.items import Benchmark, UsageError
-from medvqa.protocols import ablation
-from medvqa.session import places
+from medvqa.items import UsageError
+from medvqa.session import places, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
 
@@ -42,10 +40,7 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
         judge.check()
     check_cost(options.max_cost, [model] if judge is None else [model, judge])
     if not options.allow_upload:
-        check_upload(plan.benchmarks, model, "images")
-        if judge is not None:
-            judged = {name: benchmark for name, benchmark in plan.benchmarks.items() if plan.judged(name)}
-            check_upload(judged, judge, "questions, references and answers")
+        uploads.check(plan)
     # After consent to upload, and before places, for which some backends import much.
     _preflight(plan, answered)
     held = places.places([model] if judge is None else [model, judge])
@@ -79,17 +74,6 @@ def check_cost(limit: float | None, models: Sequence[Chosen]) -> None:
         )
 
 
-def check_upload(benchmarks: Mapping[str, Benchmark], model: Chosen, what: str) -> None:
-    """UsageError if benchmarks that were released on request would leave this machine; `what` of them would."""
-    kept = [name for name, benchmark in benchmarks.items() if not benchmark.upload]
-    if kept and is_remote(model.backend.sends_to):
-        raise UsageError(
-            f"{', '.join(kept)}: released on request, and '{model.spec}' sends {what} to "
-            f"{model.backend.sends_to}. Add --allow-upload if your agreement with the owners permits it, "
-            "or choose others with --benchmark"
-        )
-
-
 def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     """UsageError for a model that cannot run now, unless it is elsewhere and its answers may all be stored."""
     if plan.model.backend.looks and plan.ablation != "text-only":
@@ -109,29 +93,3 @@ def _check_images(plan: Plan) -> None:
                 "(docs/data.md says from where), name another folder with --data=DIR, or ask without images: "
                 "--ablate=text-only"
             )
-
-
-def notices(plan: Plan) -> list[str]:
-    """What will leave this machine, a line for the model and one for the judge; [] for nothing.
-
-    Items that are deselected later are counted.
-    """
-    lines = [_upload_notice(plan)]
-    if plan.judge is not None:
-        lines.append(plan.judge.notice([name for name in plan.benchmarks if plan.judged(name)]))
-    return [line for line in lines if line is not None]
-
-
-def _upload_notice(plan: Plan) -> str | None:
-    origin = plan.model.backend.sends_to
-    if not is_remote(origin):
-        return None
-    if plan.ablation in ("text-only", "blank"):
-        return (
-            f"medvqa: questions of {', '.join(plan.benchmarks)} will be sent to {origin}, "
-            f"with {ablation.LABELS[plan.ablation]}"
-        )
-    shown = {
-        (item.benchmark, image.name) for name in plan.benchmarks for item in plan.items(name) for image in item.images
-    }
-    return f"medvqa: up to {len(shown)} images of {', '.join(plan.benchmarks)} will be sent to {origin}"

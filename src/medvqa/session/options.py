@@ -95,7 +95,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "allow-upload": {
         "action": "store_true",
         "default": None,
-        "help": "send images to another machine even of a benchmark that was released on request",
+        "help": "send data to another machine that are not declared public",
     },
     "trust-remote-code": {
         "action": "store_true",

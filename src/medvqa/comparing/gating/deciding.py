@@ -50,7 +50,7 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
             continue
         both = [
             replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)))
-            for each in (new, side)
+            for each in (new, side.revealed([new]))
         ]
         # A question counts with all samples of its answer, however many each run has.
         kept = tuple(r for r in both[1].results if r.key.question in questions)
