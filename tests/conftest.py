@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -32,6 +33,10 @@ for name in (
 if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
     settings.register_profile("local", deadline=None)
     settings.load_profile("local")
+
+# The key of baselines is made in a user's data folder; tests must not find or leave one there.
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="medvqa-data-")
+os.environ.pop("MEDVQA_BASELINE_KEY", None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
