@@ -13,6 +13,7 @@ from medvqa.records.baseline import (
     without_response,
     write_baseline,
 )
+from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
     MAX_RUN,
@@ -74,9 +75,12 @@ __all__ = [
     "STORE",
     "BaselineKey",
     "Contents",
+    "Coverage",
     "Journal",
+    "Portion",
     "Recalled",
     "Recorder",
+    "Selection",
     "Store",
     "Stored",
     "Suspects",
@@ -92,6 +96,8 @@ __all__ = [
     "check_scored",
     "close_journals",
     "contents",
+    "cover",
+    "coverage",
     "data_digest",
     "decode",
     "differences",
@@ -117,6 +123,7 @@ __all__ = [
     "run_name",
     "said",
     "select",
+    "select_from",
     "selected",
     "selected_by",
     "signed",

@@ -29,6 +29,7 @@ KEY_MODE = 0o600
 KEPT = (
     *("name", "started", "finished", "model", "options", "config", "techniques", "repeat", "judge", "extraction"),
     *("ablation", "benchmarks", "versions", "engine", "usage", "judge_usage", "left_out", "served_by", "responses"),
+    "merged",
 )
 """Fields of run.json that name no question and no file of the data."""
 
@@ -127,8 +128,11 @@ def _parsed(value: str, source: str) -> BaselineKey:
 def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str]) -> dict[str, Any]:
     """run.json for a baseline with keyed hashes; what may name a question or a file is left out."""
     kept = {name: run[name] for name in KEPT if name in run}
-    if "missing" in run:
+    if run.get("missing"):
         kept["missing"] = [key.of("", each) for each in run["missing"]]
+    if selection := run.get("selection"):
+        # Options such as -k, and ids of tests, name questions.
+        kept["selection"] = {**selection, "how": ["options that are left out here"] if selection.get("how") else []}
     return {**kept, "keyed": {"key": key.name, "benchmarks": sorted(benchmarks)}}
 
 
