@@ -77,13 +77,13 @@ SECRET = "sk-a-key-of-nobody-4711"
 BASELINE_KEY = "7c" * 32
 PLANTED = ("DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN", SECRET, BASELINE_KEY)
 
-# Planted words by the files of a run that may hold them. All others hold none: run.json, summary.md, stored answers, the
-# journal of calls, what is printed, and a baseline without responses.
+# Planted words by the files of a run that may hold them. All others hold none: run.json, summary.md, stored answers,
+# the journal of calls, what is printed, and a baseline without responses.
 ALL = {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN"}
 OWN: dict[str, set[str]] = {
     "results.jsonl": ALL,
     "index.html": {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711"},
-    "junit.xml": {"DOE-JANE"},
+    "junit.xml": {"DOE-JANE", "SMITH_JOHN"},
     "selected.jsonl": {"DOE-JANE"},
     # The gate names pairs that flipped.
     "gate.json": {"DOE-JANE", "MRN-4711"},
@@ -193,6 +193,16 @@ def test_a_keyed_baseline_decides_as_its_run_does(gated: tuple[pytest.Pytester, 
         gate = json.loads((folder(ward, f"{against.stem}-new") / "gate.json").read_text())["verdict"]
         told.append({name: gate[name] for name in ("outcome", "entries", "flips", "lost", "gained", "worst")})
     assert told[0] == told[1]
+
+
+def test_a_keyed_baseline_of_a_part_names_no_question_and_lacks_the_others(ward: pytest.Pytester) -> None:
+    assert run(ward, "--run=part", "-k", "DOE-JANE-0")[0] == 0
+    baseline = ward.path / "part.medvqa"
+    assert main(["baseline", str(folder(ward, "part")), "-o", str(baseline), "--no-responses"]) == 0
+    assert planted(baseline.read_bytes()) == set()
+    code, output = run(ward, "--run=whole", f"--baseline={baseline}")
+    assert (code, "baseline part has no result for 30 of 40 questions of ward" in output) == (4, True), output
+    assert run(ward, "--run=same", f"--baseline={baseline}", "-k", "DOE-JANE-0 and not 05")[0] in (0, 11)
 
 
 def test_a_keyed_baseline_without_its_key_is_a_usage_error(

@@ -340,3 +340,16 @@ def test_a_url_with_a_user_is_refused(ward: pytest.Pytester, url: str) -> None:
     code, output = run(ward)
     assert code == 4
     assert "base_url is not like https://host/v1" in output
+
+
+def test_a_judge_is_not_sent_what_only_some_answers_would_need(ward: pytest.Pytester) -> None:
+    """The first question offers "none of these", of which no judge is asked; the others do not."""
+    conftest = CONFTEST.replace('{"A": "liver", "B": "spleen"}', '{"A": "liver", **({} if n else {"Z": "none"})}')
+    ward.makeconftest(conftest)
+    with Server(lambda number, request: Reply(completion("A"))) as server:
+        config(ward, server.remote_url)
+        judge = ("--judge=far", "--extract-with=judge")
+        result = ward.runpytest("-p", "no:randomly", "--model=echo:what?", "--benchmark=ward", *judge)
+        assert result.ret == 4
+        assert "--judge=far would send" in result.stderr.str()
+        assert server.requests == []

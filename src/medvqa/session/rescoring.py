@@ -17,6 +17,7 @@ from typing import Any
 
 from medvqa import benchmarks, engine, judging, metrics, records
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
+from medvqa.judging import may_ask
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
 from medvqa.session.asker import LoadedJudge, Process
@@ -115,10 +116,13 @@ def check(rescoring: Rescoring) -> list[str]:
     judging.chosen.check_consent(trust_remote_code=options.trust_remote_code)
     judging.chosen.check()
     checks.check_cost(options.max_cost, [judging.chosen])
-    sent = {name: rescoring.known[name] for name, results in held.items() if rescoring.judged(name, results)}
+    counts = {
+        name: sum(may_ask(rescoring.known[name], each.item, each.technique, judging.settings) for each in results)
+        for name, results in held.items()
+    }
+    sent = {name: count for name, count in counts.items() if count}
     if not options.allow_upload:
-        counts = {name: f"up to {len(held[name]):,} questions with references and answers" for name in sent}
-        uploads.check_sent(judging.chosen, counts, rescoring.known, rescoring.root)
+        uploads.check_sent(judging.chosen, uploads.in_words(sent), rescoring.known, rescoring.root)
     notice = judging.notice(list(sent))
     return [] if notice is None else [notice]
 

@@ -20,8 +20,10 @@ from medvqa import configs
 from medvqa.backend import destinations
 from medvqa.backends import reaching
 from medvqa.items import Benchmark, UsageError
+from medvqa.judging import may_ask
 from medvqa.protocols import ablation
 from medvqa.session.chosen import Chosen
+from medvqa.session.judging import Judging
 from medvqa.session.plan import Plan
 
 FILE = "pyproject.toml"
@@ -37,9 +39,8 @@ def check(plan: Plan) -> None:
     """UsageError if data that are not declared public would be sent to a machine that is not allowed."""
     check_sent(plan.model, {name: _asked(plan, name) for name in plan.benchmarks}, plan.benchmarks, plan.setting.root)
     if plan.judge is not None:
-        judged = [name for name in plan.benchmarks if plan.judged(name)]
-        counts = {name: f"up to {len(plan.items(name)):,} questions with references and answers" for name in judged}
-        check_sent(plan.judge.chosen, counts, plan.benchmarks, plan.setting.root)
+        counts = {name: count for name in plan.benchmarks if (count := _judged(plan, plan.judge, name))}
+        check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.setting.root)
 
 
 def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Benchmark], root: Path) -> None:
@@ -70,6 +71,21 @@ def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Be
                 f"the proxy {via} of the environment. Name the host in NO_PROXY, add the proxy's host to {KEY} in "
                 f"{root / FILE}, or add --allow-upload"
             )
+
+
+def in_words(judged: Mapping[str, int]) -> dict[str, str]:
+    """What a judge gets, by benchmark, in words; `judged` counts questions."""
+    return {name: f"up to {count:,} questions with references and answers" for name, count in judged.items()}
+
+
+def _judged(plan: Plan, judge: Judging, name: str) -> int:
+    """How many questions of a benchmark a judge may be asked about."""
+    benchmark = plan.benchmarks[name]
+    techniques = [each for each in plan.techniques if each in benchmark.techniques]
+    return sum(
+        any(benchmark.applies(item, each) and may_ask(benchmark, item, each, judge.settings) for each in techniques)
+        for item in plan.items(name)
+    )
 
 
 def _asked(plan: Plan, name: str) -> str:
@@ -143,7 +159,7 @@ def notices(plan: Plan) -> list[str]:
     """
     lines = [_notice(plan)]
     if plan.judge is not None:
-        lines.append(plan.judge.notice([name for name in plan.benchmarks if plan.judged(name)]))
+        lines.append(plan.judge.notice([name for name in plan.benchmarks if _judged(plan, plan.judge, name)]))
     return [line for line in lines if line is not None]
 
 
