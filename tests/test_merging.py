@@ -95,7 +95,7 @@ def test_missing_is_what_no_run_has() -> None:
 def test_a_share_that_is_not_there_is_named() -> None:
     shares = [run(f"r{n}", result(f"q{n}"), options={"shard": f"{n}/3"}) for n in (1, 3)]
     merged = merge(shares, "all")
-    assert merged.notes == ("share 2/3 is not among the runs",)
+    assert records.cover(merged.about, (), ()).absent == ("share 2/3 is not among the runs",)
     assert not merged.complete
     assert merge([*shares, run("r2", options={"shard": "2/3"})], "all").complete
 

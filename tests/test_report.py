@@ -65,7 +65,8 @@ def folder(path: Path, results: list[Result], **about: object) -> Path:
     for each in results:
         recorder.append(records.encode(each))
     recorder.close()
-    records.write_json(path / "run.json", {"name": path.name, "model": {"name": "echo"}, **about})
+    told = {"name": path.name, "finished": "2026-01-02T11:00:00+00:00", "model": {"name": "echo"}}
+    records.write_json(path / "run.json", {**told, **about})
     return path
 
 
@@ -99,10 +100,11 @@ def test_files_do_not_depend_on_the_order_of_lines(tmp_path: Path) -> None:
 def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
     results = [result(0), error(1, "image slake/1.png is missing"), result(2, outcome="unscored", value=None)]
     about = {"extraction": "official", "benchmarks": {"slake": {"answers": "category"}}}
+    about["missing"] = ["slake/q003", "slake/q004"]
     run = folder(tmp_path / "run", results, **about)
     with (run / "results.jsonl").open("a") as file:
         file.write('{"torn')
-    made = report.build(run, {"slake": replace(SLAKE, submission=sheet)}, missing=["slake/q003", "slake/q004"])
+    made = report.build(run, {"slake": replace(SLAKE, submission=sheet)})
     notes = report.notes_of(report.write(made))
     assert notes == [
         "slake: 1 of 3 answers are stored and unscored: no answer key, or an open answer that nobody has judged.",
@@ -126,8 +128,9 @@ def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_ea
     unscored = {"outcome": "unscored", "value": None}
     results = [replace(result(n, **unscored), sample=k) for n in range(4) for k in (1, 2, 3)]
     results += [replace(error(4, "the server was gone"), sample=k) for k in (1, 2, 3)]
-    run = folder(tmp_path / "run", results, repeat=3, benchmarks={"slake": {}})
-    made = report.build(run, {"slake": replace(SLAKE, submission=kept)}, missing=["slake/q005/mc/sample1"])
+    lacking = ["slake/q005/mc/sample1"]
+    run = folder(tmp_path / "run", results, repeat=3, benchmarks={"slake": {}}, missing=lacking)
+    made = report.build(run, {"slake": replace(SLAKE, submission=kept)})
     made = report.write(made)
     assert sent == [(f"q{n:03}", 1) for n in range(5)]
     outcomes = tables.outcomes(made)
@@ -157,19 +160,18 @@ def test_pairs_of_which_one_question_is_left_are_named(tmp_path: Path) -> None:
     paired = [replace(r, item=replace(r.item, pair_id=f"p{n // 2}")) for n, r in enumerate(map(result, range(4)))]
     benchmark = replace(SLAKE, metrics=(metrics.set_accuracy,), headline=("set_accuracy",))
     made = report.build(folder(tmp_path / "run", paired[:3]), {"slake": benchmark})
-    assert report.notes_of(made) == ["slake: 1 pair has only one question in this run, left out of pair measures: p1."]
+    told = "slake: 1 pair has only one question in this run, left out of pair measures"
+    assert report.notes_of(made) == [f"{told}: p1."]
+    assert report.notes_of(report.build(made.folder, {"slake": replace(benchmark, public=False)})) == [f"{told}."]
 
 
 def test_notes_name_no_question_of_data_that_are_not_declared_public(tmp_path: Path) -> None:
     """These notes stand in logs and in what a CI shows; the files of the run name the questions."""
     why = "image scans/DOE_JANE.png of DOE-7 (DOE_JANE.png): DOE-77 is gone"
-    item = replace(result(1).item, id="DOE-7", images=(Image("scans/DOE_JANE.png"),), pair_id="MRN-1")
+    item = replace(result(1).item, id="DOE-7", images=(Image("scans/DOE_JANE.png"),))
     run = folder(tmp_path / "run", [result(0), replace(error(1, why), item=item)], missing=["slake/DOE-9"])
-    told = " ".join(
-        report.notes_of(report.build(run, {"slake": replace(SLAKE, public=False)}, missing=["slake/DOE-9"]))
-    )
+    told = " ".join(report.notes_of(report.build(run, {"slake": replace(SLAKE, public=False)})))
     assert "the first: image [image] of [id] ([image]): DOE-77 is gone (junit.xml names it)" in told
-    assert "1 pair has only one question in this run, left out of pair measures." in told
     assert "1 item of this run without a result (selected.jsonl and results.jsonl tell which)." in told
 
 

@@ -7,12 +7,13 @@ many questions were selected, and of how many; `selected.jsonl` says which.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from medvqa.data.selection import Shard
-from medvqa.items import QuestionKey
+from medvqa.items import DataError, QuestionKey
 from medvqa.records.folder import Stored, read, read_run
 from medvqa.records.selected import selected
 
@@ -150,14 +151,19 @@ def coverage(folder: Path, run: Mapping[str, Any] | None = None, stored: Stored 
     """Compare what a run selected with what can be read (UsageError, DataError); `run` and `stored` save reading it."""
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
-    return cover(run, selected(folder), {result.key for result in stored.results}, len(stored.unread))
+    there = {result.key for result in stored.results}
+    try:
+        return cover(run, selected(folder), there, len(stored.unread))
+    except DataError as error:
+        found = cover(run, (), there, len(stored.unread))
+        return replace(found, reasons=(*found.reasons, str(error)))
 
 
 def cover(
     run: Mapping[str, Any], keys: Collection[QuestionKey], there: Collection[QuestionKey], unread: int = 0
 ) -> Coverage:
     """Compare the keys that a run selected with those of its results, of which `unread` lines cannot be read."""
-    absent = tuple(f"share {shard} is not among the runs" for shard in absent_shares(run))
+    absent = absent_shares(run)
     reasons = []
     several = len(run.get("techniques", ())) > 1
     said = Selection.of(run).questions
@@ -180,9 +186,19 @@ def cover(
     )
 
 
-def absent_shares(run: Mapping[str, Any]) -> list[Shard]:
-    """The shares that belong to those that a run is, or was merged from, and are not there; sorted."""
+SHOWN = 5
+"""Absent shares that are named: a stranger's run.json may tell of a share of a billion."""
+
+
+def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The shares that belong to those that a run is, or was merged from, and are not there, a phrase each."""
     told = [run.get("options", {}).get("shard"), *(part.get("shard") for part in run.get("merged", ()))]
     shares = {Shard.parse(shard) for shard in told if shard is not None}
-    wanted = {Shard(number, of) for of in {shard.of for shard in shares} for number in range(1, of + 1)}
-    return sorted(wanted - shares, key=lambda shard: (shard.of, shard.number))
+    lines = []
+    for of in sorted({shard.of for shard in shares}):
+        there = {shard.number for shard in shares if shard.of == of}
+        absent = (number for number in range(1, of + 1) if number not in there)
+        lines += [f"share {number}/{of} is not among the runs" for number in islice(absent, SHOWN)]
+        if (more := of - len(there) - SHOWN) > 0:
+            lines.append(f"nor are {more:,} other shares of {of:,}")
+    return tuple(lines)
