@@ -3,7 +3,7 @@
 import importlib
 import os
 import pkgutil
-import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -34,9 +34,14 @@ if "CI" not in os.environ:  # there hypothesis loads a profile of its own, witho
     settings.register_profile("local", deadline=None)
     settings.load_profile("local")
 
-# The key of baselines is made in a user's data folder; tests must not find or leave one there.
-os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="medvqa-data-")
-os.environ.pop("MEDVQA_BASELINE_KEY", None)
+
+@pytest.fixture(scope="session", autouse=True)
+def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests away from the key of baselines in the user's data folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("MEDVQA_BASELINE_KEY", raising=False)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

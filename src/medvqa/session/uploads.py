@@ -37,9 +37,11 @@ _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 def check(plan: Plan) -> None:
     """UsageError if data that are not declared public would be sent to a machine that is not allowed."""
-    check_sent(plan.model, {name: _asked(plan, name) for name in plan.benchmarks}, plan.benchmarks, plan.setting.root)
-    if plan.judge is not None:
-        counts = {name: count for name in plan.benchmarks if (count := _judged(plan, plan.judge, name))}
+    private = [name for name, benchmark in plan.benchmarks.items() if not benchmark.public]
+    if destinations(plan.model.backend):
+        check_sent(plan.model, {name: _asked(plan, name) for name in private}, plan.benchmarks, plan.setting.root)
+    if plan.judge is not None and destinations(plan.judge.chosen.backend):
+        counts = {name: count for name in private if (count := _judged(plan, plan.judge, name))}
         check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.setting.root)
 
 
@@ -158,7 +160,7 @@ def notices(plan: Plan) -> list[str]:
     Items that are deselected later are counted.
     """
     lines = [_notice(plan)]
-    if plan.judge is not None:
+    if plan.judge is not None and destinations(plan.judge.chosen.backend):
         lines.append(plan.judge.notice([name for name in plan.benchmarks if _judged(plan, plan.judge, name)]))
     return [line for line in lines if line is not None]
 
