@@ -191,7 +191,7 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     records.write_json(run / records.RUN, RUN)
     (run / "results.jsonl").open("ab").write(b"{torn")
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
-    assert "1 lines of its results cannot be read" in capsys.readouterr().err
+    assert "a line of its results cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
 
 

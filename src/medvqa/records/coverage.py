@@ -90,25 +90,25 @@ class Selection:
 
 
 def select_from(
-    keys: Iterable[QuestionKey], run: Mapping[str, Any], how: Sequence[str], *, by_outcome: bool
+    keys: Iterable[QuestionKey], run: Mapping[str, Any], how: Sequence[str], *, by_outcome: bool = False
 ) -> Selection:
-    """Count the keys that all sessions of a run selected; its run.json tells how many questions there are."""
+    """Count the keys that all sessions of a run selected; its run.json tells how many questions there are.
+
+    A benchmark of the run of which nothing was selected counts too.
+    """
     keys = set(keys)
     chosen: dict[str, dict[str, set[str]]] = {}
     for key in keys:
         chosen.setdefault(key.benchmark, {}).setdefault(key.technique, set()).add(key.item)
-    told = run.get("benchmarks", {})
     portions = {
         name: {
-            technique: Portion(len(items), told[name]["questions"][technique])
-            for technique, items in sorted(each.items())
-            if technique in told.get(name, {}).get("questions", {})
+            technique: Portion(len(chosen.get(name, {}).get(technique, ())), of)
+            for technique, of in about.get("questions", {}).items()
         }
-        for name, each in sorted(chosen.items())
+        for name, about in sorted(run.get("benchmarks", {}).items())
+        if about.get("questions")
     }
-    return Selection(
-        tuple(dict.fromkeys(how)), by_outcome, len(keys), {n: each for n, each in portions.items() if each}
-    )
+    return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,10 @@ class Coverage:
         if (self.selected or 0) > self.there:
             counted = [f"unfinished: {self.there:,} of {self.selected:,} questions have a result"]
         elif self.missing:
-            counted = [f"unfinished: {len(self.missing):,} questions have no result"]
+            one = len(self.missing) == 1
+            counted = [
+                "unfinished: " + ("1 question has" if one else f"{len(self.missing):,} questions have") + " no result"
+            ]
         return (*counted, *self.reasons, *self.absent)
 
 
@@ -172,7 +175,8 @@ def cover(
         if any(not each.get("finished") for each in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and what it lacks is not known")
         if unread:
-            reasons.append(f"{unread} lines of its results cannot be read, and it is not known what they held")
+            what = "a line" if unread == 1 else f"{unread} lines"
+            reasons.append(f"{what} of its results cannot be read, and it is not known what was held there")
         return Coverage(None, len(there), tuple(sorted(run.get("missing", ()))), tuple(reasons), absent)
     lacking = sorted(set(keys) - set(there))
     if said > len(keys):
