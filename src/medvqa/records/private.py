@@ -25,4 +25,4 @@ def make_private(folder: Path) -> None:
     if made or above.name == REPORTS:
         # A folder that cannot be written is no reason to stop: its runs are private nevertheless.
         with suppress(OSError):
-            files.write_new(above / IGNORE, IGNORED)
+            files.write_new(above / IGNORE, IGNORED, mode=0o644)
