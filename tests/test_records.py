@@ -277,8 +277,8 @@ def test_a_damaged_file_of_keys_is_told_and_costs_no_report(tmp_path: Path) -> N
             {"merged": [{"finished": "2026-01-02"}, {}]},
             "unfinished: the run did not end, and what it lacks is not known",
         ),
-        ({"finished": "x", "missing": ["slake/1"]}, "unfinished: 1 questions have no result"),
-        ({"finished": "x", "options": {"shard": "2/3"}}, "share 1/3 is not among the runs"),
+        ({"finished": "x", "missing": ["slake/1"]}, "unfinished: 1 question has no result"),
+        ({"finished": "x", "options": {"shard": "2/3"}}, "share 1/3 is not here"),
     ],
 )
 def test_what_a_run_of_an_earlier_version_lacks_is_told(told: dict[str, Any], reason: str) -> None:

@@ -202,7 +202,7 @@ def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
     for of in sorted({shard.of for shard in shares}):
         there = {shard.number for shard in shares if shard.of == of}
         absent = (number for number in range(1, of + 1) if number not in there)
-        lines += [f"share {number}/{of} is not among the runs" for number in islice(absent, SHOWN)]
+        lines += [f"share {number}/{of} is not here" for number in islice(absent, SHOWN)]
         if (more := of - len(there) - SHOWN) > 0:
             lines.append(f"nor are {more:,} other shares of {of:,}")
     return tuple(lines)
