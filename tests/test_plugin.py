@@ -40,7 +40,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 
 def folder(pytester: pytest.Pytester) -> Path:
-    (found,) = (path for path in (pytester.path / "reports").iterdir() if path.name != ".answers")
+    (found,) = (path for path in (pytester.path / "reports").iterdir() if not path.name.startswith("."))
     return found
 
 
