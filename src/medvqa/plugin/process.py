@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from medvqa.plugin.state import State
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
+MARKED: pytest.StashKey[set[str]] = pytest.StashKey()
+"""The names in `vqa` marks of the tests that this process collected, or that its workers did."""
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
 
 
@@ -64,7 +66,14 @@ def setting_of(config: pytest.Config) -> Setting:
         workers=_workers(config),
         stops_early=bool(config.getoption("maxfail")),
         collects_only=bool(config.option.collectonly),
+        selects=_selects(config),
     )
+
+
+def _selects(config: pytest.Config) -> bool:
+    """Whether a part of the tests was selected by pytest's own means."""
+    typed = [config.getoption(name, None) for name in ("keyword", "markexpr", "lf", "deselect", "stepwise")]
+    return any(typed) or any("::" in str(path) for path in config.args)
 
 
 def _workers(config: pytest.Config) -> int:
