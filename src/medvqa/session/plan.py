@@ -76,7 +76,8 @@ class Plan:
     @property
     def selects(self) -> bool:
         """Whether the user asks for a part of the questions. A share is none: all shares together are the whole."""
-        return self.setting.selects or self.options.limit is not None
+        typed = [each for each in self.setting.selects if not each.startswith("--shard")]
+        return any(each.startswith("-") or "::" in each for each in typed)
 
     def folder(self, name: str) -> Path:
         """The data folder of a chosen benchmark; the root for one that needs none, if there is none."""
