@@ -18,6 +18,8 @@ from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, MedVQAError, 
 
 DEFAULT_GROUP = "phantom"
 """Evaluated when nothing was asked for and no data set is found."""
+MAX_SHOWN = 500
+"""Characters of a folder's name that a message repeats."""
 _Tags = Mapping[str, tuple[str, ...]]
 
 
@@ -48,7 +50,7 @@ def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
     found = [benchmark for benchmark in known.values() if name and benchmark.group == name]
     if not found:
         names = sorted({*known, *(benchmark.group for benchmark in known.values() if benchmark.group)})
-        close = get_close_matches(name.lower(), names, n=1)
+        close = get_close_matches(name.lower(), names, n=1) or [each for each in names if name and name.lower() in each]
         meant = f". Did you mean '{close[0]}'?" if close else ""
         raise UsageError(f"no benchmark '{name}'; known: {', '.join(names)}{meant}")
     return found
@@ -83,7 +85,7 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
     `typed` is how the user named the data folder, such as --data=DIR (default: that, with its path). UsageError
     says what was looked for where, and how to get what is missing.
     """
-    typed = printing.line(typed or f"--data={data}")
+    typed = printing.line(typed or f"--data={data}")[:MAX_SHOWN]
     if data is not None and not os.path.isdir(data):
         what = "a file; name the folder around it" if os.path.exists(data) else "no such folder"
         raise UsageError(f"{typed}: {what}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
@@ -148,7 +150,7 @@ def _advice(candidates: Sequence[Benchmark], data: Path, typed: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    return printing.line(str(path))
+    return printing.line(str(path)).rstrip("/")
 
 
 def _holds(benchmark: Benchmark, folder: Path) -> bool:

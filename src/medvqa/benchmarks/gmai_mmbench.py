@@ -74,7 +74,7 @@ def _check_images(path: Path, name: str) -> None:
     """DataError for VLMEvalKit's copy of a table, if the table does not lie beside it."""
     if path.stem.endswith(LOCAL):
         with limits.opened(path, name) as file:
-            columns = file.readline(limits.MAX_TEXT).decode("utf-8", "replace").lower().split("\t")
+            columns = file.readline(limits.MAX_TEXT).decode("utf-8", "replace").lower().strip().split("\t")
         if "image_path" in columns and "image" not in columns:
             table = path.with_name(path.stem.removesuffix(LOCAL) + path.suffix)
             raise DataError(f"{name}: VLMEvalKit's copy without images; put {table.name}, the table, beside it")

@@ -61,28 +61,30 @@ def lmu_data() -> Path | None:
 
 
 def neighbours(data: Path) -> Iterator[Path]:
-    """Folders one level off a data folder, which need not be a folder: `data` in it, the one around it, others in it.
+    """Folders one level off a data folder: `data` in it, the one around it, others in it; two above a file.
 
-    Hidden ones and those that cannot be read are left out.
+    Hidden ones are left out. None of them need exist.
     """
     yield data / "data"
     yield data.parent
+    if os.path.isfile(data):
+        yield data.parent.parent
+        return
     try:
-        with os.scandir(data) as entries:
-            inner = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+        inner = sorted(name for name in os.listdir(data) if not name.startswith("."))
     except OSError:
         return
-    yield from (data / name for name in inner[:NEIGHBOURS] if name != "data")
+    yield from [data / name for name in inner if os.path.isdir(data / name)][:NEIGHBOURS]
 
 
 def content(folder: Path) -> str:
     """What lies in a folder, in one line for a message."""
     try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
+        names = sorted(os.listdir(folder))
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     if not names:
         return "it is empty"
+    shown = [printing.line(name[:100]) + "/" * os.path.isdir(folder / name) for name in names[:SHOWN]]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"it holds {', '.join(printing.line(name[:100]) for name in names[:SHOWN])}{more}"
+    return f"it holds {', '.join(shown)}{more}"
