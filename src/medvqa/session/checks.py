@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 from medvqa import printing, scoring
@@ -117,16 +116,9 @@ def _needs_images(plan: Plan) -> bool:
     return plan.model.backend.looks and plan.ablation != "text-only"
 
 
-def missing_images(plan: Plan, name: str) -> tuple[int, list[str]]:
-    """How many images the questions of a benchmark are about, and the names of those that have no file, sorted."""
-    shown = {(image.name, image.path) for item in plan.items(name) for image in item.images}
-    there = {path for path in {path for _, path in shown} if os.path.isfile(path)}
-    return len(shown), sorted(image for image, path in shown if path not in there)
-
-
 def _check_images(plan: Plan, name: str) -> None:
     """UsageError for a benchmark of which images are missing; only if all of them are, for a part of its questions."""
-    number, absent = missing_images(plan, name)
+    number, absent = plan.missing_images(name)
     if not absent or (plan.selects and len(absent) < number):
         return
     part = (
@@ -165,7 +157,7 @@ def _missing_notices(plan: Plan) -> list[str]:
     """A line for each benchmark of which some images are missing; `check` refuses a run of all questions."""
     if not _needs_images(plan):
         return []
-    found = [(name, *missing_images(plan, name)) for name in plan.benchmarks]
+    found = [(name, *plan.missing_images(name)) for name in plan.benchmarks]
     return [
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,7 @@ class Plan:
     shard: Shard | None
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
+    _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
 
     # Names and items
@@ -94,6 +96,14 @@ class Plan:
                 loaded = tuple(map(benchmark.recover, loaded))
             self._items[name] = loaded
         return self._items[name]
+
+    def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
+        """How many images a benchmark's questions are about, and the names of those without a file, looked up once."""
+        if name not in self._missing:
+            shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
+            there = {path for path in {path for _, path in shown} if os.path.isfile(path)}
+            self._missing[name] = len(shown), sorted(image for image, path in shown if path not in there)
+        return self._missing[name]
 
     def items_of(self, name: str) -> list[Item]:
         """The items of a benchmark or group of that name, as far as its benchmarks were chosen."""
