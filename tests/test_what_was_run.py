@@ -198,6 +198,48 @@ def test_wrong_answers_that_are_asked_again_do_not_lift_a_run(
     assert measure(ward, "same", "accuracy")["value"] == 0.5 or done.ret == 4
 
 
+@pytest.mark.parametrize("part", [("--lf",), ("-k", "q0")])
+def test_answers_to_a_part_that_was_asked_anew_are_no_answers_of_another_run(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, part: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("WRONG", EVEN)
+    run(ward, *ASKED, "--run=first")
+    monkeypatch.setenv("WRONG", HALF_OF_EVEN)
+    run(ward, *ASKED, "--run=second", *part, "--fresh")
+    asked = len((ward.path / "asked").read_text().splitlines())
+    run(ward, *ASKED, "--run=second", *part)
+    run(ward, *ASKED, "--run=third")
+    assert len((ward.path / "asked").read_text().splitlines()) == asked, "the second run goes on with its own answers"
+    assert measure(ward, "third", "accuracy")["value"] == 0.5
+
+
+def test_a_run_of_what_failed_is_no_baseline(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WRONG", EVEN)
+    run(ward, *ASKED, "--run=whole")
+    run(ward, *ASKED, "--run=again", "--lf")
+    assert record(ward, "again", "metrics.json")["measures"] == []
+    assert medvqa(ward, "baseline", str(folder(ward, "again")), "-o", str(ward.path / "x.medvqa")) == 4
+    assert "chosen by how they ended before" in "".join(capsys.readouterr())
+    code = medvqa(ward, "gate", str(folder(ward, "whole")), f"--baseline={folder(ward, 'again')}")
+    assert code != 0
+
+
+def test_a_selection_stands_in_metrics_json_beside_each_signature(ward: pytest.Pytester) -> None:
+    run(ward, *ASKED, "--run=part", "-k", "q0")
+    run(ward, *ASKED, "--run=part", "-k", "q1")
+    assert measure(ward, "part", "accuracy")["selection"] == {"chosen": 20, "of": 60, "how": ["-k q0", "-k q1"]}
+    run(ward, *ASKED, "--run=part")
+    assert "selection" not in measure(ward, "part", "accuracy"), "the whole was selected in the end"
+
+
+def test_a_benchmark_of_which_nothing_was_selected_is_told(ward: pytest.Pytester) -> None:
+    named = ("--benchmark=ward", "--benchmark=clinic")
+    done = run(ward, "--model=scripted", *named, "--run=part", "test_ward.py::test_ward")
+    assert "clinic: selected 0 of 60, by test_ward.py::test_ward." in text(done)
+
+
 # --- 2. Completeness is stored and checked -----------------------------------------------------------------------
 
 
@@ -304,6 +346,20 @@ def test_unread_results_are_counted_by_the_report(
 ) -> None:
     assert medvqa(ward, "report", str(damaged)) == 1
     assert "30 of 60" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+def test_what_a_model_says_and_cannot_be_read_back_is_missing(ward: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    """The model says of its wrong answers alone that they ended in a way that is no text."""
+    source = WARD.replace(
+        "[Answer(self._said(prompt)) for", "[Answer(self._said(prompt), finish=FINISH[prompt.item]) for"
+    )
+    numbers = "FINISH = {f'q{n:02}': None if n % 2 else 'stop' for n in range(60)}\n"
+    ward.makeconftest(source.replace("OPTIONS = ", f"{numbers}OPTIONS = "))
+    done = run(ward, *ASKED, "--run=odd", *spread)
+    assert done.ret == 1, text(done)
+    assert measure(ward, "odd", "accuracy")["n"] == 30
+    assert record(ward, "odd")["sessions"][-1]["asked"] == 60
 
 
 # --- 4. Stale answers --------------------------------------------------------------------------------------------

@@ -270,6 +270,11 @@ class Controller:
                 terminalreporter.write_line(f"run folder: {self._folder}")
         if finished.incomplete:
             terminalreporter.write_line(f"to go on: {self._command()}")
+        if finished.unselected:
+            terminalreporter.write_line(
+                f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
+                "what chooses among the questions (-k, -m, --limit, --lf, paths) to ask them too"
+            )
 
     def _tell_untested(self, reporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """Say what to type if nothing that was collected asks about the chosen benchmarks, or about one that was named.

@@ -7,12 +7,13 @@ many questions were selected, and of how many; `selected.jsonl` says which.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from medvqa.data.selection import Shard
-from medvqa.items import QuestionKey
+from medvqa.items import DataError, QuestionKey
 from medvqa.records.folder import Stored, read, read_run
 from medvqa.records.selected import selected
 
@@ -89,25 +90,25 @@ class Selection:
 
 
 def select_from(
-    keys: Iterable[QuestionKey], run: Mapping[str, Any], how: Sequence[str], *, by_outcome: bool
+    keys: Iterable[QuestionKey], run: Mapping[str, Any], how: Sequence[str], *, by_outcome: bool = False
 ) -> Selection:
-    """Count the keys that all sessions of a run selected; its run.json tells how many questions there are."""
+    """Count the keys that all sessions of a run selected; its run.json tells how many questions there are.
+
+    A benchmark of the run of which nothing was selected counts too.
+    """
     keys = set(keys)
     chosen: dict[str, dict[str, set[str]]] = {}
     for key in keys:
         chosen.setdefault(key.benchmark, {}).setdefault(key.technique, set()).add(key.item)
-    told = run.get("benchmarks", {})
     portions = {
         name: {
-            technique: Portion(len(items), told[name]["questions"][technique])
-            for technique, items in sorted(each.items())
-            if technique in told.get(name, {}).get("questions", {})
+            technique: Portion(len(chosen.get(name, {}).get(technique, ())), of)
+            for technique, of in about.get("questions", {}).items()
         }
-        for name, each in sorted(chosen.items())
+        for name, about in sorted(run.get("benchmarks", {}).items())
+        if about.get("questions")
     }
-    return Selection(
-        tuple(dict.fromkeys(how)), by_outcome, len(keys), {n: each for n, each in portions.items() if each}
-    )
+    return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,10 @@ class Coverage:
         if (self.selected or 0) > self.there:
             counted = [f"unfinished: {self.there:,} of {self.selected:,} questions have a result"]
         elif self.missing:
-            counted = [f"unfinished: {len(self.missing):,} questions have no result"]
+            one = len(self.missing) == 1
+            counted = [
+                "unfinished: " + ("1 question has" if one else f"{len(self.missing):,} questions have") + " no result"
+            ]
         return (*counted, *self.reasons, *self.absent)
 
 
@@ -150,14 +154,19 @@ def coverage(folder: Path, run: Mapping[str, Any] | None = None, stored: Stored 
     """Compare what a run selected with what can be read (UsageError, DataError); `run` and `stored` save reading it."""
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
-    return cover(run, selected(folder), {result.key for result in stored.results}, len(stored.unread))
+    there = {result.key for result in stored.results}
+    try:
+        return cover(run, selected(folder), there, len(stored.unread))
+    except DataError as error:
+        found = cover(run, (), there, len(stored.unread))
+        return replace(found, reasons=(*found.reasons, str(error)))
 
 
 def cover(
     run: Mapping[str, Any], keys: Collection[QuestionKey], there: Collection[QuestionKey], unread: int = 0
 ) -> Coverage:
     """Compare the keys that a run selected with those of its results, of which `unread` lines cannot be read."""
-    absent = tuple(f"share {shard} is not among the runs" for shard in absent_shares(run))
+    absent = absent_shares(run)
     reasons = []
     several = len(run.get("techniques", ())) > 1
     said = Selection.of(run).questions
@@ -166,7 +175,8 @@ def cover(
         if any(not each.get("finished") for each in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and what it lacks is not known")
         if unread:
-            reasons.append(f"{unread} lines of its results cannot be read, and it is not known what they held")
+            what = "a line" if unread == 1 else f"{unread} lines"
+            reasons.append(f"{what} of its results cannot be read, and it is not known what was held there")
         return Coverage(None, len(there), tuple(sorted(run.get("missing", ()))), tuple(reasons), absent)
     lacking = sorted(set(keys) - set(there))
     if said > len(keys):
@@ -180,9 +190,19 @@ def cover(
     )
 
 
-def absent_shares(run: Mapping[str, Any]) -> list[Shard]:
-    """The shares that belong to those that a run is, or was merged from, and are not there; sorted."""
+SHOWN = 5
+"""Absent shares that are named: a stranger's run.json may tell of a share of a billion."""
+
+
+def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The shares that belong to those that a run is, or was merged from, and are not there, a phrase each."""
     told = [run.get("options", {}).get("shard"), *(part.get("shard") for part in run.get("merged", ()))]
     shares = {Shard.parse(shard) for shard in told if shard is not None}
-    wanted = {Shard(number, of) for of in {shard.of for shard in shares} for number in range(1, of + 1)}
-    return sorted(wanted - shares, key=lambda shard: (shard.of, shard.number))
+    lines = []
+    for of in sorted({shard.of for shard in shares}):
+        there = {shard.number for shard in shares if shard.of == of}
+        absent = (number for number in range(1, of + 1) if number not in there)
+        lines += [f"share {number}/{of} is not here" for number in islice(absent, SHOWN)]
+        if (more := of - len(there) - SHOWN) > 0:
+            lines.append(f"nor are {more:,} other shares of {of:,}")
+    return tuple(lines)

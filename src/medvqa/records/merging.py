@@ -96,7 +96,6 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     absent = absent_shares(about)
     unended = [run.name for run in runs if not run.keys and "finished" not in run.about]
     notes = [f"not read: {line}" for run in runs for line in run.unread]
-    notes += [f"share {shard} is not among the runs" for shard in absent]
     notes += [f"{run} did not end: what it lacks is not known" for run in unended]
     notes += _versions(runs)
     complete = not (

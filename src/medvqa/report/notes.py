@@ -88,7 +88,14 @@ def notes_of(report: Report) -> list[str]:
 
 def _selected(report: Report) -> list[str]:
     """Which parts of benchmarks were selected, and how."""
-    lines = [f"{part.name}: selected {line}." for part in report.parts if (line := report.selected(part))]
+    selection = report.selection
+    names = {(part.benchmark.name, part.technique): part.name for part in report.parts}
+    lines = [
+        f"{names.get((name, technique), name)}: selected {line}."
+        for name, each in selection.benchmarks.items()
+        for technique in each
+        if (line := selection.line(name, technique))
+    ]
     if report.selection.ranked_by_outcome:
         lines.append(
             "these questions were chosen by how they ended before (--lf), so that there are no measures: a number over "

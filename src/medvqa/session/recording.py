@@ -166,6 +166,11 @@ class Recording:
         """Whether all that any session of the run selected has a result, and none of this session's is an error."""
         return self._covered is not None and self._covered.finished and "error" not in self._outcomes.values()
 
+    @property
+    def missing(self) -> Sequence[str]:
+        """Names of questions that any session selected and that have no result, once the run was finished."""
+        return self._covered.missing if self._covered is not None else ()
+
     def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
         """Close the folder, compare what was selected with what can be read, decide the gate, and write the reports.
 

@@ -24,7 +24,8 @@ class Finished:
     """How a run ended.
 
     `asked`: anything was asked, or workers died before it was. `problem` says in one line why there is no report.
-    `incomplete`: questions are missing or ended in error, so that the run can be continued.
+    `incomplete`: questions are missing or ended in error, so that the run can be continued. `unselected` counts missing
+    ones that an earlier session selected and this one did not.
     """
 
     asked: bool = False
@@ -32,6 +33,7 @@ class Finished:
     verdict: Verdict | None = None
     problem: str | None = None
     incomplete: bool = False
+    unselected: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -237,7 +239,9 @@ class Run:
         except (MedVQAError, OSError) as error:
             # A metric of one's own that fails, or a full disk.
             problem = f"the reports could not be made: {error}"
-        return Finished(True, report, recording.verdict, problem, not recording.complete)
+        selected = {self.plan.name_of(key) for key in self._selected}
+        unselected = len(set(recording.missing) - selected)
+        return Finished(True, report, recording.verdict, problem, not recording.complete, unselected)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:

@@ -49,7 +49,8 @@ def decide(gate: Gate, new: Side) -> Verdict:
         if not mine:
             continue
         both = [
-            replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)))
+            # What the run lacks is among the blockers already.
+            replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)), covered=None)
             for each in (new, side)
         ]
         # A question counts with all samples of its answer, however many each run has.
