@@ -11,7 +11,7 @@ from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates, uploads
+from medvqa.session import checks, gates
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -127,7 +127,7 @@ class Run:
         records.remove_selected(self.folder)
         # Whoever ended an earlier session, what it was asking is asked with more care.
         records.bury(self.folder, "earlier")
-        return uploads.notices(self.plan)
+        return checks.notices(self.plan)
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the questions that must end with a result, and how many were left out."""
