@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -37,6 +38,15 @@ for name in ("safetensors", "torch"):
 if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
     settings.register_profile("local", deadline=None)
     settings.load_profile("local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests away from the key of baselines in the user's data folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("MEDVQA_BASELINE_KEY", raising=False)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -58,7 +58,7 @@ def pytest_medvqa_backends():
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="slake", items=slake, prompt=ASK.prompt, score=scoring.score_single_choice,
-                      metrics=(metrics.accuracy, *metrics.rates), dimensions=("modality",))]
+                      metrics=(metrics.accuracy, *metrics.rates), dimensions=("modality",), public=True)]
 '''
 
 TEST = """

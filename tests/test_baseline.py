@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import records
+from medvqa import comparing, records
 from medvqa.cli import main
+from medvqa.comparing import Side
 from medvqa.items import Answer, DataError, Image, Item, Judgement, MedVQAError, Result, Score, UsageError
-from medvqa.records import baseline
+from medvqa.records import baseline, keyed
 
 OPTIONS = {"A": "liver", "B": "spleen"}
 RUN = {"name": "first", "model": {"name": "echo"}, "finished": "2026-01-02T11:00:00+00:00"}
@@ -190,3 +193,154 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
     assert "a line of its results cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
+
+
+# --- keyed hashes ------------------------------------------------------------------------------------------
+
+NAMES = ("DOE", "JANE", "MRN-4711", "spleen", "liver", "Rose")
+
+
+def named(n: int, said: str = "A", kind: str = "single_choice") -> Result:
+    """A result whose every text tells who the patient is."""
+    closed = kind == "single_choice"
+    item = Item(
+        f"DOE-JANE-{n:02}",
+        "ward",
+        kind,  # type: ignore[arg-type]
+        f"Has JANE DOE (MRN-4711) {n}?",
+        OPTIONS if closed else {},
+        ("A",) if closed else (f"Rose {n}",),
+        (Image(f"DOE_JANE_{n}.png", digest="" if n % 2 else f"{n:064x}"),),
+        {"organ": ("heart",)},
+        pair_id=f"MRN-4711 {n // 2}",
+        cluster_id="patient JANE DOE",
+        extra={"PatientName": "DOE^JANE"},
+    )
+    right = said == item.answers[0]
+    score = Score(float(right), "correct" if right else "wrong", (said,), f"JANE DOE: {said}")
+    judgement = Judgement("judge", "t@1", "score", ("JANE DOE",), asked=("12",))
+    return Result("main", item, f"{n:064x}", Answer(said), score, judgement=None if closed else judgement)
+
+
+RESULTS = [named(1), named(2, "B"), named(3, "Rose 3", "short_answer"), named(4, "JANE", "short_answer")]
+ABOUT = RUN | {
+    "benchmarks": {"ward": {"items": 4}},
+    "missing": ["ward/DOE-JANE-09"],
+    "unread_answers": ["/data/DOE_JANE/x line 1"],
+    "selection": {"how": ["test_ward.py::test_ward[DOE-JANE-01]"]},
+}
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> records.BaselineKey:
+    monkeypatch.setenv(keyed.ENV_KEY, "4e" * 32)
+    return records.own_key()
+
+
+def hidden(path: Path, key: records.BaselineKey, results: list[Result] = RESULTS) -> Path:
+    records.write_baseline(path, ABOUT, results, responses=False, hidden=["ward"], key=key)
+    return path
+
+
+def test_a_keyed_baseline_holds_no_id_and_no_text(tmp_path: Path, key: records.BaselineKey) -> None:
+    path = hidden(tmp_path / "main", key)
+    content = gzip.decompress(path.read_bytes()).decode()
+    assert not [name for name in NAMES if name in content]
+    assert key.secret.hex() not in content
+    run, results = records.read_baseline(path)
+    assert run["keyed"] == {"key": key.name, "benchmarks": ["ward"]}
+    assert len(run["missing"]) == 1
+    assert {each.score.outcome for each in results} == {"correct", "wrong"}
+    assert {value for each in results for value in each.item.tags["organ"]} == {"heart"}, "slices stay"
+    assert path.read_bytes() == hidden(tmp_path / "again", key).read_bytes()
+
+
+def test_other_benchmarks_of_a_keyed_baseline_stay_plain(tmp_path: Path, key: records.BaselineKey) -> None:
+    records.write_baseline(tmp_path / "both", RUN, [result(1), named(1)], responses=False, hidden=["ward"], key=key)
+    _, results = records.read_baseline(tmp_path / "both")
+    assert [each.item.id for each in results if each.item.benchmark == "slake"] == ["q1"]
+
+
+def test_a_run_finds_its_questions_in_a_keyed_baseline(tmp_path: Path, key: records.BaselineKey) -> None:
+    side = comparing.load(hidden(tmp_path / "main", key))
+    assert side.key == key
+    assert side.named(RESULTS[0].key) == next(
+        each.key for each in side.results if each.item.id == key.of("ward", "DOE-JANE-01")
+    )
+    changed = [named(1), named(2, "A"), named(3, "other", "short_answer"), named(4, "JANE", "short_answer")]
+    new = Side("new", RUN, tuple(changed))
+    found = {each.item.id: each for each in side.revealed([new]).results}
+    assert sorted(found) == [each.item.id for each in RESULTS]
+    for before, after in zip(RESULTS, changed, strict=True):
+        one = found[before.item.id]
+        assert replace(one.item, extra={}, images=()) == replace(before.item, extra={}, images=())
+        assert one.item.images == before.item.images
+        same = records.said(side.run, one) == records.said(new.run, after)
+        assert same == (before.answer == after.answer)
+
+
+def test_a_question_that_changed_is_not_taken_for_the_same(tmp_path: Path, key: records.BaselineKey) -> None:
+    side = comparing.load(hidden(tmp_path / "main", key))
+    other = replace(RESULTS[0], item=replace(RESULTS[0].item, question="Another?"))
+    found = {each.item.id: each for each in side.revealed([Side("new", RUN, (other,))]).results}
+    assert found["DOE-JANE-01"].item.question == key.of("ward", RESULTS[0].item.question)
+
+
+def test_without_its_key_a_baseline_is_an_error(
+    tmp_path: Path, key: records.BaselineKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = hidden(tmp_path / "main", key)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.delenv(keyed.ENV_KEY)
+    for there in ("there is no MEDVQA_BASELINE_KEY and no ", "MEDVQA_BASELINE_KEY holds the key "):
+        with pytest.raises(UsageError) as caught:
+            comparing.load(path)
+        said = str(caught.value)
+        assert there in said
+        assert key.name in said
+        assert "set MEDVQA_BASELINE_KEY" in said
+        assert "5f" * 8 not in said
+        monkeypatch.setenv(keyed.ENV_KEY, "5f" * 32)
+    assert not (tmp_path / "nowhere").exists(), "reading makes no key"
+
+
+def test_what_is_no_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keyed.ENV_KEY, "opensesame")
+    with pytest.raises(UsageError, match="64 hexadecimal digits") as caught:
+        records.own_key()
+    assert "sesame" not in str(caught.value)
+    assert "opensesame" not in repr(keyed.BaselineKey(b"opensesame", "here"))
+
+
+def test_the_key_of_a_user_is_made_once_and_theirs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(keyed.ENV_KEY, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    old = os.umask(0)
+    try:
+        first = records.own_key()
+    finally:
+        os.umask(old)
+    path = keyed.key_file()
+    assert path.is_relative_to(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert records.own_key() == first
+    assert records.find_key(first.name, "main") == first
+    path.write_text("damaged")
+    with pytest.raises(UsageError, match="holds no key"):
+        records.own_key()
+
+
+def test_a_key_that_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(keyed.ENV_KEY, raising=False)
+    (tmp_path / "data").write_text("a file")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with pytest.raises(UsageError, match=r"cannot be stored in .* Set MEDVQA_BASELINE_KEY"):
+        records.own_key()
+
+
+@given(st.text(), st.text())
+def test_hashes_are_equal_where_texts_are(one: str, other: str) -> None:
+    key = keyed.BaselineKey(b"k" * 32, "here")
+    assert (key.of("ward", one) == key.of("ward", other)) == (one == other)
+    assert key.of("ward", one) != key.of("clinic", one)

@@ -264,7 +264,7 @@ def test_a_bad_rule_is_told_where_nothing_was_typed(repo: pytest.Pytester) -> No
     done = repo.runpytest_inprocess("-p", "no:randomly", "-p", "no:benchmark")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert f"[[tool.medvqa.gate.floor]]: benchmark '{NAME}' has no measure 'acuracy'; it has: " in text(done)
-    assert {path.name for path in (repo.path / "reports").iterdir()} <= {"main", ".answers"}
+    assert {path.name for path in (repo.path / "reports").iterdir()} <= {"main", ".answers", ".gitignore"}
 
 
 def test_a_baseline_of_the_file_lies_beside_it(repo: pytest.Pytester) -> None:
@@ -481,7 +481,7 @@ def test_a_judged_run_is_gated_against_a_run_of_the_same_judge(suite: pytest.Pyt
     done = ask(suite, *common, "--baseline=reports/jb", "--run=none")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert "the judge is not told in this run" in text(done)
-    assert {path.name for path in (suite.path / "reports").iterdir()} <= {"jb", "same", ".answers"}
+    assert {path.name for path in (suite.path / "reports").iterdir()} <= {"jb", "same", ".answers", ".gitignore"}
 
 
 @pytest.mark.parametrize("spread", SPREAD_SLOWLY)

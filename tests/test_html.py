@@ -742,7 +742,7 @@ def test_images_that_were_given_on_request_are_left_out_unless_asked_for(tmp_pat
     item = replace(made.parts[0].results[0].item, images=(Image("1.png", str(file)),))
     left_out = html.draw(made, lambda benchmark: [item])
     assert (left_out.mode, left_out.sources) == ("none", {})
-    assert "left out, since its data are given on request" in left_out.note
+    assert "left out, since its data are not declared public" in left_out.note
     asked = html.draw(made, lambda benchmark: [item], "folder")
     ((source,),) = asked.sources.values()
     content = (made.folder / source).read_bytes()

@@ -336,7 +336,7 @@ import dataclasses
 from medvqa.benchmarks import phantom
 
 def pytest_medvqa_benchmarks():
-    return [dataclasses.replace(phantom.BENCHMARKS[2], name="kept", upload=False)]
+    return [dataclasses.replace(phantom.BENCHMARKS[2], name="kept", public=False)]
 """)
     (repository.path / "test_recorded.py").write_text(TEST.replace('"phantom"', '"kept"'))
     (repository.path / "said.json").write_text(json.dumps({OPEN: SAID[OPEN], "kept": SAID[OPEN]}))
@@ -359,7 +359,7 @@ def pytest_medvqa_benchmarks():
         assert len(server.requests) == 2 * asked
         code, output = repository.run(judge, "--run=fourth", benchmark="kept")
         assert code == 4
-        assert f"kept: released on request, and 'judge' sends questions, references and answers to {origin}" in output
+        assert f"--judge=judge would send to {origin} what is not declared public: up to" in output
         assert len(server.requests) == 2 * asked
 
 

@@ -117,7 +117,7 @@ def session(
 
 def where(pytester: pytest.Pytester) -> dict[str, set[str]]:
     """The workers that answered, and the places where each of them did."""
-    (folder,) = (pytester.path / "reports").iterdir()
+    (folder,) = (path for path in (pytester.path / "reports").iterdir() if path.is_dir())
     found = defaultdict(set)
     for line in (folder / "results.jsonl").read_text().splitlines():
         place, worker, seen = json.loads(line)["answer"]["text"].split()
@@ -131,7 +131,7 @@ def errors(result: pytest.RunResult) -> list[str]:
 
 
 def about(pytester: pytest.Pytester) -> dict[str, Any]:
-    (folder,) = (pytester.path / "reports").iterdir()
+    (folder,) = (path for path in (pytester.path / "reports").iterdir() if path.is_dir())
     told: dict[str, Any] = json.loads((folder / "run.json").read_text())
     return told
 

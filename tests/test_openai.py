@@ -863,16 +863,16 @@ def test_data_that_were_handed_out_on_request_are_not_uploaded_unasked(
 
         def pytest_medvqa_benchmarks():
             shipped = {b.name: b for b in benchmarks.pytest_medvqa_benchmarks()}
-            return [replace(shipped["phantom-medlesionvqa"], name="kept", group="kept", upload=False)]
+            return [replace(shipped["phantom-medlesionvqa"], name="kept", group="kept", public=False)]
         """
     )
     with Server(always(Reply(completion()))) as server:
         common = ("--benchmark=kept", *spread)
         result = session(pytester, server.remote_url, *common)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert f"kept: released on request, and 'mine' sends images to http://0.0.0.0:{server.server_port}" in said(
-            result
-        )
+        where = f"http://0.0.0.0:{server.server_port}"
+        told = f"--model=mine would send to {where} what is not declared public: 92 questions and 64 images of kept"
+        assert told in said(result)
         assert "Add --allow-upload" in said(result)
         assert server.requests == []
         assert session(pytester, server.remote_url, "--allow-upload", "--limit=4", *common).ret == 0

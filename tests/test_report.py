@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import junit_schema
 from medvqa import metrics, records, report
-from medvqa.items import Answer, Benchmark, Item, Measure, Prompt, Result, Score, Technique, UsageError
+from medvqa.items import Answer, Benchmark, Image, Item, Measure, Prompt, Result, Score, Technique, UsageError
 from medvqa.report import junit, markdown, tables, terminal
 
 HOSTILE = (
@@ -46,6 +46,7 @@ SLAKE = Benchmark(
     score=scored,
     metrics=(metrics.accuracy, *metrics.rates),
     dimensions=("modality",),
+    public=True,
     official=scored,
     official_note="The rule of its owners.",
 )
@@ -159,7 +160,19 @@ def test_pairs_of_which_one_question_is_left_are_named(tmp_path: Path) -> None:
     paired = [replace(r, item=replace(r.item, pair_id=f"p{n // 2}")) for n, r in enumerate(map(result, range(4)))]
     benchmark = replace(SLAKE, metrics=(metrics.set_accuracy,), headline=("set_accuracy",))
     made = report.build(folder(tmp_path / "run", paired[:3]), {"slake": benchmark})
-    assert report.notes_of(made) == ["slake: 1 pair has only one question in this run, left out of pair measures: p1."]
+    told = "slake: 1 pair has only one question in this run, left out of pair measures"
+    assert report.notes_of(made) == [f"{told}: p1."]
+    assert report.notes_of(report.build(made.folder, {"slake": replace(benchmark, public=False)})) == [f"{told}."]
+
+
+def test_notes_name_no_question_of_data_that_are_not_declared_public(tmp_path: Path) -> None:
+    """These notes stand in logs and in what a CI shows; the files of the run name the questions."""
+    why = "image scans/DOE_JANE.png of DOE-7 (DOE_JANE.png): DOE-77 is gone"
+    item = replace(result(1).item, id="DOE-7", images=(Image("scans/DOE_JANE.png"),))
+    run = folder(tmp_path / "run", [result(0), replace(error(1, why), item=item)], missing=["slake/DOE-9"])
+    told = " ".join(report.notes_of(report.build(run, {"slake": replace(SLAKE, public=False)})))
+    assert "the first: image [image] of [id] ([image]): DOE-77 is gone (junit.xml names it)" in told
+    assert "1 item of this run without a result (selected.jsonl and results.jsonl tell which)." in told
 
 
 def test_a_benchmark_that_is_not_known_is_named_with_what_to_type(tmp_path: Path) -> None:

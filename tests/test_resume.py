@@ -79,7 +79,7 @@ def pytest_medvqa_benchmarks():
     return [Benchmark(name="slow", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
                       official=lambda item, answer: scoring.score_single_choice(item, Answer("A")),
                       official_note="Everything is A.",
-                      metrics=(metrics.accuracy, *metrics.rates), dimensions=("organ",))]
+                      metrics=(metrics.accuracy, *metrics.rates), dimensions=("organ",), public=True)]
 '''
 TEST = """
 import pytest

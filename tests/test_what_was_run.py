@@ -473,7 +473,6 @@ def phantom(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-@point(6, "a folder without data runs the phantom")
 @pytest.mark.parametrize("content", ["", "data/mediconfusion/dataset.json", "tables/other.tsv"])
 def test_a_data_folder_in_which_nothing_is_found_is_an_error(phantom: pytest.Pytester, content: str) -> None:
     """An empty folder, one that is a level too high, and one of other files."""
@@ -487,7 +486,6 @@ def test_a_data_folder_in_which_nothing_is_found_is_an_error(phantom: pytest.Pyt
         assert wanted in text(done)
 
 
-@point(6, "a folder named after a space moves the root or is collected")
 def test_a_data_folder_after_a_space_is_noticed(phantom: pytest.Pytester) -> None:
     elsewhere = phantom.path.parent / f"{phantom.path.name}-data"
     elsewhere.mkdir()
@@ -497,14 +495,12 @@ def test_a_data_folder_after_a_space_is_noticed(phantom: pytest.Pytester) -> Non
     assert done.ret == 4
 
 
-@point(6, "~ is not expanded")
 def test_a_home_folder_is_expanded(ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(ward.path))
     ward.mkdir("data")
     assert "no such folder" not in text(run(ward, *ASKED, "--data=~/data"))
 
 
-@point(6, "several benchmarks cannot be named in one option")
 def test_benchmarks_may_be_named_with_commas(ward: pytest.Pytester) -> None:
     done = run(ward, "--model=scripted", "--benchmark=ward,clinic", "--run=both")
     assert done.ret == 0, text(done)
@@ -528,7 +524,6 @@ CELLS = {
 TABLE = "\t".join(CELLS) + "\n" + "\t".join(CELLS.values()) + "\n"
 
 
-@point(6, "the data folder of another harness is not found")
 def test_the_data_folder_of_the_other_harness_is_found(
     phantom: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,7 +535,6 @@ def test_the_data_folder_of_the_other_harness_is_found(
     assert "LMUData" in text(done)
 
 
-@point(6, "a local table beside the table is an error")
 def test_a_local_table_beside_the_table_is_no_error(phantom: pytest.Pytester) -> None:
     data = phantom.path / "data/gmai-mmbench"
     data.mkdir(parents=True)
@@ -552,13 +546,11 @@ def test_a_local_table_beside_the_table_is_no_error(phantom: pytest.Pytester) ->
     assert done.ret == 0, text(done)
 
 
-@point(6, "a folder without tests says that nothing was collected")
 def test_a_folder_without_tests_says_what_to_type(pytester: pytest.Pytester) -> None:
     done = run(pytester, "--model=random")
     assert "pytest --pyargs medvqa.suite.benchmark_tests" in text(done)
 
 
-@point(6, "an adapter is a folder without weights")
 def test_an_adapter_must_be_merged(phantom: pytest.Pytester) -> None:
     adapter = phantom.mkdir("adapter")
     (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "base"}')
@@ -568,7 +560,6 @@ def test_an_adapter_must_be_merged(phantom: pytest.Pytester) -> None:
     assert "merge_and_unload" in text(done)
 
 
-@point(6, "recorded option scores are replayed as text")
 def test_a_recorded_run_names_its_technique(phantom: pytest.Pytester) -> None:
     run(phantom, "--model=random", "--benchmark=phantom-mediconfusion", "--technique=ps", "--run=scored")
     recorded = folder(phantom, "scored") / "results.jsonl"
@@ -577,7 +568,6 @@ def test_a_recorded_run_names_its_technique(phantom: pytest.Pytester) -> None:
     assert "--technique=ps" in text(done)
 
 
-@point(6, "images that are missing are found one at a time")
 @pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 def test_missing_images_are_counted_before_the_model_loads(phantom: pytest.Pytester) -> None:
     (phantom.mkdir("data") / "mediconfusion").mkdir()
@@ -671,7 +661,6 @@ def test_worksteal_asks_no_question_twice(tmp_path: Path) -> None:
 # --- 9. Privacy by default ---------------------------------------------------------------------------------------
 
 
-@point(9, "data that nobody declared public are sent away")
 def test_data_of_ones_own_do_not_leave_the_machine(ward: pytest.Pytester) -> None:
     with Server(lambda number, request: Reply(completion("A"))) as server:
         (ward.path / "models").mkdir()
@@ -684,7 +673,6 @@ def test_data_of_ones_own_do_not_leave_the_machine(ward: pytest.Pytester) -> Non
         assert not server.requests
 
 
-@point(9, "thumbnails of data of one's own are on the page")
 def test_thumbnails_of_data_of_ones_own_are_opt_in(ward: pytest.Pytester) -> None:
     from PIL import Image
 
@@ -698,7 +686,6 @@ def test_thumbnails_of_data_of_ones_own_are_opt_in(ward: pytest.Pytester) -> Non
     assert not [text for text in packed if b"data:image" in zlib.decompress(base64.b64decode(text))]
 
 
-@point(9, "anybody may read the reports, and git takes them")
 def test_reports_are_private_and_ignored_by_git(ward: pytest.Pytester) -> None:
     old = os.umask(0o022)
     try:
@@ -718,7 +705,6 @@ def named(ward: pytest.Pytester) -> pytest.Pytester:
     return ward
 
 
-@point(9, "a baseline without responses holds the patients' ids")
 def test_a_baseline_without_responses_names_no_patient(named: pytest.Pytester) -> None:
     run(named, *ASKED, "--run=main")
     path = named.path / "main.medvqa"
@@ -726,7 +712,6 @@ def test_a_baseline_without_responses_names_no_patient(named: pytest.Pytester) -
     assert not list(_files_that_hold("DOE-JANE", path))
 
 
-@point(9, "the store and the page of shared files name patients")
 def test_what_is_passed_on_names_no_patient(named: pytest.Pytester) -> None:
     """The answer store and the log hold no id; results, JUnit and page are the run's own and may."""
     done = run(named, *ASKED, "--run=main")

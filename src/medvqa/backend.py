@@ -44,14 +44,25 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?
 
 def is_remote(origin: str | None) -> bool:
     """Return whether `Backend.sends_to` names another machine. Names are not looked up: their addresses may change."""
-    match = _ORIGIN.fullmatch(origin or "")
-    if match is None:
+    if origin is None:
         return False
+    match = _ORIGIN.fullmatch(origin)
+    if match is None:
+        return True
     host = match[1].strip("[]").lower()
     try:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host != "localhost"
+
+
+def destinations(backend: Backend) -> tuple[str, ...]:
+    """Return the origins on other machines that get prompts: of the backend and of the models that it wraps."""
+    chain = [backend]
+    while chain[-1].wraps:
+        chain.append(chain[-1].inner)
+    origins = (each.sends_to for each in chain)
+    return tuple(dict.fromkeys(origin for origin in origins if origin is not None and is_remote(origin)))
 
 
 class Backend:
@@ -128,8 +139,8 @@ class Backend:
 
     @_value
     def looks(self) -> bool:
-        """Whether the model looks at images: a run whose images are all missing is then refused."""
-        return self.inner.looks if self.wraps else False
+        """Whether the model looks at images: a run of which images are missing is then refused."""
+        return self.inner.looks if self.wraps else True
 
     @_value
     def reads(self) -> bool:
@@ -189,6 +200,13 @@ class Backend:
     def samples(self) -> int:
         """Return how many numbered samples of each answer were recorded; if any, a run needs `--repeat`."""
         return self.inner.samples() if self.wraps else 0
+
+    def recorded_by(self, benchmark: str) -> Collection[str]:
+        """Return the techniques by which answers to a benchmark were recorded; (): none, or the recording does not say.
+
+        A run by another technique is then refused.
+        """
+        return self.inner.recorded_by(benchmark) if self.wraps else ()
 
     def judged(self) -> bool:
         """Return whether the answers are free-form ones, recorded with the scores of a judge."""
@@ -589,6 +607,12 @@ def _samples(value: Any) -> int:
     return value
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
+        raise TypeError("a collection of names is expected")
+    return tuple(value)
+
+
 def _places(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
@@ -622,6 +646,7 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "secrets": _secrets,
     **dict.fromkeys(("draws", "judged"), _flag),
     "samples": _samples,
+    "recorded_by": _names,
     "token_limits": _limits,
     "as_judge": _table,
     **dict.fromkeys(("size", "memory"), _bytes),

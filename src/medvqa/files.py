@@ -17,6 +17,8 @@ from typing import BinaryIO
 
 MODE = 0o666
 """Permissions of a new file, less the umask."""
+PRIVATE = 0o700
+"""Permissions of a folder for its owner alone."""
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, mode: int | None = None, sync: bool = True) -> None:
@@ -91,6 +93,13 @@ def appending(path: Path, *, new: bool = False, readable: bool = False) -> int:
     return _checked(descriptor, path)
 
 
+def write_new(path: Path, content: bytes, *, mode: int = MODE) -> None:
+    """Write a file that is not there yet; FileExistsError if it is, other OSErrors if it cannot be written."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, mode), "wb") as file:
+        file.write(content)
+
+
 def reading(path: Path, *, follow: bool = True) -> BinaryIO:
     """Open a regular file for reading; OSError for anything else, such as a pipe, which would wait for a writer.
 
@@ -126,6 +135,16 @@ def lines(file: BinaryIO, path: Path, limit: int) -> Iterator[tuple[int, bytes]]
 def size(limit: int) -> str:
     """A limit in MiB if it is a whole number of them, else in bytes."""
     return f"{limit // 2**20:,} MiB" if limit >= 2**20 and limit % 2**20 == 0 else f"{limit:,} bytes"
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder, and missing ones above it, that their owner alone may enter; OSError if there is a file.
+
+    A folder that is there keeps its mode.
+    """
+    for missing in reversed([above for above in path.parents if not above.exists()]):
+        missing.mkdir(mode=PRIVATE, exist_ok=True)
+    path.mkdir(mode=PRIVATE, exist_ok=True)
 
 
 def subfolder(folder: Path, name: str) -> Path:

@@ -329,6 +329,9 @@ class Benchmark:
 
     `items` takes the data folder and yields Items; it raises DataError for what it cannot read. `files`
     returns the files that it would read, () when the data set is not there; None means that it needs none.
+    `sought` says in words which files these are, relative to the data folder, for an error; where it does, folders next
+    to the data folder are searched by `files` too. `elsewhere` gives a folder of another tool that may hold the files;
+    it is used if the benchmark was named and no data folder was.
     `prompt` is only called with one of `techniques`, and with items that the technique `applies` to.
     `official` is the published rule of the benchmark's owners, for `--extraction=official`; it reads answers to
     questions of `official_kinds`, and `score` the others. If the rule has changed, `official_version` names the
@@ -336,8 +339,9 @@ class Benchmark:
     dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
     answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
     `submission` writes
-    the sheet that the owners ask for into the run folder and returns its path. `upload` is False where the
-    data were handed out on request, so that sending them to another machine takes `--allow-upload`.
+    the sheet that the owners ask for into the run folder and returns its path. `public` declares that anybody may have
+    the data. Without it, sending them to another machine takes `--allow-upload` or an allowed host, pages show no
+    images unless they are asked for, and a baseline without responses holds keyed hashes in place of ids and texts.
     `judged` are the open kinds whose answers a judge scores against `Item.answers`, where there is a judge; without
     one the score of `score` stands, which is `unscored` where only a judge can tell.
     """
@@ -350,6 +354,8 @@ class Benchmark:
     group: str = ""
     title: str = ""
     files: Callable[[Path], Sequence[Path]] | None = None
+    sought: str = ""
+    elsewhere: Callable[[], Path | None] | None = None
     obtain: str = ""
     official: Callable[[Item, Answer], Score] | None = None
     official_note: str = ""
@@ -363,7 +369,7 @@ class Benchmark:
     dimensions: tuple[str, ...] = ()
     recover: Callable[[Item], Item] | None = None
     submission: Callable[[Sequence[Result], Path], Path] | None = None
-    upload: bool = True
+    public: bool = False
     judged: frozenset[Kind] = frozenset()
 
 

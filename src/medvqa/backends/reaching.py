@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import urllib.request
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 SECONDS = 2.0
@@ -36,11 +37,26 @@ def refusal(url: str, *, seconds: float = SECONDS) -> OSError | None:
 
 def proxied(url: str) -> bool:
     """Whether requests for a URL go through a proxy of the environment: a connection of our own then tells nothing."""
+    return proxy(url) is not None
+
+
+def proxy(url: str) -> str | None:
+    """Return the origin of the environment's proxy for a URL, without user and password; None if there is none."""
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
-    return bool({parts.scheme, "all"} & proxies.keys()) and not urllib.request.proxy_bypass(parts.netloc)
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    if not named or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    scheme, _, rest = named.rpartition("://")
+    return f"{scheme or 'http'}://{rest.rpartition('@')[2].split('/')[0]}"
 
 
 def reason(error: OSError) -> str:
     """The words of an error of the network, without its number."""
     return error.strerror or (os.strerror(error.errno) if error.errno else str(error))
+
+
+def routes(origins: Iterable[str]) -> str:
+    """Name origins, each with the proxy of the environment through which requests for it go."""
+    named = ((origin, proxy(origin)) for origin in origins)
+    return " and ".join(f"{origin} (through the proxy {via})" if via else origin for origin, via in named)

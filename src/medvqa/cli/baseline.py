@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from medvqa.cli.common import Commands
+from medvqa.cli.common import Commands, known_from
 from medvqa.items import UsageError
 
 
@@ -19,7 +19,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     baseline.add_argument(
         "--no-responses",
         action="store_true",
-        help="leave out what the model said: digests tell whether an answer is the same",
+        help="leave out what the model said: digests tell whether an answer is the same; of data that are not declared "
+        "public, ids and texts are keyed hashes too",
     )
     baseline.set_defaults(command=run)
 
@@ -46,7 +47,16 @@ def run(options: argparse.Namespace) -> str:
         )
     if options.output.is_dir():
         raise UsageError(f"-o {options.output}: a folder; name a file")
-    records.write_baseline(options.output, about, stored.results, responses=not options.no_responses)
-    left = ", without responses" if options.no_responses else ""
+    hidden, key, left = frozenset[str](), None, ""
+    if options.no_responses:
+        known, left = known_from(options.plugin).benchmarks, ", without responses"
+        held = {result.item.benchmark for result in stored.results} | about.get("benchmarks", {}).keys()
+        hidden = frozenset(name for name in held if name not in known or not known[name].public)
+    if hidden:
+        key = records.own_key()
+        left += f", ids and texts of {', '.join(sorted(hidden))} as hashes by the key of {key.source}"
+    records.write_baseline(
+        options.output, about, stored.results, responses=not options.no_responses, hidden=hidden, key=key
+    )
     size = f"{options.output.stat().st_size / 1024:,.0f} KiB"
     return f"{options.output}: {len(stored.results):,} results of run {options.run.name}{left}, {size}"

@@ -143,6 +143,11 @@ def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:
     sides = {path: comparing.load(path) for path in dict.fromkeys(paths)}
     names = Counter(side.name for side in sides.values())
     sides = {path: replace(side, name=str(path)) if names[side.name] > 1 else side for path, side in sides.items()}
+    keys = {side.key.name: path for path, side in sides.items() if side.key is not None}
+    if len(keys) > 1:
+        one, other = list(keys.values())[:2]
+        raise UsageError(f"{one} and {other} hold hashes by different keys: write one of them anew from its run folder")
+    sides = {path: side.revealed(sides.values()) for path, side in sides.items()}
     there = sorted({result.item.benchmark for side in sides.values() for result in side.results})
     for name in benchmarks:
         if name not in there:

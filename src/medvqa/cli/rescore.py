@@ -73,7 +73,7 @@ def run(typed: argparse.Namespace) -> tuple[str, bool]:
     data = options.data
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
-        return benchmarks.load(benchmark, data or here) if benchmarks.is_found(benchmark, data) else None
+        return benchmarks.load_found(benchmark, data)
 
     written = report.write(made, html.draw(made, load, many="none"))
     return summary(written, width=100), any(

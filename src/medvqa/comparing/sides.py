@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medvqa import records
-from medvqa.items import TECHNIQUES, Result
+from medvqa.items import TECHNIQUES, QuestionKey, Result
 from medvqa.records import DISTRIBUTION
 
 WHAT: Mapping[str, str] = {
@@ -31,13 +31,31 @@ NOTED = frozenset({"repeat"})
 class Side:
     """One run: its name, its run.json, and its results, the latest of each item and technique, sorted by these.
 
-    `covered` says what it lacks of what it selected, None of a run that is to come.
+    `covered` says what it lacks of what it selected, None of a run that is to come. `key` is that of the hashes in
+    place of ids and texts, None if the results hold ids and texts.
     """
 
     name: str
     run: Mapping[str, Any]
     results: tuple[Result, ...]
     covered: records.Coverage | None = None
+    key: records.BaselineKey | None = None
+
+    def named(self, question: QuestionKey) -> QuestionKey:
+        """The key by which the results have a question."""
+        return records.keyed_question(question, self.run, self.key)
+
+    def revealed(self, others: Iterable[Side]) -> Side:
+        """The same run with ids and texts in place of their hashes, where runs that hold them have the same ones."""
+        if self.key is None:
+            return self
+        plain = (
+            result if side.run.get("responses") == records.DIGESTS else records.without_response(result)
+            for side in others
+            if side.key is None
+            for result in side.results
+        )
+        return replace(self, results=records.reveal(self.run, self.results, plain, self.key))
 
     def only(self, benchmarks: Collection[str]) -> Side:
         """The same run as if it had no other benchmarks."""
@@ -80,17 +98,23 @@ class Side:
 
 
 def load(path: Path) -> Side:
-    """Read a run folder, or a baseline file. UsageError when it is none or half scored, DataError for a damaged one."""
+    """Read a run folder, or a baseline file, for whose hashes the key is needed.
+
+    UsageError when it is none or half scored, or if the key is not here; DataError for a damaged one.
+    """
+    key = None
     if records.is_baseline(path):
         run, results = records.read_baseline(path)
         name = str(run.get("name") or path.name)
         covered = records.Coverage(records.Selection.of(run).questions or None, len(results))
+        if run.get("keyed"):
+            key = records.find_key(run["keyed"]["key"], str(path))
     else:
         stored, run = records.read(path), records.read_run(path)
         results, covered = stored.results, records.coverage(path, run, stored)
         name = path.resolve().name
     records.check_scored(path, run)
-    return Side(name, run, results, covered)
+    return Side(name, run, results, covered, key)
 
 
 def refusals(new: Side, baseline: Side) -> list[str]:

@@ -4,7 +4,7 @@ A judge is a `Model` that is asked by text. This room says what it is asked and 
 (item, answer, score by rule) -> `Case` with prompts -> replies -> `JudgeReading` or `Complaint` -> `Score`.
 """
 
-from medvqa.judging.cases import Case, as_shown, case_of
+from medvqa.judging.cases import Case, as_shown, case_of, may_ask
 from medvqa.judging.replies import Complaint, JudgeReading, again, read
 from medvqa.judging.rescoring import led_by, rescored
 from medvqa.judging.scores import score
@@ -23,6 +23,7 @@ __all__ = [
     "as_shown",
     "case_of",
     "led_by",
+    "may_ask",
     "read",
     "rescored",
     "score",

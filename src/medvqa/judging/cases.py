@@ -39,6 +39,15 @@ class Case:
     extractor: Extractor | None = field(default=None, repr=False, compare=False)
 
 
+def may_ask(benchmark: Benchmark, item: Item, technique: Technique, settings: Settings) -> bool:
+    """Whether some answer to an item would be left to a judge, whatever the rules say of it."""
+    if not item.answers or technique in OPTION_TECHNIQUES:
+        return False
+    if item.kind in CHOICE_KINDS:
+        return settings.extract or (technique == "ff" and bool(item.options))
+    return item.kind in benchmark.judged or (technique == "ff" and bool(item.options))
+
+
 def case_of(
     benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score, settings: Settings
 ) -> Case | None:

@@ -4,7 +4,15 @@
 `journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected.
 """
 
-from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
+from medvqa.records.baseline import (
+    DIGESTS,
+    is_baseline,
+    read_baseline,
+    response_digest,
+    said,
+    without_response,
+    write_baseline,
+)
 from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
@@ -35,6 +43,8 @@ from medvqa.records.identity import joined as joined_identity
 from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
+from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
+from medvqa.records.private import make_private
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
@@ -65,6 +75,7 @@ __all__ = [
     "RUN",
     "SELECTED",
     "STORE",
+    "BaselineKey",
     "Contents",
     "Coverage",
     "Journal",
@@ -93,13 +104,17 @@ __all__ = [
     "decode",
     "differences",
     "encode",
+    "find_key",
     "identity_of_run",
     "is_baseline",
     "joined_identity",
     "judge_name",
     "judged_by_rule",
+    "keyed_question",
     "lines",
+    "make_private",
     "own_folder",
+    "own_key",
     "properties",
     "read",
     "read_baseline",
@@ -108,6 +123,7 @@ __all__ = [
     "remove_empty",
     "remove_selected",
     "response_digest",
+    "reveal",
     "run_name",
     "said",
     "select",
@@ -116,6 +132,7 @@ __all__ = [
     "selected_by",
     "signed",
     "versions",
+    "without_response",
     "write_atomic",
     "write_baseline",
     "write_json",

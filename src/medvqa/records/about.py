@@ -127,6 +127,11 @@ class _Engine(msgspec.Struct):
     concurrency: Count = 0
 
 
+class _Keyed(msgspec.Struct):
+    key: str
+    benchmarks: list[str]
+
+
 class _Portion(msgspec.Struct, forbid_unknown_fields=True):
     chosen: Count
     of: Count
@@ -166,6 +171,7 @@ class _Run(msgspec.Struct):
     gate: _StoredGate | None = None
     rescoring: bool = False
     responses: str | None = None
+    keyed: _Keyed | None = None
 
 
 _WORDS = {"extraction": "sound, official or official:VERSION"}

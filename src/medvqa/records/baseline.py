@@ -4,7 +4,8 @@ Gzip over JSON lines. The first line is the header, `{"medvqa_baseline": 1, "res
 "run": {...}}`, with the run's run.json; each other line is a result as in results.jsonl, sorted by key. Images are what
 they are there: name, extent and digest. Without responses, each is replaced by its digest, so that "the same answer"
 can still be told: texts become `response_digest`, log-probabilities, reasons and what a judge said are left out, and
-of what was extracted the letters of options stay.
+of what was extracted the letters of options stay. Of data that are not declared public, ids and texts are keyed hashes
+too (`records.keyed`), and run.json has a field `keyed` that names the key and these benchmarks.
 
 A file may come from anywhere: sizes are limited, and nothing in it is evaluated.
 """
@@ -15,7 +16,7 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +27,7 @@ from medvqa import files
 from medvqa.items import Answer, DataError, Result, UsageError
 from medvqa.records import about
 from medvqa.records.folder import decode, encode, write_atomic
+from medvqa.records.keyed import BaselineKey, keyed, keyed_run
 
 VERSION = 1
 MAX_BYTES = 2**30
@@ -66,12 +68,27 @@ def said(run: Mapping[str, Any], result: Result) -> str:
     return response_digest(result.answer)
 
 
-def write_baseline(path: Path, run: Mapping[str, Any], results: Sequence[Result], *, responses: bool = True) -> None:
-    """Write a baseline file; the same run gives the same bytes. UsageError when it cannot be written."""
+def write_baseline(
+    path: Path,
+    run: Mapping[str, Any],
+    results: Sequence[Result],
+    *,
+    responses: bool = True,
+    hidden: Collection[str] = (),
+    key: BaselineKey | None = None,
+) -> None:
+    """Write a baseline file; the same run gives the same bytes. UsageError when it cannot be written.
+
+    Without responses, ids and texts of the benchmarks in `hidden` are hashes by the key.
+    """
     if run.get("responses") == DIGESTS:
         responses = True  # they are digests already, and stay
     told = dict(run) if responses else {**run, "responses": DIGESTS}
-    kept = [result if responses else without_response(result) for result in sorted(results, key=lambda each: each.key)]
+    kept = [result if responses else without_response(result) for result in results]
+    if not responses and hidden and key is not None:
+        told = keyed_run(told, key, hidden)
+        kept = [keyed(result, key) if result.item.benchmark in hidden else result for result in kept]
+    kept.sort(key=lambda each: each.key)
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
         header = {"medvqa_baseline": VERSION, "responses": "responses" not in told, "results": len(kept), "run": told}

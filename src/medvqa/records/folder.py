@@ -21,6 +21,7 @@ import msgspec
 from medvqa import answers, files
 from medvqa.items import DataError, Item, QuestionKey, Result, UsageError
 from medvqa.records import about
+from medvqa.records.private import make_private
 from medvqa.records.store import write_all
 
 DISTRIBUTION = "pytest-medvqa"
@@ -132,7 +133,7 @@ class Recorder:
         self.folder = folder
         path = folder / RESULTS
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             self._file = files.appending(path, readable=True)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import files
+from medvqa.records.private import make_private
 from medvqa.records.store import Unwritable, write_all
 
 ASKING = "asking"
@@ -52,7 +53,7 @@ class Journal:
         """Make a file in a run folder; `process` is a worker's name. Unwritable when that is not possible."""
         path = run / ASKING / f"{process}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         try:
-            run.mkdir(parents=True, exist_ok=True)
+            make_private(run)
             files.subfolder(run, ASKING)
             self._file = files.appending(path, new=True)
         except OSError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.records.coverage import Selection, absent_shares, select_from
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
 from medvqa.records.identity import of_sessions
+from medvqa.records.private import make_private
 from medvqa.records.selected import join_selected, selected
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 
@@ -117,7 +120,9 @@ def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
         stores = [(part, own) for part in parts for own in (OWN_ANSWERS, OWN_REPLIES)]
         for part, own in stores:
             files.check_subfolder(part, own)
-        folder.mkdir(parents=True)
+        if folder.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+        make_private(folder)
         for part, own in stores:
             copy(part / own, folder / own)
         join_selected(parts, folder)

@@ -15,6 +15,7 @@ import msgspec
 
 from medvqa import files
 from medvqa.items import DataError, QuestionKey
+from medvqa.records.private import make_private
 
 SELECTED = "selected.jsonl"
 MAX_SELECTED, MAX_KEY = 2**28, 2**20
@@ -26,7 +27,7 @@ _decoder = msgspec.json.Decoder(QuestionKey)
 
 def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
     """Write the keys of a session, one JSON array a line; the run folder is made if it is missing. OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     _write(_own(folder, session), keys)
 
 

@@ -28,6 +28,7 @@ import msgspec
 
 from medvqa import answers, files
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt
+from medvqa.records.private import make_private
 
 STORE = ".answers"
 """Folder under reports/ of the answers that runs share."""
@@ -187,7 +188,7 @@ class Store:
         self._next_look = 0.0
         self._synced = time.monotonic()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             files.subfolder(folder, writer.folder)
             if not os.access(self.folder, os.W_OK):
                 raise PermissionError(13, "Permission denied")

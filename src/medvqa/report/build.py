@@ -88,6 +88,11 @@ class Report:
         return self.selection.line(part.benchmark.name, part.technique)
 
     @property
+    def public(self) -> frozenset[str]:
+        """The benchmarks whose questions may be named in logs and in what a CI shows."""
+        return frozenset(part.benchmark.name for part in self.parts if part.benchmark.public)
+
+    @property
     def counted(self) -> str:
         """What a result is one of: items, or answers where each item has several."""
         return "answers" if self.run.get("repeat") else "items"

@@ -79,8 +79,10 @@ def _verdict(report: Report) -> list[str]:
     if lines:
         blocks.append("\n".join(f"- {escape(line)}" for line in lines))
     if found.flips:
-        first = [f"- {'gained' if each.better else 'lost'}: {escape(gate.flip(each))}" for each in found.flips]
-        blocks += [f"Flipped: {gate.flips(found)}. The first of each:", "\n".join(first)]
+        shown = [each for each in found.flips if each.benchmark in report.public]
+        first = [f"- {'gained' if each.better else 'lost'}: {escape(gate.flip(each))}" for each in shown]
+        blocks.append(f"Flipped: {gate.flips(found)}." + (" The first of each:" if first else ""))
+        blocks += ["\n".join(first)] if first else []
     blocks.append(f"Every question and answer: [index.html](index.html) of run {escape(report.folder.name)}.")
     return blocks
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from medvqa import metrics, records, scoring
-from medvqa.items import Kind
+from medvqa.items import Kind, Result
 from medvqa.report.build import Part, Report
 
 FACTOR, LEAST, ROOM = 4, 256, 4096
@@ -45,7 +47,7 @@ def notes_of(report: Report) -> list[str]:
             first = next(result for result in part.results if result.score.outcome == "error")
             notes.append(
                 f"{name}: {_number(outcomes['error'], report.counted)} ended in error, without a score; "
-                f"the first: {first.item.id}: {first.score.why}"
+                f"the first: {_first(part, first)}"
             )
             kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
             if kept and (judge := report.run.get("judge")):
@@ -59,8 +61,8 @@ def notes_of(report: Report) -> list[str]:
         if part.broken_pairs:
             number = len(part.broken_pairs)
             have = "1 pair has" if number == 1 else f"{number} pairs have"
-            some = _some(part.broken_pairs)
-            notes.append(f"{name}: {have} only one question in this run, left out of pair measures: {some}.")
+            some = f": {_some(part.broken_pairs)}" if part.benchmark.public else ""
+            notes.append(f"{name}: {have} only one question in this run, left out of pair measures{some}.")
         if about.get("answers") == "category":
             notes.append(f"{name}: the answer key was recovered from the column 'category', not given by its owners.")
         extraction = scoring.rules.recorded(report.run, [part.benchmark])
@@ -73,7 +75,9 @@ def notes_of(report: Report) -> list[str]:
     if len(served) > 1:
         notes.append(f"the server named several models that answered: {_some(served)}.")
     if missing := report.covered.missing:
-        notes.append(f"{_number(len(missing), report.counted)} of this run without a result: {_some(missing)}.")
+        shown = [name for name in missing if name.partition("/")[0] in report.public]
+        some = f": {_some(shown)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
+        notes.append(f"{_number(len(missing), report.counted)} of this run without a result{some}.")
     one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
@@ -84,6 +88,18 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def _first(part: Part, result: Result) -> str:
+    """The first result of a part that ended in error, and why; without names of data that are not declared public."""
+    item, why = result.item, result.score.why
+    if part.benchmark.public:
+        return f"{item.id}: {why}"
+    images = [each for image in item.images for each in (image.name, PurePath(image.name).name)]
+    names = dict.fromkeys(images, "[image]") | {item.id: "[id]"}
+    for name in sorted(names, key=len, reverse=True):
+        why = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", names[name], why)
+    return f"{why} (junit.xml names it)"
 
 
 def _selected(report: Report) -> list[str]:

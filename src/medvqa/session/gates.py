@@ -92,7 +92,7 @@ def promise(gate: Gate, plan: Plan, folder: Path) -> None:
         return
     before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
     if "gate" not in before:
-        folder.mkdir(parents=True, exist_ok=True)
+        records.make_private(folder)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         run = {"name": folder.name, "started": started, **about(plan), **before, "gate": gate.stored()}
         records.write_json(folder / records.RUN, run)

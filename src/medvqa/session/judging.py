@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from medvqa import files, judging, scoring
-from medvqa.backend import Backend, is_remote
+from medvqa.backend import Backend, destinations
+from medvqa.backends.reaching import routes
 from medvqa.engine import Identity
 from medvqa.items import Answer, Benchmark, Item, Technique, UsageError
 from medvqa.protocols.techniques import NEEDS
@@ -38,11 +39,11 @@ class Judging:
 
     def notice(self, names: Sequence[str]) -> str | None:
         """What leaves this machine for the judge when answers of these benchmarks are judged; None for nothing."""
-        origin = self.chosen.backend.sends_to
-        if not names or not is_remote(origin):
+        origins = destinations(self.chosen.backend)
+        if not names or not origins:
             return None
         return (
-            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to {origin}, "
+            f"medvqa: questions, references and answers of {', '.join(names)} will be sent to {routes(origins)}, "
             "where the judge is; no images"
         )
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from medvqa import benchmarks, engine, judging, metrics, records
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
+from medvqa.judging import may_ask
 from medvqa.scoring import rules
-from medvqa.session import checks
+from medvqa.session import checks, uploads
 from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging, judged, resolve
 from medvqa.session.options import Options, Setting
@@ -55,6 +56,7 @@ class Rescoring:
     known: Mapping[str, Benchmark]
     extraction: Extraction
     judging: Judging | None
+    root: Path
 
     @property
     def by_benchmark(self) -> dict[str, list[Result]]:
@@ -96,7 +98,7 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     judging = resolve(
         options if options.judge is not None else replace(options, ff_gap=None), setting, registry.backends
     )
-    return Rescoring(folder, options, about, stored.results, known, extraction, judging)
+    return Rescoring(folder, options, about, stored.results, known, extraction, judging, setting.root)
 
 
 def check(rescoring: Rescoring) -> list[str]:
@@ -114,9 +116,13 @@ def check(rescoring: Rescoring) -> list[str]:
     judging.chosen.check_consent(trust_remote_code=options.trust_remote_code)
     judging.chosen.check()
     checks.check_cost(options.max_cost, [judging.chosen])
-    sent = {name: rescoring.known[name] for name, results in held.items() if rescoring.judged(name, results)}
+    counts = {
+        name: sum(may_ask(rescoring.known[name], each.item, each.technique, judging.settings) for each in results)
+        for name, results in held.items()
+    }
+    sent = {name: count for name, count in counts.items() if count}
     if not options.allow_upload:
-        checks.check_upload(sent, judging.chosen, "questions, references and answers")
+        uploads.check_sent(judging.chosen, uploads.in_words(sent), rescoring.known, rescoring.root)
     notice = judging.notice(list(sent))
     return [] if notice is None else [notice]
 

@@ -123,5 +123,6 @@ def pytest_medvqa_benchmarks():
             official_note="The first letter is read.",
             metrics=(metrics.accuracy, metrics.exact_match, metrics.macro_accuracy("modality"), *metrics.rates),
             dimensions=("modality", "organ"),
+            public=True,
         )
     ]

@@ -55,7 +55,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         both = [
             # What the run lacks is among the blockers already.
             replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)), covered=None)
-            for each in (new, side)
+            for each in (new, side.revealed([new]))
         ]
         # A question counts with all samples of its answer, however many each run has.
         kept = tuple(r for r in both[1].results if r.key.question in questions)

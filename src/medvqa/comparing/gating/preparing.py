@@ -72,7 +72,7 @@ class Gate:
                     continue
                 of = target.benchmark.name, target.technique
                 wanted = [key for key in asked if (key.benchmark, key.technique) == of]
-                if lack := sorted(key for key in wanted if key not in have):
+                if lack := sorted(key for key in wanted if side.named(key) not in have):
                     return (
                         f"baseline {side.name} has no result for {len(lack)} of {len(wanted)} questions of "
                         f"{target.benchmark.name}, the first: {lack[0].item}. Select what it has, or run it on all"

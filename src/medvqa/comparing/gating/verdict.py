@@ -124,7 +124,10 @@ class Flipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """A baseline: its run's name, and a digest of its results, the same for a folder and for its baseline file."""
+    """A baseline: its run's name, and a digest of its results, the same for a folder and for its baseline file.
+
+    A file with keyed hashes has a digest of its own.
+    """
 
     name: str
     digest: str

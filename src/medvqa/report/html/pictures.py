@@ -49,9 +49,8 @@ class Pictures:
 def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images = "folder") -> Pictures:
     """Read and draw the images of a run's items; `mode` None chooses by their number, `many` where there are many.
 
-    Without `mode`, images of data that were handed out on request (`Benchmark.upload` False) are left out. With
-    "folder", files are written to images/ in the run folder. Nothing here fails a report: the note names what could
-    not be read.
+    Without `mode`, images of data that are not declared public (`Benchmark.public`) are left out. With "folder", files
+    are written to images/ in the run folder. Nothing here fails a report: the note names what could not be read.
     """
     if mode == "none":
         return Pictures("none", "Images are left out, as was asked for.")
@@ -95,10 +94,10 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
     benchmark = part.benchmark
     if not any(result.item.images for result in part.results):
         return {}
-    if mode is None and not benchmark.upload:
+    if mode is None and not benchmark.public:
         notes.append(
-            f"Images of {benchmark.name} are left out, since its data are given on request; "
-            "--images=thumbs or --images=folder shows them."
+            f"Images of {benchmark.name} are left out, since its data are not declared public; "
+            "medvqa report RUN --images=thumbs (or --images=folder) shows them."
         )
         return {}
     try:

@@ -1,0 +1,217 @@
+"""Keyed hashes in place of ids and texts, for a baseline that is passed on without them.
+
+The hash of a text is HMAC-SHA256 by a key that stays with its owner: without the key nobody can try out names, and with
+it a run on the same data finds its questions again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa import files
+from medvqa.items import Answer, Image, Item, QuestionKey, Result, UsageError
+
+ENV_KEY = "MEDVQA_BASELINE_KEY"
+"""Environment variable that holds a key: 64 hexadecimal digits."""
+DIGITS = 32
+"""Hexadecimal digits of a hash."""
+KEY_MODE = 0o600
+KEPT = (
+    *("name", "started", "finished", "model", "options", "config", "techniques", "repeat", "judge", "extraction"),
+    *("ablation", "benchmarks", "versions", "engine", "usage", "judge_usage", "left_out", "served_by", "responses"),
+    "merged",
+)
+"""Fields of run.json that name no question and no file of the data."""
+
+_IS_KEY = re.compile("[0-9a-fA-F]{64}").fullmatch
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class BaselineKey:
+    """A key of 32 bytes; `source` says where it is from."""
+
+    secret: bytes = field(repr=False)
+    source: str
+    _hashes: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """What names the key in a baseline, and does not tell it: 16 hexadecimal digits."""
+        return self.of("", "the name of a key")[:16]
+
+    def of(self, benchmark: str, text: str) -> str:
+        """The hash of a text of a benchmark: equal texts of one benchmark have equal hashes."""
+        if (found := self._hashes.get((benchmark, text))) is None:
+            content = _encoder.encode((benchmark, text.encode(errors="surrogatepass").hex()))
+            found = hmac.digest(self.secret, content, hashlib.sha256).hex()[:DIGITS]
+            self._hashes[benchmark, text] = found
+        return found
+
+
+def key_file() -> Path:
+    """Where a user's key lies."""
+    import platformdirs
+
+    return platformdirs.user_data_path("pytest-medvqa") / "baseline.key"
+
+
+def own_key() -> BaselineKey:
+    """The key of the environment, else of the user's file, which is made if it is missing (UsageError)."""
+    if (key := _of_environment()) is not None:
+        return key
+    path = key_file()
+    try:
+        if not path.exists():
+            files.private_folder(path.parent)
+            # Two processes must not make two keys: the second one finds the file, and reads it.
+            files.write_new(path, secrets.token_hex(32).encode() + b"\n", mode=KEY_MODE)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise UsageError(
+            f"the key of baselines cannot be stored in {path}: {error.strerror}. Set {ENV_KEY} to 64 hexadecimal "
+            "digits of your own, such as those of `openssl rand -hex 32`, and keep them"
+        ) from error
+    key = _of_file(path)
+    if key is None:
+        raise UsageError(f"{path} is missing or unreadable; set {ENV_KEY} to the key")
+    return key
+
+
+def find_key(name: str, baseline: str) -> BaselineKey:
+    """The key of that name; UsageError, which says whose it is and how to pass it, if it is not here."""
+    path = key_file()
+    held = [key for key in (_of_environment(), _of_file(path)) if key is not None]
+    for key in held:
+        if hmac.compare_digest(key.name, name):
+            return key
+    there = (
+        ", ".join(f"{key.source} holds the key {key.name}" for key in held) or f"there is no {ENV_KEY} and no {path}"
+    )
+    raise UsageError(
+        f"baseline {baseline} holds keyed hashes in place of ids and texts, and its key {name} is not here: {there}. "
+        f"Ask whoever wrote it for the content of {path.name} in their data folder, and set {ENV_KEY} to it, in CI as "
+        "a secret; or write the baseline anew from its run: medvqa baseline RUN -o FILE --no-responses"
+    )
+
+
+def _of_environment() -> BaselineKey | None:
+    value = os.environ.get(ENV_KEY, "").strip()
+    return _parsed(value, ENV_KEY) if value else None
+
+
+def _of_file(path: Path) -> BaselineKey | None:
+    try:
+        return _parsed(files.read(path, 2**10).decode(errors="replace").strip(), str(path))
+    except OSError:
+        return None
+
+
+def _parsed(value: str, source: str) -> BaselineKey:
+    if not _IS_KEY(value):
+        # Not shown: it may be most of a key.
+        raise UsageError(f"{source} holds no key: 64 hexadecimal digits are expected (`openssl rand -hex 32`)")
+    return BaselineKey(bytes.fromhex(value), source)
+
+
+def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str]) -> dict[str, Any]:
+    """run.json for a baseline with keyed hashes; what may name a question or a file is left out."""
+    kept = {name: run[name] for name in KEPT if name in run}
+    if run.get("missing"):
+        kept["missing"] = [key.of("", each) for each in run["missing"]]
+    if selection := run.get("selection"):
+        # Options such as -k, and ids of tests, name questions.
+        kept["selection"] = {**selection, "how": ["options that are left out here"] if selection.get("how") else []}
+    return {**kept, "keyed": {"key": key.name, "benchmarks": sorted(benchmarks)}}
+
+
+def keyed(result: Result, key: BaselineKey) -> Result:
+    """A result without response, with hashes in place of ids and texts. Letters of options, kinds and tags stay."""
+    item, judgement = result.item, result.judgement
+
+    def of(text: str) -> str:
+        return key.of(item.benchmark, text)
+
+    def letter_or_hash(text: str) -> str:
+        return text if text in item.options else of(text)
+
+    hidden = Item(
+        id=of(item.id),
+        benchmark=item.benchmark,
+        kind=item.kind,
+        question=of(item.question),
+        options={letter: of(text) for letter, text in item.options.items()},
+        answers=tuple(map(letter_or_hash, item.answers)),
+        images=tuple(Image(of(image.digest or image.name)) for image in item.images),
+        tags=item.tags,
+        pair_id=None if item.pair_id is None else of(item.pair_id),
+        cluster_id=None if item.cluster_id is None else of(item.cluster_id),
+    )
+    return replace(
+        result,
+        item=hidden,
+        prompt=of(result.prompt),
+        answer=None if result.answer is None else replace(result.answer, text=of(result.answer.text)),
+        score=replace(result.score, extracted=tuple(map(letter_or_hash, result.score.extracted)), why=""),
+        judgement=None if judgement is None else replace(judgement, replies=(), asked=()),
+    )
+
+
+def keyed_question(question: QuestionKey, run: Mapping[str, Any], key: BaselineKey | None) -> QuestionKey:
+    """The key by which a baseline has a question."""
+    if key is None or question.benchmark not in run["keyed"]["benchmarks"]:
+        return question
+    return question._replace(item=key.of(question.benchmark, question.item))
+
+
+def reveal(
+    run: Mapping[str, Any], results: Iterable[Result], others: Iterable[Result], key: BaselineKey
+) -> tuple[Result, ...]:
+    """The results of a baseline, sorted by key, with ids and texts in place of the hashes where `others` have them.
+
+    `others` are results of runs, without responses: `without_response`.
+    """
+    hidden = frozenset(run["keyed"]["benchmarks"])
+    texts: dict[str, str] = {}
+    images: dict[str, Image] = {}
+    for other in others:
+        item, score = other.item, other.score
+        if item.benchmark in hidden:
+            named = [item.id, item.question, *item.options.values(), *item.answers, other.prompt, *score.extracted]
+            named += [name for name in (item.pair_id, item.cluster_id) if name is not None]
+            named += [other.answer.text] if other.answer is not None else []
+            texts |= {key.of(item.benchmark, text): text for text in named}
+            images |= {key.of(item.benchmark, image.digest or image.name): image for image in item.images}
+    found = (_revealed(each, texts, images) if each.item.benchmark in hidden else each for each in results)
+    return tuple(sorted(found, key=lambda result: result.key))
+
+
+def _revealed(result: Result, texts: Mapping[str, str], images: Mapping[str, Image]) -> Result:
+    def named(text: str) -> str:
+        return texts.get(text, text)
+
+    item, answer = result.item, result.answer
+    plain = replace(
+        item,
+        id=named(item.id),
+        question=named(item.question),
+        options={letter: named(text) for letter, text in item.options.items()},
+        answers=tuple(map(named, item.answers)),
+        images=tuple(images.get(image.name, image) for image in item.images),
+        pair_id=None if item.pair_id is None else named(item.pair_id),
+        cluster_id=None if item.cluster_id is None else named(item.cluster_id),
+    )
+    said: Answer | None = None if answer is None else replace(answer, text=named(answer.text))
+    score = replace(result.score, extracted=tuple(map(named, result.score.extracted)))
+    return replace(result, item=plain, prompt=named(result.prompt), answer=said, score=score)

@@ -1,0 +1,28 @@
+"""Folders for their owner alone: what a run keeps may tell of patients."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from medvqa import files
+
+REPORTS = "reports"
+"""The folder of run folders; git is kept from it."""
+IGNORE = ".gitignore"
+IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: it is written once.\n"
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder of a run or of answers, readable by its owner alone, and keep it out of git (OSError).
+
+    Missing folders above it are made alike; folders that are there stay as they are. A folder above it that is made
+    here or is called reports gets a .gitignore, unless it has one.
+    """
+    above = folder.parent
+    made = not above.exists()
+    files.private_folder(folder)
+    if made or above.name == REPORTS:
+        # A folder that cannot be written is no reason to stop: its runs are private nevertheless.
+        with suppress(OSError):
+            files.write_new(above / IGNORE, IGNORED, mode=0o644)

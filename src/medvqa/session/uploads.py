@@ -1,0 +1,181 @@
+"""What leaves this machine, and whether it may: public data anywhere, other data to the hosts that the user allows.
+
+[tool.medvqa]
+allowed_hosts = ["gpu1.clinic.example", "10.0.0.5:8000"]    # of a pyproject.toml
+
+The list stands in the project's own pyproject.toml, and not in a model's config: a config that somebody hands over must
+not be able to allow its own host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from medvqa import configs
+from medvqa.backend import destinations
+from medvqa.backends import reaching
+from medvqa.items import Benchmark, UsageError
+from medvqa.judging import may_ask
+from medvqa.protocols import ablation
+from medvqa.session.chosen import Chosen
+from medvqa.session.judging import Judging
+from medvqa.session.plan import Plan
+
+FILE = "pyproject.toml"
+KEY = "allowed_hosts"
+_TABLE_KEYS = (KEY, "gate")
+_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+_HOST = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
+_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+"""A name that ends so is an address for some libraries, and a name for others."""
+
+
+def check(plan: Plan) -> None:
+    """UsageError if data that are not declared public would be sent to a machine that is not allowed."""
+    private = [name for name, benchmark in plan.benchmarks.items() if not benchmark.public]
+    if destinations(plan.model.backend):
+        check_sent(plan.model, {name: _asked(plan, name) for name in private}, plan.benchmarks, plan.setting.root)
+    if plan.judge is not None and destinations(plan.judge.chosen.backend):
+        counts = {name: count for name in private if (count := _judged(plan, plan.judge, name))}
+        check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.setting.root)
+
+
+def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Benchmark], root: Path) -> None:
+    """UsageError if benchmarks that are not declared public would be sent to a machine that is not allowed.
+
+    `counts` says by benchmark what would be sent, such as "60 questions and 60 images"; `root` is the folder of the
+    project's pyproject.toml.
+    """
+    private = {name: count for name, count in counts.items() if not known[name].public}
+    origins = destinations(chosen.backend)
+    if not (private and origins):
+        return
+    allowed = allowed_hosts(root / FILE)
+    told = "; ".join(f"{count} of {name}" for name, count in private.items())
+    for origin in origins:
+        if not _is_allowed(origin, allowed):
+            entry = origin.partition("://")[2].lower()
+            raise UsageError(
+                f"--{chosen.role}={chosen.spec} would send to {origin} what is not declared public: {told}. Add "
+                f"--allow-upload if the owners of the data permit it. If the server is your own, write into "
+                f'{root / FILE}: [tool.medvqa] {KEY} = ["{entry}"]. If anybody may have the data, say public=True in '
+                "their Benchmark. Or choose others with --benchmark"
+            )
+        via = reaching.proxy(origin)
+        if via is not None and not _is_allowed(via, allowed):
+            raise UsageError(
+                f"--{chosen.role}={chosen.spec} would send what is not declared public ({told}) to {origin} through "
+                f"the proxy {via} of the environment. Name the host in NO_PROXY, add the proxy's host to {KEY} in "
+                f"{root / FILE}, or add --allow-upload"
+            )
+
+
+def in_words(judged: Mapping[str, int]) -> dict[str, str]:
+    """What a judge gets, by benchmark, in words; `judged` counts questions."""
+    return {name: f"up to {count:,} questions with references and answers" for name, count in judged.items()}
+
+
+def _judged(plan: Plan, judge: Judging, name: str) -> int:
+    """How many questions of a benchmark a judge may be asked about."""
+    benchmark = plan.benchmarks[name]
+    techniques = [each for each in plan.techniques if each in benchmark.techniques]
+    return sum(
+        any(benchmark.applies(item, each) and may_ask(benchmark, item, each, judge.settings) for each in techniques)
+        for item in plan.items(name)
+    )
+
+
+def _asked(plan: Plan, name: str) -> str:
+    """What a model gets of a benchmark, in words."""
+    items = plan.items(name)
+    shown = {image.name for item in items for image in item.images}
+    if not shown or plan.ablation in ("text-only", "blank"):
+        return f"{len(items):,} questions"
+    return f"{len(items):,} questions and {len(shown):,} images"
+
+
+def allowed_hosts(path: Path) -> frozenset[tuple[str, int | None]]:
+    """Read the hosts that may get any data: (host, port), port None for all; UsageError for what is no host."""
+    try:
+        table: Any = configs.read_toml(path)
+    except FileNotFoundError:
+        return frozenset()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    for name in ("tool", "medvqa"):
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    if not isinstance(table, dict):
+        return frozenset()
+    for name in table:
+        if name not in _TABLE_KEYS and get_close_matches(name, [KEY]):
+            raise UsageError(f"{path}: [tool.medvqa] has no key '{name}'; did you mean {KEY}?")
+    listed = table.get(KEY, [])
+    if not isinstance(listed, list):
+        raise UsageError(f'{path}: [tool.medvqa] {KEY}: a list is expected, such as ["gpu1.clinic.example"]')
+    return frozenset(_entry(path, each) for each in listed)
+
+
+def _entry(path: Path, written: object) -> tuple[str, int | None]:
+    match = _HOST.fullmatch(written) if isinstance(written, str) else None
+    host = None if match is None else _normal(match[1])
+    port = None if match is None or match[2] is None else int(match[2])
+    if host is None or (port is not None and not 0 < port < 2**16):
+        raise UsageError(
+            f"{path}: [tool.medvqa] {KEY}: {written!r} is no host. Write a whole name or address, with a port if only "
+            'that one is meant, such as "gpu1.clinic.example", "10.0.0.5:8000" or "[fd00::5]:8000": no scheme, path, '
+            "user or wildcard; letters beyond ASCII as in a URL (xn--...)"
+        )
+    return host, port
+
+
+def _normal(host: str) -> str | None:
+    """A host in the one form in which hosts are compared; None for what some take for an address and others do not."""
+    host = host.lower()
+    try:
+        return str(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        name = host.removesuffix(".")
+        return None if host.startswith("[") or ".." in name or _NUMBER.fullmatch(name) else name
+
+
+def _is_allowed(origin: str, allowed: frozenset[tuple[str, int | None]]) -> bool:
+    """Whether an origin's host is listed, with no port or with the one that is used."""
+    scheme, _, rest = origin.partition("://")
+    match = _HOST.fullmatch(rest)
+    host = None if match is None else _normal(match[1])
+    if match is None or host is None:
+        return False
+    port = int(match[2]) if match[2] is not None else _PORTS.get(scheme)
+    return (host, None) in allowed or (port is not None and (host, port) in allowed)
+
+
+def notices(plan: Plan) -> list[str]:
+    """What will leave this machine, a line for the model and one for the judge; [] for nothing.
+
+    Items that are deselected later are counted.
+    """
+    lines = [_notice(plan)]
+    if plan.judge is not None and destinations(plan.judge.chosen.backend):
+        lines.append(plan.judge.notice([name for name in plan.benchmarks if _judged(plan, plan.judge, name)]))
+    return [line for line in lines if line is not None]
+
+
+def _notice(plan: Plan) -> str | None:
+    origins = destinations(plan.model.backend)
+    if not origins:
+        return None
+    where = reaching.routes(origins)
+    if plan.ablation in ("text-only", "blank"):
+        return (
+            f"medvqa: questions of {', '.join(plan.benchmarks)} will be sent to {where}, "
+            f"with {ablation.LABELS[plan.ablation]}"
+        )
+    shown = {
+        (item.benchmark, image.name) for name in plan.benchmarks for item in plan.items(name) for image in item.images
+    }
+    return f"medvqa: up to {len(shown)} images of {', '.join(plan.benchmarks)} will be sent to {where}"

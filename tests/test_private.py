@@ -1,0 +1,306 @@
+"""Names of patients: which files of a run may hold them, and which must not."""
+
+import base64
+import gzip
+import json
+import os
+import re
+import stat
+import subprocess
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image as Picture
+
+from medvqa.cli import main
+from medvqa.records import keyed
+from medvqa.records.private import IGNORE, IGNORED, make_private
+
+SUITE = """
+import os
+import pathlib
+
+from medvqa import Backend, metrics, scoring
+from medvqa.items import Answer, AnswerError, Benchmark, Image, Item
+from medvqa.protocols.prompts import Template
+
+ASK = Template("ward/mc", "{question}\\n{options}", "{letter}. {text}\\n")
+HERE = pathlib.Path(__file__).parent
+
+
+def items(data):
+    for n in range(40):
+        image = Image(f"scans/SMITH_JOHN_{n}.png", str(HERE / "scan.png"))
+        yield Item(f"DOE-JANE-{n:02}", "ward", "single_choice", f"Is this the spleen of PETER-PAN, {n}?",
+                   {"A": "liver", "B": "spleen"}, ("A",), (image,), {"organ": ("liver", "heart")[n % 2: n % 2 + 1]},
+                   pair_id=f"MRN-4711-{n // 2}", cluster_id=f"ROE-RICHARD-{n // 2}",
+                   extra={"PatientName": "MUSTERMANN^ERIKA"})
+
+
+class Clinic(Backend):
+    name = title = "clinic"
+    sends_to = None
+
+    def secrets(self):
+        return [os.environ["CLINIC_KEY"]]
+
+    def fingerprint(self):
+        return os.environ.get("WEIGHTS", "weights")
+
+    def generate(self, prompts):
+        for prompt in prompts:
+            for image in prompt.images:
+                image.pil()
+        return [self._said(prompt, prompt.item[-2:]) for prompt in prompts]
+
+    def _said(self, prompt, number):
+        key = os.environ["CLINIC_KEY"]
+        if number in os.environ.get("LOST", "").split():
+            return AnswerError(f"{prompt.images[0].name} of {prompt.item}: no {key}")
+        return Answer("B" if number in os.environ.get("WRONG", "").split() else "A", finish=key)
+
+
+def pytest_medvqa_benchmarks():
+    return [Benchmark(name="ward", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
+                      metrics=(metrics.accuracy, *metrics.rates), dimensions=("organ",))]
+"""
+TEST = """
+import pytest
+
+@pytest.mark.vqa("ward")
+def test_ward(item, evaluate):
+    evaluate(item)
+"""
+SECRET = "sk-a-key-of-nobody-4711"
+BASELINE_KEY = "7c" * 32
+PLANTED = ("DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN", SECRET, BASELINE_KEY)
+
+# Planted words by the files of a run that may hold them. All others hold none: run.json, summary.md, stored answers,
+# the journal of calls, what is printed, and a baseline without responses.
+ALL = {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN"}
+OWN: dict[str, set[str]] = {
+    "results.jsonl": ALL,
+    "index.html": {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711"},
+    "junit.xml": {"DOE-JANE", "SMITH_JOHN"},
+    "selected.jsonl": {"DOE-JANE"},
+    # The gate names pairs that flipped.
+    "gate.json": {"DOE-JANE", "MRN-4711"},
+    "metrics.json": {"DOE-JANE", "MRN-4711"},
+}
+
+
+@pytest.fixture
+def ward(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A repository whose data name patients in ids, file names, questions, pairs, clusters and further fields."""
+    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "WRONG", "LOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLINIC_KEY", SECRET)
+    monkeypatch.setenv(keyed.ENV_KEY, BASELINE_KEY)
+    pytester.makeconftest(SUITE)
+    pytester.makepyfile(test_ward=TEST)
+    pytester.makefile(".ini", pytest="[pytest]\n")
+    Picture.new("RGB", (32, 32), (200, 10, 10)).save(pytester.path / "scan.png")
+    return pytester
+
+
+def run(ward: pytest.Pytester, *arguments: str) -> tuple[int, str]:
+    typed = ("-p", "no:randomly", "--model=clinic", "--benchmark=ward", *arguments)
+    result = (
+        ward.runpytest_subprocess(*typed) if any(word.startswith("-n") for word in typed) else ward.runpytest(*typed)
+    )
+    return int(result.ret), result.stdout.str() + result.stderr.str()
+
+
+def folder(ward: pytest.Pytester, name: str) -> Path:
+    return ward.path / "reports" / name
+
+
+def planted(content: bytes) -> set[str]:
+    """The planted words in a file's content, as it stands there or packed."""
+    contents = [content]
+    if content[:2] == b"\x1f\x8b":
+        contents.append(gzip.decompress(content))
+    for text in re.findall(rb">([A-Za-z0-9+/=]{200,})<", content):
+        try:
+            contents.append(zlib.decompress(base64.b64decode(text)))
+        except (ValueError, zlib.error):
+            continue
+    return {word for word in PLANTED if any(word.encode() in each for each in contents)}
+
+
+def files_in(path: Path) -> Iterator[Path]:
+    return (file for file in sorted(path.rglob("*")) if file.is_file())
+
+
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+def test_names_stay_in_the_files_that_may_hold_them(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spread: tuple[str, ...]
+) -> None:
+    code, output = run(ward, "--run=main", *spread)
+    assert code == 0, output
+    assert planted(output.encode()) == set()
+    baseline = ward.path / "main.medvqa"
+    capsys.readouterr()
+    assert main(["baseline", str(folder(ward, "main")), "-o", str(baseline), "--no-responses"]) == 0
+    assert planted("".join(capsys.readouterr()).encode()) == set()
+    assert planted(baseline.read_bytes()) == set()
+    monkeypatch.setenv("WEIGHTS", "others")
+    monkeypatch.setenv("WRONG", "03 04 05")
+    code, output = run(ward, "--run=gated", f"--baseline={baseline}", *spread)
+    assert (code, planted(output.encode())) == (11, set()), output
+    assert "MRN-4711" in (folder(ward, "gated") / "gate.json").read_text(), "flips are found by their hashes"
+    monkeypatch.setenv("WEIGHTS", "further ones")
+    monkeypatch.setenv("LOST", "07 08")
+    code, output = run(ward, "--run=lost", *spread)
+    assert (code, planted(output.encode())) == (1, set()), output
+    assert "the first: [image] of [id]: no [key] (junit.xml names it)" in output
+    found = {
+        file.relative_to(ward.path / "reports"): planted(file.read_bytes()) for file in files_in(ward.path / "reports")
+    }
+    assert not {str(file): words for file, words in found.items() if words - OWN.get(file.name, set())}
+
+
+def test_what_pytest_keeps_itself_is_ignored_by_git(ward: pytest.Pytester) -> None:
+    """The cache holds ids of tests, and so those of questions; the documentation says so."""
+    run(ward, "--run=main")
+    cache = ward.path / ".pytest_cache"
+    assert "DOE-JANE" in (cache / "v/cache/nodeids").read_text()
+    assert (cache / ".gitignore").is_file()
+
+
+# --- gates ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gated(ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> tuple[pytest.Pytester, Path]:
+    """A run with its keyed baseline, and a run of other weights that is wrong on a quarter."""
+    assert run(ward, "--run=main")[0] == 0
+    baseline = ward.path / "main.medvqa"
+    assert main(["baseline", str(folder(ward, "main")), "-o", str(baseline), "--no-responses"]) == 0
+    monkeypatch.setenv("WEIGHTS", "others")
+    monkeypatch.setenv("WRONG", " ".join(f"{n:02}" for n in range(10)))
+    return ward, baseline
+
+
+def test_a_keyed_baseline_decides_as_its_run_does(gated: tuple[pytest.Pytester, Path]) -> None:
+    ward, baseline = gated
+    told = []
+    for against in (folder(ward, "main"), baseline):
+        code, output = run(ward, f"--run={against.stem}-new", f"--baseline={against}")
+        assert code == 10, output
+        gate = json.loads((folder(ward, f"{against.stem}-new") / "gate.json").read_text())["verdict"]
+        told.append({name: gate[name] for name in ("outcome", "entries", "flips", "lost", "gained", "worst")})
+    assert told[0] == told[1]
+
+
+def test_a_keyed_baseline_of_a_part_names_no_question_and_lacks_the_others(ward: pytest.Pytester) -> None:
+    assert run(ward, "--run=part", "-k", "DOE-JANE-0")[0] == 0
+    baseline = ward.path / "part.medvqa"
+    assert main(["baseline", str(folder(ward, "part")), "-o", str(baseline), "--no-responses"]) == 0
+    assert planted(baseline.read_bytes()) == set()
+    code, output = run(ward, "--run=whole", f"--baseline={baseline}")
+    assert (code, "baseline part has no result for 30 of 40 questions of ward" in output) == (4, True), output
+    assert run(ward, "--run=same", f"--baseline={baseline}", "-k", "DOE-JANE-0 and not 05")[0] in (0, 11)
+
+
+def test_a_keyed_baseline_without_its_key_is_a_usage_error(
+    gated: tuple[pytest.Pytester, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ward, baseline = gated
+    monkeypatch.setenv(keyed.ENV_KEY, "00" * 32)
+    code, output = run(ward, "--run=new", f"--baseline={baseline}")
+    assert code == 4
+    assert "set MEDVQA_BASELINE_KEY" in output
+    assert not folder(ward, "new").exists()
+
+
+def test_keyed_baselines_are_compared_with_runs_and_with_each_other(
+    gated: tuple[pytest.Pytester, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ward, baseline = gated
+    run(ward, "--run=new")
+    plugin = f"--plugin={ward.path / 'conftest.py'}"
+    new = ward.path / "new.medvqa"
+    assert main(["baseline", str(folder(ward, "new")), "-o", str(new), "--no-responses"]) == 0
+    tables = []
+    for one, other in ((folder(ward, "main"), folder(ward, "new")), (baseline, folder(ward, "new")), (baseline, new)):
+        capsys.readouterr()
+        assert main(["compare", plugin, str(one), str(other)]) == 0
+        out = capsys.readouterr().out
+        tables.append([line for line in out.splitlines() if "accuracy" in line])
+    assert tables[0]
+    assert tables[0] == tables[1] == tables[2]
+    assert planted(out.encode()) == set()
+    monkeypatch.setenv(keyed.ENV_KEY, "00" * 32)
+    again = ward.path / "again.medvqa"
+    assert main(["baseline", str(folder(ward, "new")), "-o", str(again), "--no-responses"]) == 0
+    assert main(["compare", plugin, str(baseline), str(again)]) == 4
+    assert "MEDVQA_BASELINE_KEY" in capsys.readouterr().err
+
+
+# --- folders -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_folders_are_made_for_their_owner_alone(tmp_path: Path, mask: int) -> None:
+    old = os.umask(mask)
+    try:
+        make_private(tmp_path / "reports/run")
+        make_private(tmp_path / "reports/run")
+    finally:
+        os.umask(old)
+    for path in (tmp_path / "reports", tmp_path / "reports/run"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert (tmp_path / "reports" / IGNORE).read_bytes() == IGNORED
+    assert IGNORED.startswith(b"*")
+
+
+def test_folders_and_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir(mode=0o755)
+    (tmp_path / "reports" / IGNORE).write_text("mine")
+    make_private(tmp_path / "reports/run")
+    assert stat.S_IMODE((tmp_path / "reports").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "reports/run").stat().st_mode) == 0o700
+    assert (tmp_path / "reports" / IGNORE).read_text() == "mine"
+    make_private(tmp_path / "answers")
+    assert not (tmp_path / IGNORE).exists(), "a folder that is no folder of runs gets no file"
+
+
+def test_reports_may_be_a_link_and_its_gitignore_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "reports").symlink_to(tmp_path / "large")
+    (tmp_path / "large" / IGNORE).symlink_to(tmp_path / "elsewhere")
+    make_private(tmp_path / "reports/run")
+    assert (tmp_path / "large/run").is_dir()
+    assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OSError, match="File exists"):
+        make_private(tmp_path / "broken/run")
+
+
+def test_reports_that_cannot_be_written_are_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "reports/run").mkdir(parents=True)
+    (tmp_path / "reports").chmod(0o500)
+    try:
+        make_private(tmp_path / "reports/run")
+    finally:
+        (tmp_path / "reports").chmod(0o700)
+
+
+def test_the_ignored_folder_is_ignored_by_git(tmp_path: Path) -> None:
+    make_private(tmp_path / "reports/run")
+    (tmp_path / "reports/run/results.jsonl").write_text("{}")
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    done = subprocess.run([*git, "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["..", "../escape", "/tmp/escape", "a/b", ".hidden", "", "x" * 200])
+def test_a_run_cannot_leave_the_folder_of_runs(ward: pytest.Pytester, name: str) -> None:
+    code, output = run(ward, f"--run={name}")
+    assert (code == 4 and "a run's name is" in output) or name == ""
+    assert not (ward.path / "escape").exists()
