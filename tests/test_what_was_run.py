@@ -321,6 +321,16 @@ def test_a_killed_run_says_on_every_page_that_it_is_unfinished(
     assert wanted.search((killed / "index.html").read_text())
 
 
+def test_keys_that_are_lost_do_not_make_a_part_whole(ward: pytest.Pytester) -> None:
+    run(ward, *ASKED, "--run=one")
+    drop_lines(folder(ward, "one") / "results.jsonl", 30)
+    (folder(ward, "one") / "selected.jsonl").unlink()
+    done = run(ward, *ASKED, "--run=one", "-k", "q0")
+    assert done.ret == 1
+    assert "of 60 questions have a result" in text(done)
+    assert run(ward, *ASKED, "--run=one").ret == 0
+
+
 # --- 3. A result that cannot be read back ------------------------------------------------------------------------
 
 
