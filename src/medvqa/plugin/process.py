@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from medvqa import printing
-from medvqa.items import MedVQAError
+from medvqa.items import MedVQAError, UsageError
 from medvqa.plugin import options
 from medvqa.session.options import VISIBLE, Setting
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
+_REFUSED = {
+    "each": "each worker would ask every question",
+    "worksteal": "a question that is taken from a worker may be in its batch already, and would be asked twice",
+}
+"""Ways of xdist to spread tests by which questions are asked more than once."""
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -72,6 +77,19 @@ def _workers(config: pytest.Config) -> int:
     if config.getoption("dist", "no") == "no" or config.option.collectonly:
         return 0
     return len(config.getoption("tx", None) or ())
+
+
+def spread_of(config: pytest.Config) -> str:
+    """What `--dist` says; xdist keeps it from workers, which the controller tells."""
+    told: dict[str, str] = getattr(config, "workerinput", {})
+    return told.get("medvqa_dist") or str(config.getoption("dist", "no"))
+
+
+def check_spread(config: pytest.Config) -> None:
+    """UsageError for a way of spreading tests by which questions are asked more than once."""
+    spread = spread_of(config)
+    if spread in _REFUSED:
+        raise UsageError(f"--dist={spread}: {_REFUSED[spread]}. Type --dist=load")
 
 
 def occupy(config: pytest.Config, place: str | None) -> None:

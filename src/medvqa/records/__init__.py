@@ -1,7 +1,8 @@
 """What is on disk: the run folder, and the answers that runs share.
 
 `folder` is one run's files, `merging` makes one run of several, `baseline` a file of one, `store` are the answers,
-`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected.
+`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected,
+`lock` lets one session write a run at a time.
 """
 
 from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
@@ -32,6 +33,7 @@ from medvqa.records.folder import (
 )
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
+from medvqa.records.lock import LOCK, Lock
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
@@ -55,6 +57,7 @@ from medvqa.records.store import writers as answer_writers
 __all__ = [
     "DIGESTS",
     "DISTRIBUTION",
+    "LOCK",
     "MAX_RUN",
     "OWN_ANSWERS",
     "OWN_REPLIES",
@@ -64,6 +67,7 @@ __all__ = [
     "STORE",
     "Contents",
     "Journal",
+    "Lock",
     "Recalled",
     "Recorder",
     "Store",
