@@ -28,11 +28,36 @@ def test_the_first_signal_interrupts_and_others_are_ignored(number: signal.Signa
     ending.listen()
     with pytest.raises(KeyboardInterrupt, match=f"ended by {number.name}"):
         os.kill(os.getpid(), number)
+    ending.begin()
     for again in SENT:
         os.kill(os.getpid(), again)
     assert ending.signal == number
     ending.restore()
     assert [signal.getsignal(each) for each in SENT] == [signal.SIG_DFL] * 2
+
+
+class Finalized:
+    """Python drops what is raised while this runs."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interruption_that_python_drops_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = Ending()
+    ending.listen()
+    Finalized()
+    assert ending.signal == signal.SIGTERM
+    with pytest.raises(KeyboardInterrupt):
+        ending.check()
+    os.kill(os.getpid(), signal.SIGTERM)
+    monkeypatch.setattr("medvqa.session.ending.AGAIN", 0)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    ending.begin()
+    ending.check()
+    ending.restore()
 
 
 def test_a_session_that_ends_by_itself_is_not_interrupted() -> None:
@@ -64,9 +89,14 @@ def test_a_handler_that_came_later_stays() -> None:
     assert [signal.getsignal(each) for each in SENT] == [signal.SIG_IGN, signal.SIG_DFL]
 
 
-def test_a_worker_takes_ctrl_c_once() -> None:
+def test_a_second_ctrl_c_ends_the_waiting_and_no_report() -> None:
     ending = Ending()
-    ending.listen((*SENT, signal.SIGINT))
+    ending.listen()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    ending.begin()
+    os.kill(os.getpid(), signal.SIGINT)
+    ending.waits = True
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGINT)

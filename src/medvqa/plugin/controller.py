@@ -239,6 +239,7 @@ class Controller:
 
     # At the end
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
         """End the workers now: left to xdist, they go on for five seconds, and are waited for ten more."""
         self._interrupted = True

@@ -9,21 +9,26 @@ from collections.abc import Generator
 import pytest
 
 from medvqa.plugin.process import is_worker
-from medvqa.session.ending import SIGNALS, Ending
+from medvqa.session.ending import TERMINATING, Ending
 
 
 class SignalHooks:
-    """Lets SIGTERM and SIGHUP end a session as Ctrl-C does.
-
-    A worker takes Ctrl-C the same way, so that a second signal, which its controller sends it, changes nothing.
-    """
+    """Lets SIGTERM and SIGHUP end a session as Ctrl-C does."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Handle signals until the session's end."""
         self._ending = Ending()
         self._worker = is_worker(config)
-        self._ending.listen((*SIGNALS, signal.SIGINT) if self._worker else SIGNALS)
+        self._ending.listen()
         config.add_cleanup(self._ending.restore)
+
+    def pytest_collectreport(self) -> None:
+        """End the session if a signal was lost."""
+        self._ending.check()
+
+    def pytest_runtest_logstart(self) -> None:
+        """End the session if a signal was lost."""
+        self._ending.check()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
@@ -34,8 +39,13 @@ class SignalHooks:
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """Let no signal stop the reports. A worker dies of its signal in the end: xdist replaces it if it was alone."""
         self._ending.begin()
-        result = yield
-        if self._worker and self._ending.signal in SIGNALS:
+        # Of a worker's end its controller decides.
+        self._ending.waits = not self._worker
+        try:
+            result = yield
+        finally:
+            self._ending.waits = False
+        if self._worker and self._ending.signal in TERMINATING:
             signal.signal(self._ending.signal, signal.SIG_DFL)
             os.kill(os.getpid(), self._ending.signal)
         return result

@@ -80,9 +80,9 @@ def _workers(config: pytest.Config) -> int:
 
 
 def spread_of(config: pytest.Config) -> str:
-    """What `--dist` says; xdist keeps it from workers, which the controller tells."""
+    """What `--dist` says, "no" in a serial run; xdist keeps it from workers, which the controller tells."""
     told: dict[str, str] = getattr(config, "workerinput", {})
-    return told.get("medvqa_dist") or str(config.getoption("dist", "no"))
+    return told.get("medvqa_dist") or (str(config.option.dist) if _workers(config) else "no")
 
 
 def check_spread(config: pytest.Config) -> None:
