@@ -782,12 +782,15 @@ def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In each of two runs four sessions are killed as a whole, and of a fifth two workers: 60 kills in all."""
+    """In each of two runs four sessions are killed as a whole, and of a fifth three workers: at least 60 kills in all.
+
+    Of a serial run seven sessions are killed.
+    """
     monkeypatch.setenv("ITEMS", str(ITEMS))
     kills = []
-    command = ["--model=slow:3", "--run=run", *SPREADS[spread]]
-    ends = ENDS if SPREADS[spread] else [*ENDS, *ENDS[:2]]
-    workers = [(WORKER, signal.SIGKILL), (WORKER, signal.SIGTERM)] if SPREADS[spread] else []
+    command = ["--model=slow:8", "--run=run", *SPREADS[spread]]
+    ends = ENDS if SPREADS[spread] else [*ENDS, *ENDS[:3]]
+    workers = [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL] if SPREADS[spread] else []
 
     for number in range(2):
         chance = random.Random(f"{spread} {number}")
@@ -799,7 +802,7 @@ def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
             check_ended(repository, session, signal_number, before)
             check_report(repository, capsys)
         session = repository.start(*command)
-        kills.extend(kill(repository, session, whom, signal_number, chance) for whom, signal_number in workers)
+        kills.extend(kill(repository, session, WORKER, signal_number, chance) for signal_number in workers)
         output, _ = session.communicate(timeout=200)
         code = session.returncode
         # A question that was asked alone at the third death is taken for one that kills, until the run goes on; and
@@ -814,10 +817,10 @@ def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
         assert len(repository.results("run")) == ITEMS
         assert repository.measures("run") == undisturbed
     asked = repository.asked.total()
-    _, output = repository.run("--model=slow:3", "--run=again")
+    _, output = repository.run("--model=slow:8", "--run=again")
     assert f"Answers: {ITEMS} stored ones reused, 0 asked for." in output
     assert repository.asked.total() == asked
-    assert sum(kills) == 12
+    assert sum(kills) >= 12
 
 
 DURABILITY = Path(__file__).parents[1] / "bench" / "durability.py"
