@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -28,6 +29,10 @@ for name in (
     "scipy.special",
 ):
     importlib.import_module(name)
+
+for name in ("safetensors", "torch"):
+    with suppress(ModuleNotFoundError):
+        importlib.import_module(name)
 
 if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
     settings.register_profile("local", deadline=None)

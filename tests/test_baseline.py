@@ -169,17 +169,24 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["baseline", str(tmp_path / "none"), "-o", str(tmp_path / "b")]) == 4
     assert "is no run folder" in capsys.readouterr().err
     for about, complaint in (
-        ({"name": "first"}, "first cannot be a baseline, since it did not end: finish it by pytest --run=first"),
+        (
+            {"name": "first"},
+            "unfinished: the run did not end, and what it lacks is not known: finish it by pytest --run=first",
+        ),
         ({**RUN, "rescoring": True}, "and that was stopped: type medvqa rescore "),
     ):
         records.write_json(run / records.RUN, about)
         assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
         assert complaint in capsys.readouterr().err
-    records.write_json(run / records.RUN, {"name": "first", "merged": []})
-    assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 0, "of several runs, one may not have ended"
+    ended, killed = ({"name": "a", "finished": "2026-01-02T11:00:00+00:00"}, {"name": "b"})
+    records.write_json(run / records.RUN, {"name": "first", "merged": [ended, killed]})
+    assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
+    assert "did not end" in capsys.readouterr().err
+    records.write_json(run / records.RUN, {"name": "first", "merged": [ended]})
+    assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 0
     (tmp_path / "b").unlink()
     records.write_json(run / records.RUN, RUN)
     (run / "results.jsonl").open("ab").write(b"{torn")
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
-    assert "not all of it can be read" in capsys.readouterr().err
+    assert "a line of its results cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()

@@ -29,7 +29,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         score = Score(1.0, "correct", ("A",)) if n < 15 else Score(0.0, "wrong", ("B",))
         recorder.append(records.encode(Result("first", item, "", Answer("A"), score)))
     recorder.close()
-    records.write_json(tmp_path / "reports" / "first" / "run.json", {"name": "first"})
+    records.write_json(tmp_path / "reports" / "first" / "run.json", {"name": "first", "finished": "2026-01-02"})
     return tmp_path
 
 

@@ -257,7 +257,7 @@ def stored(folder: Path, side: Side, told: dict[str, Any]) -> None:
     for result in side.results:
         recorder.append(records.encode(result))
     recorder.close()
-    records.write_json(folder / "run.json", told)
+    records.write_json(folder / "run.json", {"finished": "2026-01-02", **told})
 
 
 PLUGIN = "--plugin=conftest.py"

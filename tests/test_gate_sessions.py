@@ -535,10 +535,13 @@ def test_a_narrower_session_decides_on_the_whole_run(suite: pytest.Pytester) -> 
     assert gate(suite, "new")["entries"] == before["entries"]
 
 
-def test_a_run_that_is_asked_anew_is_another_attempt(repo: pytest.Pytester) -> None:
+def test_a_run_that_is_asked_anew_is_another_attempt_and_another_run(repo: pytest.Pytester) -> None:
     for number in (1, 2):
-        done = run(repo, "--model=replay:main.jsonl", BASELINE, "--run=fr", "--fresh")
+        done = run(repo, "--model=replay:main.jsonl", BASELINE, f"--run=fr{number}", "--fresh")
         assert f"attempt {number} in this folder against main" in text(done)
+    done = run(repo, "--model=replay:main.jsonl", BASELINE, "--run=fr1", "--fresh")
+    assert done.ret == 4
+    assert "run 'fr1' has results, and the first answer to a question counts" in text(done)
 
 
 # --- medvqa gate --------------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ def verdict(rules: Rules, new: Side, *baselines: Side, missing: Sequence[str] = 
     rules = replace(rules, baseline=tuple(each.name for each in baselines))
     gate = gating.prepare(rules, baselines, new.run, KNOWN)
     assert gate is not None
-    return gating.decide(gate, new, missing)
+    there = len(new.results)
+    return gating.decide(gate, replace(new, covered=records.Coverage(there + len(missing), there, tuple(missing))))
 
 
 def toml(tmp_path: Path, text: str) -> Path:
@@ -521,7 +522,11 @@ def test_looks_divide_the_level() -> None:
 def test_what_is_missing_blocks_a_verdict() -> None:
     new = replace(MAIN, name="new")
     found = verdict(Rules(), replace(new, results=new.results[1:]), MAIN, missing=["slake/q0000", "other/q1"])
-    assert (found.outcome, found.exit_code, found.blockers) == (None, 1, ("slake/q0000: no result",))
+    assert (found.outcome, found.exit_code, found.blockers) == (
+        None,
+        1,
+        ("unfinished: 299 of 301 questions have a result", "slake/q0000: no result"),
+    )
 
 
 def test_errors_block_a_verdict() -> None:

@@ -95,7 +95,7 @@ def test_missing_is_what_no_run_has() -> None:
 def test_a_share_that_is_not_there_is_named() -> None:
     shares = [run(f"r{n}", result(f"q{n}"), options={"shard": f"{n}/3"}) for n in (1, 3)]
     merged = merge(shares, "all")
-    assert merged.notes == ("share 2/3 is not among the runs",)
+    assert records.cover(merged.about, (), ()).absent == ("share 2/3 is not here",)
     assert not merged.complete
     assert merge([*shares, run("r2", options={"shard": "2/3"})], "all").complete
 
@@ -297,7 +297,7 @@ def test_the_measures_are_those_of_the_run_in_one_piece(
     assert capsys.readouterr().out.endswith(f"run folder: {reports / 'all'}\n")
     # And of two of them, what is missing is told.
     assert main(["merge", *parts[1:], "-o", str(phantom.path / "elsewhere" / "two")]) == 1
-    assert "! share 3/3 is not among the runs" in capsys.readouterr().out
+    assert "! share 3/3 is not here" in capsys.readouterr().out
     assert (phantom.path / "elsewhere" / "two" / "metrics.json").exists()
 
 

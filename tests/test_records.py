@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -228,3 +229,83 @@ def test_of_an_argument_that_is_a_path_the_last_part_counts(
     before, after = ({"config": {"backend": "x", "options": {}, **each}, "benchmarks": {}} for each in (was, now))
     told = [f"the model's argument was {was['argument']!r} and is {now['argument']!r}"]
     assert records.differences(before, after) == (told if differs else [])
+
+
+# What was selected, and what of it is there
+
+
+def keys(*names: str) -> list[QuestionKey]:
+    return [QuestionKey("slake", name, "mc") for name in names]
+
+
+TOLD = {"techniques": ["mc"], "finished": "2026-01-02", "benchmarks": {"slake": {"questions": {"mc": 9}}}}
+
+
+@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
+def test_coverage_is_complete_if_every_selected_question_has_a_result(selected: set[int], there: set[int]) -> None:
+    wanted, have = (keys(*map(str, numbers)) for numbers in (selected, there))
+    covered = records.cover(TOLD, wanted, have)
+    lack = selected - there
+    assert covered.complete == (not lack)
+    assert len(covered.missing) == len(lack)
+    if selected:
+        assert (covered.selected, covered.there) == (len(selected), len(selected & there))
+    assert bool(covered.lines) == bool(lack)
+
+
+def test_keys_that_are_lost_leave_a_run_unfinished() -> None:
+    told = {**TOLD, "selection": {"questions": 3}}
+    covered = records.cover(told, (), keys("1", "2"))
+    assert not covered.finished
+    assert "the keys of 3 selected questions are lost" in covered.lines
+
+
+def test_a_damaged_file_of_keys_is_told_and_costs_no_report(tmp_path: Path) -> None:
+    records.Recorder(tmp_path).close()
+    records.write_json(tmp_path / records.RUN, {**TOLD, "selection": {"questions": 3}})
+    (tmp_path / records.SELECTED).write_text("damaged")
+    covered = records.coverage(tmp_path)
+    assert covered.selected == 3
+    assert f"{tmp_path / records.SELECTED}: damaged" in covered.reasons[-1]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({}, "unfinished: the run did not end, and what it lacks is not known"),
+        (
+            {"merged": [{"finished": "2026-01-02"}, {}]},
+            "unfinished: the run did not end, and what it lacks is not known",
+        ),
+        ({"finished": "x", "missing": ["slake/1"]}, "unfinished: 1 question has no result"),
+        ({"finished": "x", "options": {"shard": "2/3"}}, "share 1/3 is not here"),
+    ],
+)
+def test_what_a_run_of_an_earlier_version_lacks_is_told(told: dict[str, Any], reason: str) -> None:
+    covered = records.cover(told, (), ())
+    assert covered.lines[0] == reason
+    assert not covered.complete
+    assert records.cover({"finished": "x"}, (), ()).complete
+
+
+def test_a_share_of_a_billion_is_told_in_few_words() -> None:
+    told = {"finished": "x", "options": {"shard": "1/999999999"}}
+    assert len(records.cover(told, (), ()).absent) == 6
+
+
+def test_a_selection_counts_items_and_tells_how_they_were_chosen() -> None:
+    twice = [QuestionKey("slake", name, "mc", sample=sample) for name in "ab" for sample in (1, 2)]
+    run = {"benchmarks": {"slake": {"questions": {"mc": 9}}, "other": {"questions": {"mc": 4}}, "old": {}}}
+    chosen = records.select_from(twice, run, ["-k a", "-k a", "--limit=2"])
+    assert records.Selection.of({"selection": chosen.as_json()}) == chosen
+    assert chosen.line("slake", "mc") == "2 of 9, by -k a --limit=2"
+    assert chosen.line("other", "mc") == "0 of 4, by -k a --limit=2"
+    assert chosen.line("old", "mc") == ""
+    assert (chosen.questions, chosen.whole, chosen.ranked_by_outcome) == (4, False, False)
+    failed = records.select_from(twice, run, ["--lf"], by_outcome=True)
+    assert failed.ranked_by_outcome
+    nine = [QuestionKey("slake", str(number), "mc") for number in range(9)]
+    whole = records.select_from(nine, {"benchmarks": {"slake": {"questions": {"mc": 9}}}}, ["--lf"], by_outcome=True)
+    assert whole.whole
+    assert not whole.ranked_by_outcome
+    assert whole.line("slake", "mc") == ""

@@ -64,7 +64,8 @@ def folder(path: Path, results: list[Result], **about: object) -> Path:
     for each in results:
         recorder.append(records.encode(each))
     recorder.close()
-    records.write_json(path / "run.json", {"name": path.name, "model": {"name": "echo"}, **about})
+    told = {"name": path.name, "finished": "2026-01-02T11:00:00+00:00", "model": {"name": "echo"}}
+    records.write_json(path / "run.json", {**told, **about})
     return path
 
 
@@ -98,10 +99,11 @@ def test_files_do_not_depend_on_the_order_of_lines(tmp_path: Path) -> None:
 def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
     results = [result(0), error(1, "image slake/1.png is missing"), result(2, outcome="unscored", value=None)]
     about = {"extraction": "official", "benchmarks": {"slake": {"answers": "category"}}}
+    about["missing"] = ["slake/q003", "slake/q004"]
     run = folder(tmp_path / "run", results, **about)
     with (run / "results.jsonl").open("a") as file:
         file.write('{"torn')
-    made = report.build(run, {"slake": replace(SLAKE, submission=sheet)}, missing=["slake/q003", "slake/q004"])
+    made = report.build(run, {"slake": replace(SLAKE, submission=sheet)})
     notes = report.notes_of(report.write(made))
     assert notes == [
         "slake: 1 of 3 answers are stored and unscored: no answer key, or an open answer that nobody has judged.",
@@ -125,8 +127,9 @@ def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_ea
     unscored = {"outcome": "unscored", "value": None}
     results = [replace(result(n, **unscored), sample=k) for n in range(4) for k in (1, 2, 3)]
     results += [replace(error(4, "the server was gone"), sample=k) for k in (1, 2, 3)]
-    run = folder(tmp_path / "run", results, repeat=3, benchmarks={"slake": {}})
-    made = report.build(run, {"slake": replace(SLAKE, submission=kept)}, missing=["slake/q005/mc/sample1"])
+    lacking = ["slake/q005/mc/sample1"]
+    run = folder(tmp_path / "run", results, repeat=3, benchmarks={"slake": {}}, missing=lacking)
+    made = report.build(run, {"slake": replace(SLAKE, submission=kept)})
     made = report.write(made)
     assert sent == [(f"q{n:03}", 1) for n in range(5)]
     outcomes = tables.outcomes(made)

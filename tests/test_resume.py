@@ -768,8 +768,13 @@ def check_report(repository: Repository, capsys: pytest.CaptureFixture[str]) -> 
     if not (folder / "results.jsonl").exists():
         return
     capsys.readouterr()
-    main(["report", f"--plugin={repository.path / 'conftest.py'}", str(folder)])
-    # UNFINISHED
+    code = main(["report", f"--plugin={repository.path / 'conftest.py'}", str(folder)])
+    there = len(repository.results("run"))
+    if there < ITEMS:
+        assert code == 1
+        wanted = re.compile(f"unfinished: ({there} of {ITEMS} |the run did not end, and what it lacks is not known)")
+        for text in (capsys.readouterr().out, *((folder / name).read_text() for name in ("summary.md", "index.html"))):
+            assert wanted.search(text)
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ TIME = "2026-01-02T10:00:00+00:00"
 CONFIG = {"name": "stubborn", "backend": "echo", "argument": "A", "options": {}, "path": "A"}
 CONFIG |= {"max_tokens": {PAIRS: 64}, "own_max_tokens": 32}
 OPTIONS = {"model": "echo:A", "benchmark": [], "technique": [], "judge": None, "ablate": None, "limit": 5}
-OPTIONS |= {"shard": "1/2", "fresh": False, "batch_size": None, "concurrency": None, "deadline": None}
+OPTIONS |= {"shard": "1/1", "fresh": False, "batch_size": None, "concurrency": None, "deadline": None}
 OPTIONS |= {"max_errors": 50, "answers_from_category": False, "max_tokens": None}
 
 
@@ -43,6 +43,7 @@ def said_of(name: str, judge: Mapping[str, str]) -> dict[str, Any]:
         "signature": {"data": "d1", "extraction": "sound", "answers": "given", **judge},
         "prompts": {"mc": f"{name}/mc@1"},
         "kinds": ["short_answer", "single_choice"],
+        "questions": {"mc": 9},
         "read_by": {"short_answer": "sound", "single_choice": "sound"},
         "max_tokens": {"mc": {"short_answer": 256, "single_choice": 32}},
     }
@@ -92,11 +93,17 @@ ABOUT: dict[str, Any] = {
     "engine": {"batch_size": 8, "concurrency": 1},
     "unread_answers": ["x line 3: torn"],
     "missing": [],
+    "selection": {
+        "how": ["-k liver"],
+        "by_outcome": False,
+        "questions": 0,
+        "benchmarks": {OPEN: {"mc": {"chosen": 3, "of": 9}}},
+    },
     "usage": {"input": 12, "output": 3.5, "cost": 0.25},
     "judge_usage": {"input": 12},
     "left_out": {PAIRS: {"gd": {"short_answer": 2}}},
     "served_by": ["tiny"],
-    "merged": [{"name": "part", "shard": "1/2", "started": TIME, "usage": {"input": 1}}],
+    "merged": [{"name": "part", "shard": "1/1", "started": TIME, "finished": TIME, "usage": {"input": 1}}],
     "gate": {
         "digest": "0" * 12,
         "rules": {"margin": 2.0, "floor": [{"benchmark": PAIRS, "measure": "set_accuracy", "at_least": 0.1}]},
@@ -317,6 +324,7 @@ def test_what_is_no_json_object_is_damaged(template: Path, tmp_path: Path, conte
 
 
 OLD = ("judge", "judge_usage", "ablation", "repeat", "merged", "gate", "served_by", "left_out", "sessions", "missing")
+OLD += ("selection",)
 
 
 def test_fields_that_an_old_run_lacks_have_defaults(
@@ -348,7 +356,7 @@ def test_a_line_of_results_that_is_none_is_told_and_costs_no_other(
     stored = records.read(tmp_path / "first")
     assert (len(stored.results), len(stored.unread)) == (7, 1)
     assert len(list(records.lines(tmp_path / "first"))) == 7
-    assert main(["report", str(tmp_path / "first")]) == 0
+    assert main(["report", str(tmp_path / "first")]) == 1, "nobody knows what it held"
     assert "not read: " in capsys.readouterr().out
     results.write_bytes(line + b"\n")
     deep = records.read(tmp_path / "first")

@@ -267,12 +267,14 @@ def _digest(text: str) -> str:
 
 _PASSING = {"started", "finished", "versions", "seconds", "session"}
 """Fields that differ from session to session."""
+_LATER = {"selection", "questions"}
+"""Fields that the version of the kept runs did not write yet."""
 
 
 def comparable(value: Any) -> Any:
-    """JSON without dates, durations, versions and names of sessions."""
+    """JSON without dates, durations, versions and names of sessions, and fields that the kept runs lack."""
     if isinstance(value, dict):
-        return {name: comparable(each) for name, each in value.items() if name not in _PASSING}
+        return {name: comparable(each) for name, each in value.items() if name not in _PASSING | _LATER}
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 

@@ -30,12 +30,20 @@ def run(options: argparse.Namespace) -> str:
 
     about, stored = records.read_run(options.run), records.read(options.run)
     records.check_scored(options.run, about)
-    if "finished" not in about and "merged" not in about:
-        raise UsageError(
-            f"{options.run} cannot be a baseline, since it did not end: finish it by pytest --run={options.run.name}"
+    covered = records.coverage(options.run, about, stored)
+    if not covered.complete:
+        first = f" ({stored.unread[0]})" if stored.unread else ""
+        remedy = (
+            f"finish it by pytest --run={options.run.name}"
+            if not covered.finished
+            else "join the shares by medvqa merge"
         )
-    if stored.unread:
-        raise UsageError(f"{options.run} cannot be a baseline, since not all of it can be read: {stored.unread[0]}")
+        raise UsageError(f"{options.run} cannot be a baseline: {'; '.join(covered.lines)}{first}: {remedy}")
+    if records.Selection.of(about).ranked_by_outcome:
+        raise UsageError(
+            f"{options.run} cannot be a baseline: its questions were chosen by how they ended before (--lf). "
+            "Type the command of the run without --lf"
+        )
     if options.output.is_dir():
         raise UsageError(f"-o {options.output}: a folder; name a file")
     records.write_baseline(options.output, about, stored.results, responses=not options.no_responses)

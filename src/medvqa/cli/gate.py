@@ -102,10 +102,9 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     side = comparing.load(options.run)
     if lack := gate.lacking([result.key.question for result in side.results]):
         raise UsageError(lack)
-    missing = list(about.get("missing", ()))
     if "finished" not in about and "merged" not in about:
         raise UsageError(f"{options.run} did not end: finish it by pytest --run={options.run.name}")
-    decided = gating.decided(gate, options.run, side, missing)
+    decided = gating.decided(gate, options.run, side)
     gating.write(options.run, decided)
     made = report.build(options.run, known.benchmarks, known.metrics)
     data = Path(options.data) if options.data is not None else None

@@ -42,6 +42,6 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         raise UsageError(f"{folder} exists: name another with -o")
     merged = merging.merge([merging.load(run) for run in options.runs], folder.name)
     merging.write(merged, folder, options.runs)
-    made = report.build(folder, known.benchmarks, known.metrics, merged.missing)
+    made = report.build(folder, known.benchmarks, known.metrics)
     notes = [f"! {printing.line(note)}" for note in merged.notes]
     return "\n".join([*notes, summary(report.write(made), width=100)]), not merged.complete

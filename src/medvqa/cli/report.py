@@ -57,8 +57,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     report.set_defaults(command=run)
 
 
-def run(options: argparse.Namespace) -> str:
-    """Write the files of each folder anew, and the page that compares them; their summaries."""
+def run(options: argparse.Namespace) -> tuple[str, bool]:
+    """Write the files of each folder anew, and the page that compares them.
+
+    Return their summaries, and whether results are missing.
+    """
     from medvqa import benchmarks, report
     from medvqa.report import html
     from medvqa.report.terminal import summary
@@ -73,14 +76,15 @@ def run(options: argparse.Namespace) -> str:
     runs = list(dict.fromkeys(options.runs))
     if options.output is not None and len(runs) < 2:
         raise UsageError("-o names the page that compares several runs: name a second RUN")
-    texts, drawn = [], []
+    texts, drawn, unfinished = [], [], False
     for folder in runs:
         made = report.build(folder, known.benchmarks, known.metrics)
+        unfinished |= not made.covered.finished
         drawn.append(html.draw(made, load, options.images))
         texts.append(summary(report.write(made, drawn[-1]), width=100))
     if len(runs) > 1:
         texts.append(_compared(runs, options.output, known, drawn))
-    return "\n".join(texts)
+    return "\n".join(texts), unfinished
 
 
 def _compared(runs: Sequence[Path], output: Path | None, known: Registry, drawn: Sequence[Pictures]) -> str:

@@ -29,17 +29,33 @@ NOTED = frozenset({"repeat"})
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run: its name, its run.json, and its results, the latest of each item and technique, sorted by these."""
+    """One run: its name, its run.json, and its results, the latest of each item and technique, sorted by these.
+
+    `covered` says what it lacks of what it selected, None of a run that is to come.
+    """
 
     name: str
     run: Mapping[str, Any]
     results: tuple[Result, ...]
+    covered: records.Coverage | None = None
 
     def only(self, benchmarks: Collection[str]) -> Side:
         """The same run as if it had no other benchmarks."""
         about = {name: said for name, said in self.run.get("benchmarks", {}).items() if name in benchmarks}
         results = tuple(result for result in self.results if result.item.benchmark in benchmarks)
         return replace(self, run={**self.run, "benchmarks": about}, results=results)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """What a reader must know that the run lacks, a phrase each."""
+        return self.covered.lines if self.covered is not None else ()
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Which parts of benchmarks the run selected, and how, a line for each; none if it selected all."""
+        selection = records.Selection.of(self.run)
+        parts = ((name, each) for name, techniques in self.asked.items() for each in techniques)
+        return tuple(f"{name} ({each}): {line}" for name, each in parts if (line := selection.line(name, each)))
 
     @property
     def asked(self) -> dict[str, tuple[str, ...]]:
@@ -68,11 +84,13 @@ def load(path: Path) -> Side:
     if records.is_baseline(path):
         run, results = records.read_baseline(path)
         name = str(run.get("name") or path.name)
+        covered = records.Coverage(records.Selection.of(run).questions or None, len(results))
     else:
-        run, results = records.read_run(path), records.read(path).results
+        stored, run = records.read(path), records.read_run(path)
+        results, covered = stored.results, records.coverage(path, run, stored)
         name = path.resolve().name
     records.check_scored(path, run)
-    return Side(name, run, results)
+    return Side(name, run, results, covered)
 
 
 def refusals(new: Side, baseline: Side) -> list[str]:
@@ -149,6 +167,12 @@ def notes(new: Side, baseline: Side) -> list[str]:
                 found.append(
                     f"{benchmark}: the token limit of {technique} is {now} in {new.name} and {was} in {baseline.name}"
                 )
+    for side in (baseline, new):
+        found += [
+            f"{side.name} is {line}" if line.startswith("unfinished") else f"{side.name}: {line}"
+            for line in side.lacking
+        ]
+        found += [f"{side.name} selected {line}" for line in side.selected]
     times = [side.run.get("repeat") or 1 for side in (new, baseline)]
     if times[0] != times[1]:
         found.append(

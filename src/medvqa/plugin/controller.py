@@ -302,6 +302,11 @@ class Controller:
                 terminalreporter.write_line(f"run folder: {self._folder}")
         if finished.incomplete or (self._interrupted and not finished.asked):
             terminalreporter.write_line(f"to go on: {self._command()}")
+        if finished.unselected:
+            terminalreporter.write_line(
+                f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
+                "what chooses among the questions (-k, -m, --limit, --lf, paths) to ask them too"
+            )
 
     def _command(self) -> str:
         """What the user types to go on with this run."""

@@ -6,7 +6,7 @@ import os
 import secrets
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,7 +69,39 @@ def setting_of(config: pytest.Config) -> Setting:
         workers=_workers(config),
         stops_early=bool(config.getoption("maxfail")),
         collects_only=bool(config.option.collectonly),
+        selects=_selects(config),
+        by_outcome=bool(_option(config, "lf") or _option(config, "stepwise")),
     )
+
+
+SHOWN_PATHS = 3
+"""Paths and node ids that run.json repeats of those typed."""
+
+
+def _selects(config: pytest.Config) -> tuple[str, ...]:
+    """The options by which the user chose among the tests, as they are typed."""
+    paths: list[str] = config.option.file_or_dir
+    asked = options.read(config)
+    more = [f"and {len(paths) - SHOWN_PATHS} more"] if len(paths) > SHOWN_PATHS else []
+    pairs = [("-k", config.option.keyword), ("-m", config.option.markexpr)]
+    flags = [("--lf", _option(config, "lf")), ("--sw", _option(config, "stepwise"))]
+    valued = [
+        *(("--deselect", each) for each in _option(config, "deselect") or ()),
+        ("--limit", asked.limit),
+        ("--shard", asked.shard),
+    ]
+    return (
+        *(f"{name} {value}" for name, value in pairs if value),
+        *(name for name, value in flags if value),
+        *(f"{name}={value}" for name, value in valued if value is not None),
+        *paths[:SHOWN_PATHS],
+        *more,
+    )
+
+
+def _option(config: pytest.Config, name: str) -> Any:
+    """The value of an option of a plugin of pytest's own, None where that plugin is blocked."""
+    return config.getoption(name, None)
 
 
 def _workers(config: pytest.Config) -> int:

@@ -6,6 +6,7 @@
 """
 
 from medvqa.records.baseline import DIGESTS, is_baseline, read_baseline, response_digest, said, write_baseline
+from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
     MAX_RUN,
@@ -66,10 +67,13 @@ __all__ = [
     "SELECTED",
     "STORE",
     "Contents",
+    "Coverage",
     "Journal",
     "Lock",
+    "Portion",
     "Recalled",
     "Recorder",
+    "Selection",
     "Store",
     "Stored",
     "Suspects",
@@ -85,6 +89,8 @@ __all__ = [
     "check_scored",
     "close_journals",
     "contents",
+    "cover",
+    "coverage",
     "data_digest",
     "decode",
     "differences",
@@ -105,6 +111,7 @@ __all__ = [
     "run_name",
     "said",
     "select",
+    "select_from",
     "selected",
     "selected_by",
     "signed",

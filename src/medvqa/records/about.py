@@ -69,6 +69,7 @@ class _Benchmark(msgspec.Struct):
     signature: dict[str, str] = {}
     prompts: dict[str, str] = {}
     kinds: list[str] = []
+    questions: dict[str, Count] = {}
     read_by: dict[str, str] = {}
     max_tokens: dict[str, dict[str, Count]] = {}
 
@@ -114,6 +115,18 @@ class _Engine(msgspec.Struct):
     concurrency: Count = 0
 
 
+class _Portion(msgspec.Struct, forbid_unknown_fields=True):
+    chosen: Count
+    of: Count
+
+
+class _Selection(msgspec.Struct):
+    how: list[str] = []
+    by_outcome: bool = False
+    questions: Count = 0
+    benchmarks: dict[str, dict[str, _Portion]] = {}
+
+
 class _Run(msgspec.Struct):
     name: str = ""
     started: str = ""
@@ -134,6 +147,7 @@ class _Run(msgspec.Struct):
     missing: list[str] = []
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}
+    selection: _Selection | None = None
     left_out: dict[str, dict[str, dict[str, Count]]] = {}
     served_by: list[str] = []
     merged: list[_Merged] = []

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from medvqa import files
-from medvqa.data.selection import Shard
 from medvqa.items import QuestionKey, Result, UsageError
+from medvqa.records.coverage import Selection, absent_shares, select_from
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
-from medvqa.records.selected import join_selected
+from medvqa.records.selected import join_selected, selected
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
 
 METRICS = "metrics.json"
@@ -22,13 +22,18 @@ METRICS = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """What one run folder holds: `about` is its run.json, `missing` names items of it that have no result."""
+    """What one run folder holds: `about` is its run.json.
+
+    `keys` are those of the questions that it selected, () for a run of an earlier version, of which `missing` names
+    those that have no result.
+    """
 
     name: str
     about: Mapping[str, Any]
     results: tuple[Result, ...]
     missing: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
+    keys: tuple[QuestionKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ class Merged:
 
 def load(folder: Path) -> RunPart:
     """Read a run folder; UsageError when it is none."""
-    about, stored = read_run(folder), read(folder)
+    about, stored, keys = read_run(folder), read(folder), selected(folder)
+    if keys:
+        return RunPart(folder.name, about, stored.results, unread=stored.unread, keys=keys)
     path = folder / METRICS
     try:
         missing = msgspec.json.decode(files.read(path, MAX_RUN), type=_Missing).missing if path.exists() else ()
@@ -83,18 +90,19 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
     there = {key.name(technique=several) for key in results}
-    missing = tuple(sorted(frozenset[str]().union(*(run.missing for run in runs)) - there))
-    absent = _absent_shares(runs)
-    unended = [run.name for run in runs if "finished" not in run.about]
+    lacking = {key.name(technique=several) for run in runs for key in run.keys}.union(*(run.missing for run in runs))
+    missing = tuple(sorted(lacking - there))
+    about = _about(runs, name)
+    absent = absent_shares(about)
+    unended = [run.name for run in runs if not run.keys and "finished" not in run.about]
     notes = [f"not read: {line}" for run in runs for line in run.unread]
-    notes += [f"share {shard} is not among the runs" for shard in absent]
     notes += [f"{run} did not end: what it lacks is not known" for run in unended]
     notes += _versions(runs)
     complete = not (
         missing or absent or unended or any(result.score.outcome == "error" for result, _ in results.values())
     )
     ordered = tuple(results[each][0] for each in sorted(results))
-    return Merged(_about(runs, name), ordered, missing, tuple(notes), complete)
+    return Merged(about, ordered, missing, tuple(notes), complete)
 
 
 def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
@@ -184,13 +192,6 @@ def _shown(result: Result) -> str:
     return f"{result.score.outcome} ({text[:40]!r}{'…' if len(text) > 40 else ''})"
 
 
-def _absent_shares(runs: Sequence[RunPart]) -> list[Shard]:
-    """Shares that belong to those that are there."""
-    shares = {Shard.parse(shard) for run in runs if (shard := run.about.get("options", {}).get("shard")) is not None}
-    wanted = {Shard(number, of) for of in {shard.of for shard in shares} for number in range(1, of + 1)}
-    return sorted(wanted - shares, key=lambda shard: (shard.of, shard.number))
-
-
 def _versions(runs: Sequence[RunPart]) -> list[str]:
     """What was installed in different versions, one sentence each."""
     told: dict[str, dict[str, None]] = {}
@@ -209,9 +210,17 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     about["model"] = next((each["model"] for each in abouts if each.get("model")), {})
     about["judge"] = next((each["judge"] for each in abouts if each.get("judge")), None)
     about["options"] = {**abouts[0].get("options", {}), "shard": None}
+    about.pop("selection", None)
     # Of what several say of a benchmark, that counts which names its judge.
     said = [each for about in abouts for each in about.get("benchmarks", {}).items()]
     about["benchmarks"] = dict(sorted(said, key=lambda each: (each[0], "judge" in _signature(each[1]))))
+    if all(run.keys for run in runs):
+        parts = [Selection.of(each) for each in abouts]
+        keys = [key for run in runs for key in run.keys]
+        how = [typed for each in parts for typed in each.how]
+        about["selection"] = select_from(
+            keys, about, how, by_outcome=any(each.ranked_by_outcome for each in parts)
+        ).as_json()
     about.pop("sessions", None)  # of one run alone
     if any(each.get("gate") != abouts[0].get("gate") for each in abouts):
         about.pop("gate", None)  # the rules of some of the answers are not those of all

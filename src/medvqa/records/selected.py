@@ -38,9 +38,8 @@ def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
 
 def add_selected(folder: Path) -> None:
     """Add the keys of sessions, whose files stay, to those of the run, which are sorted (DataError, OSError)."""
-    own = sorted(folder.glob(".selected-*.jsonl"))
-    if own:
-        _write(folder / SELECTED, sorted({key for path in (folder / SELECTED, *own) for key in _read(path)}))
+    if _sessions(folder):
+        _write(folder / SELECTED, selected(folder))
 
 
 def remove_selected(folder: Path, session: str = "*") -> None:
@@ -50,14 +49,21 @@ def remove_selected(folder: Path, session: str = "*") -> None:
 
 
 def selected(folder: Path) -> tuple[QuestionKey, ...]:
-    """The keys that all sessions of a run have selected; () for a run of an earlier version (DataError, OSError)."""
-    return _read(folder / SELECTED)
+    """The keys that all sessions of a run have selected, sorted; () for a run of an earlier version.
+
+    DataError, OSError. A session that was killed may have left its own file alone.
+    """
+    return tuple(sorted({key for path in (folder / SELECTED, *_sessions(folder)) for key in _read(path)}))
 
 
 def join_selected(parts: Sequence[Path], folder: Path) -> None:
     """Write the keys that runs selected to a merged run, unless one of them has no such file (DataError, OSError)."""
     if parts and all((part / SELECTED).exists() for part in parts):
         _write(folder / SELECTED, sorted({key for part in parts for key in selected(part)}))
+
+
+def _sessions(folder: Path) -> list[Path]:
+    return sorted(folder.glob(".selected-*.jsonl"))
 
 
 def _own(folder: Path, session: str) -> Path:

@@ -60,17 +60,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the files of a run folder are written from. `missing` names items without a result.
+    """Everything that the files of a run folder are written from.
 
-    `ablation` says what was done to the images ("blank images"), "" for nothing. `gate` is the verdict on these very
-    results, None where there is none; `stale` tells that there is one on other results.
+    `selection` says what of its benchmarks the run selected, `covered` what of that has a result. `ablation` says what
+    was done to the images ("blank images"), "" for nothing. `gate` is the verdict on these very results, None where
+    there is none; `stale` tells that there is one on other results.
     """
 
     folder: Path
     run: Mapping[str, Any]
     parts: tuple[Part, ...]
     unread: tuple[str, ...]
-    missing: tuple[str, ...] = ()
+    covered: records.Coverage
+    selection: records.Selection
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     gate: gating.Decided | None = None
@@ -80,6 +82,10 @@ class Report:
     def title(self) -> str:
         """The run's name, and what was done to the images."""
         return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
+
+    def selected(self, part: Part) -> str:
+        """How many questions of a part were selected, and how; "" where that is all of them, or is not known."""
+        return self.selection.line(part.benchmark.name, part.technique)
 
     @property
     def counted(self) -> str:
@@ -93,17 +99,17 @@ class Report:
 
 
 def build(
-    folder: Path, known: Mapping[str, Benchmark], extra: Sequence[Metric] = (), missing: Sequence[str] | None = None
+    folder: Path, known: Mapping[str, Benchmark], extra: Sequence[Metric] = (), stored: records.Stored | None = None
 ) -> Report:
-    """Read a run folder and compute its measures.
+    """Read a run folder and compute its measures; `stored` saves reading its results.
 
-    `known` are the benchmarks by name; `extra` metrics are computed for each. `missing` names questions without a
-    result (None: those that run.json names). UsageError when the folder is
-    none, or holds results of a benchmark that is not known.
+    `known` are the benchmarks by name; `extra` metrics are computed for each. Of questions that were selected by how
+    they ended before there are no measures. UsageError when the folder is none, or holds results of a benchmark that is
+    not known.
     """
     run = records.read_run(folder)
-    stored = records.read(folder)
-    missing = run.get("missing", ()) if missing is None else missing
+    stored = records.read(folder) if stored is None else stored
+    selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
     label = LABELS.get(run.get("ablation", ""), "")
     parts = []
@@ -111,6 +117,8 @@ def build(
         if name not in known:
             raise not_known(f"{folder} holds", name, known)
         made = _parts(known[name], list(group), extra, run)
+        if selection.ranked_by_outcome:
+            made = [replace(part, measures=()) for part in made if part.results]
         for part in made:
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
@@ -118,7 +126,15 @@ def build(
     stale = decided is not None and decided.verdict.of != gating.digest(run, stored.results)
     gate = None if stale else decided
     return Report(
-        folder, run, tuple(parts), stored.unread, tuple(sorted(missing)), ablation=label, gate=gate, stale=stale
+        folder,
+        run,
+        tuple(parts),
+        stored.unread,
+        records.coverage(folder, run, stored),
+        selection,
+        ablation=label,
+        gate=gate,
+        stale=stale,
     )
 
 

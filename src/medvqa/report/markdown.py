@@ -40,6 +40,7 @@ def render(report: Report) -> str:
     run = report.run
     blocks = [
         f"# {escape(report.title)}",
+        *(f"**{escape(line)}**" for line in report.covered.lines),
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction {escape(str(run.get('extraction', 'sound')))}.",
         grid(headline(report)),

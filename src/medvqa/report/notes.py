@@ -14,8 +14,11 @@ ROOM, if a server's own limit is not known."""
 
 
 def notes_of(report: Report) -> list[str]:
-    """What a reader must know beside the numbers, one sentence each; nothing when all is well."""
-    notes = left_out(report.run.get("left_out", {}))
+    """What a reader must know beside the numbers, one sentence each; nothing when all is well.
+
+    That results are missing is no note: every report says it before its numbers, by `report.covered.lines`.
+    """
+    notes = [*_selected(report), *left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
     if report.run.get("rescoring"):
         notes.append("this run was being scored again, and that was stopped: do it once more (medvqa rescore).")
@@ -69,10 +72,8 @@ def notes_of(report: Report) -> list[str]:
     served = sorted({r.answer.served_by for part in report.parts for r in part.results if r.answer} - {""})
     if len(served) > 1:
         notes.append(f"the server named several models that answered: {_some(served)}.")
-    if report.missing:
-        notes.append(
-            f"{_number(len(report.missing), report.counted)} of this run without a result: {_some(report.missing)}."
-        )
+    if missing := report.covered.missing:
+        notes.append(f"{_number(len(missing), report.counted)} of this run without a result: {_some(missing)}.")
     one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
@@ -83,6 +84,24 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def _selected(report: Report) -> list[str]:
+    """Which parts of benchmarks were selected, and how."""
+    selection = report.selection
+    names = {(part.benchmark.name, part.technique): part.name for part in report.parts}
+    lines = [
+        f"{names.get((name, technique), name)}: selected {line}."
+        for name, each in selection.benchmarks.items()
+        for technique in each
+        if (line := selection.line(name, technique))
+    ]
+    if report.selection.ranked_by_outcome:
+        lines.append(
+            "these questions were chosen by how they ended before (--lf), so that there are no measures: a number over "
+            "them would say nothing of the model. Type the command without --lf for numbers."
+        )
+    return lines
 
 
 def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool) -> str:

@@ -84,14 +84,20 @@ OUTCOME_COLUMNS: Mapping[str, Outcome] = {
 
 
 def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> TextTable:
-    """The headline measures of each benchmark beside the levels that need no model."""
-    names = _names(report)
-    columns = (*names, "measure", "%", "95 % interval", "n", *(REFERENCES[name] for name in references))
+    """The headline measures of each benchmark beside the levels that need no model.
+
+    Where a part of a benchmark was selected, a column says how many questions of how many.
+    """
+    names, partial = _names(report), any(report.selected(part) for part in report.parts)
+    selected = ["selected"] if partial else []
+    columns = (*names, "measure", "%", "95 % interval", "n", *selected, *(REFERENCES[name] for name in references))
     rows = []
     for part in report.parts:
+        portion = report.selection.portion(part.benchmark.name, part.technique)
+        chosen = [str(portion or "")] if partial else []
         for measure in part.headline:
             levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
-            numbers = (value(measure), interval(measure), counted(measure), *levels)
+            numbers = (value(measure), interval(measure), counted(measure), *chosen, *levels)
             rows.append((*_named(report, part), measure.name, *numbers))
     return TextTable("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 

@@ -78,7 +78,8 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         )
     if bars:
         shown = (_barred(shown[0], report, width), shown[1])
-    blocks = [draw(table, colour=colour) for table in shown]
+    lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
+    blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     return "\n".join([*blocks, *notes, *usage, *verdict(report), f"run folder: {report.folder}"])

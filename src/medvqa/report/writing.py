@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from medvqa import files, records
-from medvqa.items import Result, UsageError
+from medvqa.items import Measure, Result, UsageError
 from medvqa.report import html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
@@ -68,10 +68,20 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "run": report.run,
-        "measures": [measure for part in report.parts for measure in part.measures],
+        "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
-        "missing": report.missing,
+        "missing": report.covered.missing,
+        **({"unfinished": report.covered.lines} if report.covered.lines else {}),
     }
+
+
+def _measure(report: Report, part: Part, measure: Measure) -> Measure | dict[str, Any]:
+    """A measure; beside the signature of one over a part of its benchmark stands what was selected."""
+    portion = report.selection.portion(part.benchmark.name, part.technique)
+    if portion is None or portion.whole:
+        return measure
+    selection = {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}
+    return {**{each.name: getattr(measure, each.name) for each in fields(measure)}, "selection": selection}

@@ -57,9 +57,12 @@ def about(plan: Plan) -> dict[str, Any]:
 def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     items = plan.items(benchmark.name)
     templates: dict[Technique, set[str]] = {}
+    questions: dict[Technique, int] = {}
     limits: dict[Technique, dict[Kind, int]] = {}
     for technique in plan.techniques:
         asked = [item for item in items if plan.applies(Query(item, technique))]
+        if asked:
+            questions[technique] = len(asked)
         firsts = {item.kind: item for item in reversed(asked)}.values()
         prompts = {item.kind: benchmark.prompt(item, technique) for item in firsts}
         if prompts:
@@ -83,6 +86,8 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     return {
         "items": len(items),
         "kinds": sorted(kinds),
+        # How many items each technique is defined for, whatever was selected of them.
+        "questions": questions,
         "data_sha256": digest,
         "answers": key,
         "judged": judged,

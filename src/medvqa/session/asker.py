@@ -63,16 +63,27 @@ class Process:
         return identity
 
     def remember(
-        self, chosen: Chosen, identity: Identity, journal: records.Journal, *, signed: str = "", fresh: bool = False
+        self,
+        chosen: Chosen,
+        identity: Identity,
+        journal: records.Journal,
+        *,
+        signed: str = "",
+        fresh: bool = False,
+        part: bool = False,
     ) -> Memory:
         """The stored answers of a model, or replies of a judge (Unwritable).
 
-        Those of a model without a fingerprint lie in the run's own folder, which no other run reads. `signed` is the
-        judge's name in signatures: it tells judges without a fingerprint apart by their configs.
+        Those of a model without a fingerprint lie in the run's own folder, which no other run reads; so do all of a run
+        that asked a `part` of its questions anew: the wrong ones, asked again until they are right, are no answers of
+        another run. `signed` is the judge's name in signatures: it tells judges without a fingerprint apart by their
+        configs.
         """
         judges = chosen.role == "judge"
-        own = identity.fingerprint is None
-        backend = f"{chosen.config.backend} {signed}" if judges and own else chosen.config.backend
+        name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
+        nameless = identity.fingerprint is None
+        own = nameless or (not judges and ((fresh and part) or (self.folder / name).is_dir()))
+        backend = f"{chosen.config.backend} {signed}" if judges and nameless else chosen.config.backend
         writer = records.Writer(
             backend,
             identity.name,
@@ -81,7 +92,6 @@ class Process:
             self.session,
             role="judge" if judges else "candidate",
         )
-        name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
         folder = records.own_folder(self.folder, name) if own else self.store
         store = records.Store(folder, writer, fresh=fresh)
         return Memory(store, journal, records.Suspects(self.folder, self.session))
@@ -194,7 +204,9 @@ class Asker:
             model = self.plan.make_model()
             limits = self.plan.limits(model)
             identity = self.process.identify(model, "model", self.plan.secrets)
-            memory = self.process.remember(self.plan.model, identity, journal, fresh=self.plan.options.fresh)
+            memory = self.process.remember(
+                self.plan.model, identity, journal, fresh=self.plan.options.fresh, part=self._selects_part()
+            )
             self._close = lambda: end(model, memory)
             making = f"judge '{self.plan.options.judge}'"
             if self.plan.judge is not None:
@@ -218,6 +230,23 @@ class Asker:
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
+
+    def _selects_part(self) -> bool:
+        """Whether a session that asks anew selected less than its benchmarks hold."""
+        if not self.plan.options.fresh:
+            return False
+        keys, _ = self._selection or ((), {})
+        asked = {(key.benchmark, key.item, key.technique) for key in keys}
+        plan = self.plan
+        there = (
+            Query(item, technique)
+            for name in {key.benchmark for key in keys} & plan.benchmarks.keys()
+            for item in plan.items(name)
+            for technique in plan.techniques
+        )
+        return any(
+            (each.item.benchmark, each.item.id, each.technique) not in asked for each in there if plan.applies(each)
+        )
 
     def _load_judge(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> LoadedJudge:
         options = self.plan.options

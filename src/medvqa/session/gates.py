@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,10 +70,12 @@ def withdraw(folder: Path) -> None:
             folder.rmdir()
 
 
-def settle(gate: Gate | None, folder: Path, run: Mapping[str, Any], missing: Sequence[str]) -> Verdict | None:
+def settle(
+    gate: Gate | None, folder: Path, run: Mapping[str, Any], covered: records.Coverage, stored: records.Stored
+) -> Verdict | None:
     """Decide, and write gate.json; None if nothing is gated."""
     if gate is None:
         return None
-    decided = gating.decided(gate, folder, Side(folder.name, run, records.read(folder).results), missing)
+    decided = gating.decided(gate, folder, Side(folder.name, run, stored.results, covered))
     gating.write(folder, decided)
     return decided.verdict

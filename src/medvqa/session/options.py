@@ -254,7 +254,8 @@ class Setting:
 
     `root` holds models/ and reports/; `cwd` is the folder that relative paths start from. `workers` counts processes
     that ask, 0 for this one alone. `stops_early`: the session may end at any wrong answer, so that little is asked
-    ahead. `collects_only`: nothing will be asked.
+    ahead. `collects_only`: nothing will be asked. `selects` are the options by which the user chose among the
+    questions, as typed; `by_outcome`: they choose by how questions ended before.
     """
 
     root: Path
@@ -262,6 +263,8 @@ class Setting:
     workers: int = 0
     stops_early: bool = False
     collects_only: bool = False
+    selects: tuple[str, ...] = ()
+    by_outcome: bool = False
 
     @property
     def reports(self) -> Path:

@@ -30,8 +30,13 @@ def _digest(line: bytes) -> bytes:
 class Recording:
     """Appends results as they come, and writes the reports at the end."""
 
-    def __init__(self, plan: Plan, folder: Path, session: str, workers: int) -> None:
-        """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json."""
+    def __init__(
+        self, plan: Plan, folder: Path, session: str, workers: int, selected: Collection[QuestionKey] = ()
+    ) -> None:
+        """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json.
+
+        `selected` are the keys that the session selected, as far as they are known.
+        """
         self._plan = plan
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
@@ -75,9 +80,19 @@ class Recording:
                 self._about[field] = dict(total)
         if "gate" in before:
             self._about["gate"] = before["gate"]
+        self._before = records.Selection.of(before)
+        self._covered: records.Coverage | None = None
+        self._select({*records.selected(folder), *selected})
         self.verdict: Verdict | None = None
         self._told = False
         self._write()
+
+    def _select(self, selected: Collection[QuestionKey]) -> None:
+        """Note in run.json what all sessions selected, this one included."""
+        if selected:
+            how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
+            selection = records.select_from(selected, self._about, how, by_outcome=self._before.by_outcome or chosen)
+            self._about["selection"] = selection.as_json()
 
     def _take_over(self, *, anew: bool) -> None:
         """Note the results that are there, scored anew where answers were read by another rule."""
@@ -146,19 +161,29 @@ class Recording:
                 fields.setdefault("signature", {})["judge"] = told["identity"]
         return {**(self._about["judge"] or {}), **told}
 
-    def is_complete(self, expected: Collection[QuestionKey]) -> bool:
-        """Whether every expected question has a result and none ended in error."""
-        return not self._missing(expected) and "error" not in self._outcomes.values()
+    @property
+    def complete(self) -> bool:
+        """Whether all that any session of the run selected has a result, and none of this session's is an error."""
+        return self._covered is not None and self._covered.finished and "error" not in self._outcomes.values()
 
-    def _missing(self, expected: Collection[QuestionKey]) -> set[QuestionKey]:
-        return set(expected) - self._outcomes.keys() - self._known.keys()
+    @property
+    def missing(self) -> Sequence[str]:
+        """Names of questions that any session selected and that have no result, once the run was finished."""
+        return self._covered.missing if self._covered is not None else ()
 
-    def finish(self, expected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
-        """Close the folder, decide what is gated, and write the reports."""
+    def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
+        """Close the folder, compare what was selected with what can be read, decide the gate, and write the reports.
+
+        `selected` are the keys that all sessions of the run selected.
+        """
         self._recorder.close()
         folder = self._recorder.folder
-        missing = self._about["missing"] = sorted(map(self._plan.name_of, self._missing(expected)))
-        records.close_journals(folder, complete=not missing)
+        self._select(selected)
+        stored = records.read(folder)
+        there = {result.key for result in stored.results}
+        self._covered = covered = records.cover(self._about, selected, there, len(stored.unread))
+        self._about["missing"] = list(covered.missing)
+        records.close_journals(folder, complete=not covered.missing)
         for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
             records.remove_empty(folder / own)
         self._about["finished"] = self._session["finished"] = _now()
@@ -175,9 +200,9 @@ class Recording:
         if self._served_by:
             self._about["served_by"] = sorted(self._served_by)
         self._write()
-        self.verdict = gates.settle(gate, folder, self._about, missing)
+        self.verdict = gates.settle(gate, folder, self._about, covered, stored)
         known = self._plan.registry
-        made = report.build(folder, known.benchmarks, known.metrics, missing)
+        made = report.build(folder, known.benchmarks, known.metrics, stored)
         # Thousands of images take minutes, which nobody has asked for at the end of a run.
         return report.write(made, html.draw(made, self._items, many="none"))
 

@@ -24,7 +24,8 @@ class Finished:
     """How a run ended.
 
     `asked`: anything was asked, or workers died before it was. `problem` says in one line why there is no report.
-    `incomplete`: questions are missing or ended in error, so that the run can be continued.
+    `incomplete`: questions are missing or ended in error, so that the run can be continued. `unselected` counts missing
+    ones that an earlier session selected and this one did not.
     """
 
     asked: bool = False
@@ -32,6 +33,7 @@ class Finished:
     verdict: Verdict | None = None
     problem: str | None = None
     incomplete: bool = False
+    unselected: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -71,6 +73,7 @@ class Run:
         records.check_folder(self._process.store)
         places = checks.check(self.plan, answered=self._answered)
         if (self.folder / records.RUN).is_file():
+            self._check_first_attempts()
             self._check_continues()
         self._prepare_gate()
         return places
@@ -81,6 +84,15 @@ class Run:
             return True
         asked = config.backend, f"{config.backend}:{config.argument}"
         return any((writer.backend, writer.model) == asked for writer in records.answer_writers(self._process.store))
+
+    def _check_first_attempts(self) -> None:
+        """UsageError if answers of the run would give way to later ones: questions chosen by hand could lift it."""
+        results, name = self.folder / records.RESULTS, self.folder.name
+        if self.plan.options.fresh and results.is_file() and results.stat().st_size:
+            raise UsageError(
+                f"--fresh: run '{name}' has results, and the first answer to a question counts. Type the command "
+                "without --fresh to go on with it, or name another run with --run=NAME"
+            )
 
     def _check_continues(self) -> None:
         """UsageError if the run cannot be continued as planned."""
@@ -192,7 +204,7 @@ class Run:
         """
         if self._recording is None:
             self._hold()
-            self._recording = Recording(self.plan, self.folder, self._process.session, workers)
+            self._recording = Recording(self.plan, self.folder, self._process.session, workers, self._selected)
             self._recording.take(delivery)
             records.add_selected(self.folder)
         else:
@@ -245,20 +257,26 @@ class Run:
         return Finished()
 
     def _report(self, recording: Recording) -> Finished:
-        problem, report = None, None
+        problem, report, keys = None, None, set(self._selected)
         try:
             (self.folder / STOP).unlink(missing_ok=True)
+            if records.selected_by(self.folder, self._process.session) is None:
+                # Workers on other machines have stored it there.
+                records.select(self.folder, self._process.session, self._selected)
             records.add_selected(self.folder)
+            keys.update(records.selected(self.folder))
             records.remove_selected(self.folder, self._process.session)
         except (MedVQAError, OSError) as error:
             problem = f"the keys of the selected questions could not be stored: {error}"
         try:
             # A share is no run: all shares are gated together.
-            report = recording.finish(self._selected, self._left_out, None if self.gated_later else self._gate)
+            report = recording.finish(keys, self._left_out, None if self.gated_later else self._gate)
         except (MedVQAError, OSError) as error:
             # A metric of one's own that fails, or a full disk.
             problem = f"the reports could not be made: {error}"
-        return Finished(True, report, recording.verdict, problem, not recording.is_complete(self._selected))
+        selected = {self.plan.name_of(key) for key in self._selected}
+        unselected = len(set(recording.missing) - selected)
+        return Finished(True, report, recording.verdict, problem, not recording.complete, unselected)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:

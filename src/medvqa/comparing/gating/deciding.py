@@ -26,15 +26,15 @@ LEAST_SHOWN = 10
 """Units of a slice that is named among the worst and the best."""
 
 
-def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
-    """The verdict on a run; `missing` names questions that were selected and have no result.
+def decide(gate: Gate, new: Side) -> Verdict:
+    """The verdict on a run; there is none on a run that lacks results.
 
     Of a baseline that was asked more, what the run did not select is left out, and a note says so. The verdict depends
     on results, rules and baselines alone, not on how the run was spread.
     """
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
-    blockers = _missing(gate, missing)
+    blockers = _missing(gate, new.covered)
     asked = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
@@ -49,7 +49,8 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
         if not mine:
             continue
         both = [
-            replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)))
+            # What the run lacks is among the blockers already.
+            replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)), covered=None)
             for each in (new, side)
         ]
         # A question counts with all samples of its answer, however many each run has.
@@ -106,9 +107,9 @@ def decide(gate: Gate, new: Side, missing: Sequence[str] = ()) -> Verdict:
     )
 
 
-def decided(gate: Gate, folder: Path, new: Side, missing: Sequence[str] = ()) -> Decided:
+def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     """The verdict on a run folder, with a note where the rules are not those that were stored before its answers."""
-    verdict = decide(gate, new, missing)
+    verdict = decide(gate, new)
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
     return Decided(
@@ -179,9 +180,14 @@ def _is_of(result: Result, target: Target) -> bool:
     return result.item.benchmark == target.benchmark.name and result.technique == target.technique
 
 
-def _missing(gate: Gate, missing: Iterable[str]) -> list[str]:
+def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
+    """What a run lacks that has to do with what is gated; what cannot be named may have."""
+    if covered is None or covered.complete:
+        return []
     names = {target.benchmark.name for target in gate.targets}
-    return [f"{name}: no result" for name in missing if name.partition("/")[0] in names]
+    lack = [f"{name}: no result" for name in covered.missing if name.partition("/")[0] in names]
+    unnamed = covered.reasons or covered.absent or (covered.selected or 0) - covered.there > len(covered.missing)
+    return [*covered.lines, *lack] if lack or unnamed else []
 
 
 def _blockers(found: Paired) -> list[str]:

@@ -186,6 +186,11 @@ def _check_present(rules: Rules, present: Collection[str], chosen: bool) -> tupl
 
 
 def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], chosen: bool) -> Side:
+    if side.lacking:
+        raise UsageError(
+            f"no verdict can be given against baseline {side.name}: {'; '.join(side.lacking)}. Finish that run first: "
+            f"pytest --run={side.name}, or medvqa merge if it is a share"
+        )
     if chosen:
         side = side.only(present)
     if not any(_has(side, name) for name in present):

@@ -59,7 +59,8 @@ def facts(report: Report) -> list[tuple[str, str]]:
         )
     if cut := [part for part in report.parts if part.truncated]:
         told.append(("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
-    if "limit" in run.get("options", {}) and run["options"]["limit"]:
+    # Of a run of an earlier version; others tell what they selected beside their measures.
+    if not report.selection.benchmarks and run.get("options", {}).get("limit"):
         told.append(("Limit", f"{run['options']['limit']} items of each benchmark"))
     started = _time(run.get("started"))
     if started is not None:
