@@ -765,7 +765,7 @@ def check_ended(repository: Repository, session: subprocess.Popen[str], number: 
 def check_report(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
     """A report that is drawn of an unfinished run says how much of it is there."""
     folder = repository.folder("run")
-    if not (folder / "results.jsonl").exists():
+    if not (folder / "run.json").exists():
         return
     capsys.readouterr()
     code = main(["report", f"--plugin={repository.path / 'conftest.py'}", str(folder)])

@@ -243,11 +243,11 @@ class Controller:
     def pytest_keyboard_interrupt(self) -> None:
         """End the workers now: left to xdist, they go on for five seconds, and are waited for ten more."""
         self._interrupted = True
-        dsession = self._config.pluginmanager.get_plugin("dsession")
-        if not process.has_state(self._config) or dsession is None:
+        if not self._workers or not process.has_state(self._config):
             return
         from medvqa.engine import FAREWELL
 
+        dsession: Any = self._config.pluginmanager.get_plugin("dsession")
         dsession.nodemanager.EXIT_TIMEOUT = FAREWELL + 2
         for pid in self._workers.values():
             with suppress(ChildProcessError):
