@@ -67,7 +67,7 @@ DEFAULTS: dict[str, Any] = {
     "options": None,
     "capabilities": {"generate"},
     "priced": False,
-    "looks": False,
+    "looks": True,
     "reads": True,
     "recorded": False,
     "batch_size": None,
@@ -88,6 +88,7 @@ ASKED: dict[str, tuple[Any, Any]] = {
     "fit": ([Item("1", "b", "judgment", "?")], None),
     "prepare": ([Prompt("?")], None),
     "memory": ("0", None),
+    "recorded_by": ("b", ()),
     "as_judge": ({"a": 1}, {"a": 1}),
 }
 
@@ -390,6 +391,10 @@ WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
     "draws": [(None, "gave a value of type NoneType; True or False")],
     "judged": [(1, "gave a value of type int; True or False")],
     "samples": [(None, "gave a value of type NoneType; a whole number")],
+    "recorded_by": [
+        ("mc", "gave a value of type str; a collection of names"),
+        ([1], "gave a value of type list; a coll"),
+    ],
     "token_limits": [(32, "gave a value of type int; medvqa.items.TokenLimits or None")],
     "as_judge": [(None, "gave a value of type NoneType; a mapping")],
     "size": [("2", "gave a value of type str; a number of bytes or None")],
@@ -562,7 +567,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
     values: dict[str, Any] = {
         "capabilities": {"option_logprobs"},
         "priced": True,
-        "looks": True,
+        "looks": False,
         "reads": False,
         "recorded": True,
         "batch_size": 3,
@@ -572,6 +577,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
     inner = made(
         sends_to="https://host",
         memory=lambda self, place: 8,
+        recorded_by=lambda self, benchmark: [benchmark],
         fingerprint=lambda self: "weights",
         **{name: lambda self, told=told: told for name, told in says.items()},
         **{name: noting(name) for name in acts},
@@ -584,8 +590,9 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         getattr(model, name)(*([[]] if name in ASKED else []))
     assert seen == list(acts)
     assert (model.memory("0"), model.sends_to, model.fingerprint()) == (8, "https://host", None)
+    assert model.recorded_by("b") == ("b",)
     # No member was forgotten: what is left is the wrapper's own, or asked of the inner config.
-    own = {"title", "sends_to", "fingerprint", "generate", "memory", "as_judge"}
+    own = {"title", "sends_to", "fingerprint", "generate", "memory", "recorded_by", "as_judge"}
     declared = {name for name, kind in MEMBERS.items() if kind in ("value", "method")}
     assert declared == says.keys() | values.keys() | set(acts) | own
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -142,13 +143,37 @@ def test_keys_recovered_from_another_column_are_labelled_everywhere(suite: pytes
 # --- images -----------------------------------------------------------------------------------------------
 
 
-def test_a_missing_image_is_an_error_of_its_item_that_names_the_file(suite: pytest.Pytester, tmp_path: Path) -> None:
+@pytest.fixture
+def incomplete(tmp_path: Path) -> Path:
+    """Data of eight images, of which the last is missing and another is a folder."""
     mediconfusion(tmp_path)
-    result = run(suite, f"--data={tmp_path}", "--model=looking:x")
+    images = tmp_path / "mediconfusion/images"
+    (images / "6.jpg").mkdir(parents=True)
+    for number in range(6):
+        (images / f"{number}.jpg").write_bytes(base64.b64decode(PIXEL))
+    return tmp_path
+
+
+def test_a_run_of_which_images_are_missing_is_refused(suite: pytest.Pytester, incomplete: Path) -> None:
+    result = run(suite, f"--data={incomplete}", "--model=looking:x", "--shard=1/2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "mediconfusion: 6 of 8 images are there, the first that is missing: mediconfusion/images/6.jpg"
+    assert said in text(result)
+    assert "or select questions" in text(result)
+    shutil.rmtree(incomplete / "mediconfusion/images")
+    nothing = run(suite, f"--data={incomplete}", "--model=looking:x", "-k", "10001")
+    assert nothing.ret == pytest.ExitCode.USAGE_ERROR
+    assert "mediconfusion: 0 of 8 images are there" in text(nothing)
+
+
+def test_a_missing_image_is_an_error_of_its_item_where_a_part_is_selected(
+    suite: pytest.Pytester, incomplete: Path
+) -> None:
+    result = run(suite, f"--data={incomplete}", "--model=looking:x", "-k", "10004 or 10003")
     assert result.ret == 1
-    assert outcomes(suite) == {"error": 8}
-    assert "10001/1" in text(result)
-    assert "mediconfusion/images/0.jpg" in text(result)
+    assert outcomes(suite) == {"error": 2, "correct": 1, "wrong": 1}
+    assert "medvqa: mediconfusion: 2 of 8 images are missing; questions about them end in errors" in text(result)
+    assert "the first: 10004/1: image mediconfusion/images/6.jpg: no such file" in text(result)
 
 
 def test_a_missing_image_is_no_error_for_a_model_that_needs_none(suite: pytest.Pytester, tmp_path: Path) -> None:

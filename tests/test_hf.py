@@ -515,7 +515,19 @@ def test_check_says_what_is_missing(
     path = shutil.copytree(folder("llava"), tmp_path / "llava")
     HF("llava").check()
     (path / "adapter_config.json").write_text("{}")
-    assert "holds an adapter; merge it into its model" in refused("llava")
+    assert "from_pretrained(BASE), " in refused("llava")
+    for content, base in (
+        ('{"base_model_name_or_path": "org/base"}', "'org/base'"),
+        (json.dumps({"base_model_name_or_path": "\x1b[31m\n" + "x" * 999}), ascii("\x1b[31m\n" + "x" * 194)),
+        ('{"base_model_name_or_path": 3}', "BASE"),
+        ("[" * 99_999, "BASE"),
+    ):
+        (path / "adapter_config.json").write_text(content)
+        said = refused("llava")
+        assert "holds an adapter (adapter_config.json), which must be merged into its model" in said
+        assert f"AutoModelForImageTextToText.from_pretrained({base}), " in said
+        assert said.endswith("save_pretrained('merged'). Then type --model=hf:merged")
+        assert len(said) < 1200
     (path / "adapter_config.json").unlink()
     (path / "model.safetensors").rename(path / "pytorch_model.bin")
     assert refused("llava").startswith(

@@ -4,6 +4,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,99 @@ def test_misuse_is_one_clear_line_before_collection(
     assert re.search(message, line), line
     assert "collected" not in text(result)
     assert not (slake.path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--data", "{data}"),
+        ("--medvqa-data", "{data}"),
+        ("--data", "{data}", "-n2"),
+        ("--benchmark=phantom", "--answers", "{data}/test_foreign.py"),
+        ("--model", "random"),
+        ("--run", "test_slake.py"),
+    ],
+)
+def test_a_path_that_follows_a_space_is_refused_before_code_there_is_run(
+    slake: pytest.Pytester, tmp_path: Path, typed: tuple[str, ...]
+) -> None:
+    (tmp_path / "conftest.py").write_text("print('foreign')")
+    (tmp_path / "test_foreign.py").write_text("def test_foreign(): pass")
+    slake.mkdir("random")
+    result = run(slake, *(word.format(data=tmp_path) for word in typed))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    option = next(word for word, value in pairwise(typed) if not value.startswith("-") and "=" not in word)
+    value = typed[typed.index(option) + 1].format(data=tmp_path)
+    (line,) = [line for line in result.errlines if line]
+    assert line.startswith(f"ERROR: {option} {value}: pytest takes what follows a space for a path of tests")
+    assert line.endswith(f"write {option}={value}")
+    assert "foreign" not in result.stdout.str()
+
+
+def test_a_path_after_a_space_in_the_environment_is_refused(
+    slake: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"--data {tmp_path}")
+    result = run(slake)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"write --data={tmp_path}" in text(result)
+
+
+def test_a_value_after_a_space_that_is_no_path_is_a_value(slake: pytest.Pytester) -> None:
+    assert run(slake, "--model", "stubborn:A", "--run", "spaced", "-k", "ct").ret == 0
+    assert (slake.path / "reports/spaced").is_dir()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_option_of_a_stranger_takes_a_path_after_a_space(
+    pytester: pytest.Pytester, tmp_path: Path, inside: bool
+) -> None:
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--data')")
+    pytester.makepyfile(test_own="def test_own(pytestconfig): assert pytestconfig.getoption('--data')")
+    folder = pytester.mkdir("inner") if inside else tmp_path
+    run(pytester, "--data", str(folder), str(pytester.path / "test_own.py")).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "option"),
+    [("--model=", "model"), ("--data=", "data"), ("--benchmark=slake,", "benchmark"), ("--benchmark=", "benchmark")],
+)
+def test_a_value_that_is_empty_is_refused(slake: pytest.Pytester, typed: str, option: str) -> None:
+    """As a variable of the shell leaves it that is not set; it would silently run something else."""
+    result = run(slake, typed)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: --{option}: a value is empty; write --{option}=" in text(result)
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_folder_without_tests_says_what_to_type(pytester: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    result = run(pytester, "--benchmark=phantom", ".", *spread)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "! no test here asks a model" in result.outlines
+    said = "to run the tests that ship: pytest --pyargs medvqa.suite.benchmark_tests *--benchmark=phantom*"
+    result.stdout.fnmatch_lines([said])
+    assert " . " not in next(line for line in result.outlines if line.startswith("to run"))
+
+
+def test_tests_of_other_benchmarks_are_named(slake: pytest.Pytester) -> None:
+    result = run(slake, "--model=echo:A", "--benchmark=phantom-mediconfusion")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "! the tests here ask about slake, and none about phantom-mediconfusion" in result.outlines
+    both = run(slake, "--model=echo:A", "--benchmark=phantom-mediconfusion,slake")
+    assert both.ret == 0
+    assert "! no test here asks about phantom-mediconfusion" in both.outlines
+    assert "test here asks" not in text(run(slake, "--model=echo:A", "--benchmark=slake", "--run=again", "--lf"))
+    assert "here ask" not in text(run(slake, "--model=echo:A", "-k", "nosuchthing"))
+
+
+def test_a_benchmark_of_ones_own_without_a_test_is_told(slake: pytest.Pytester) -> None:
+    (slake.path / "test_slake.py").unlink()
+    slake.makepyfile(test_own="def test_own(): pass")
+    result = run(slake, "--model=echo:A")
+    assert result.ret == 0
+    said = 'to ask about them, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
+    assert said in result.outlines
+    assert "here asks" not in text(run(slake)), "nothing was typed"
 
 
 @pytest.mark.parametrize("spread", SPREAD)

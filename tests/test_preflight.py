@@ -1,6 +1,7 @@
 """What cannot run is said once, in one line, before anything is collected or a worker starts."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -202,8 +203,7 @@ def test_images_that_are_not_there(suite: Path) -> None:
     with Server(lambda *_: Reply(completion())) as server:
         common = ("--data=data", "--benchmark=mediconfusion", "--limit=2")
         line = refused(asked(suite, *common, "--model=openai:tiny", OPENAI_BASE_URL=server.url), suite)
-        assert "mediconfusion: none of its " in line
-        assert f"{suite}/data/mediconfusion/images" in line
+        assert re.search(r"mediconfusion: 0 of \d+ images are there, .*: mediconfusion/images/", line)
         assert asked(suite, *common, "--model=random").returncode == 0, "it does not look"
         unseen = asked(suite, *common, "--model=openai:tiny", "--ablate=text-only", OPENAI_BASE_URL=server.url)
         assert unseen.returncode == 0

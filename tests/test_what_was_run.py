@@ -479,7 +479,6 @@ def phantom(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-@point(6, "a folder without data runs the phantom")
 @pytest.mark.parametrize("content", ["", "data/mediconfusion/dataset.json", "tables/other.tsv"])
 def test_a_data_folder_in_which_nothing_is_found_is_an_error(phantom: pytest.Pytester, content: str) -> None:
     """An empty folder, one that is a level too high, and one of other files."""
@@ -493,7 +492,6 @@ def test_a_data_folder_in_which_nothing_is_found_is_an_error(phantom: pytest.Pyt
         assert wanted in text(done)
 
 
-@point(6, "a folder named after a space moves the root or is collected")
 def test_a_data_folder_after_a_space_is_noticed(phantom: pytest.Pytester) -> None:
     elsewhere = phantom.path.parent / f"{phantom.path.name}-data"
     elsewhere.mkdir()
@@ -503,14 +501,12 @@ def test_a_data_folder_after_a_space_is_noticed(phantom: pytest.Pytester) -> Non
     assert done.ret == 4
 
 
-@point(6, "~ is not expanded")
 def test_a_home_folder_is_expanded(ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(ward.path))
     ward.mkdir("data")
     assert "no such folder" not in text(run(ward, *ASKED, "--data=~/data"))
 
 
-@point(6, "several benchmarks cannot be named in one option")
 def test_benchmarks_may_be_named_with_commas(ward: pytest.Pytester) -> None:
     done = run(ward, "--model=scripted", "--benchmark=ward,clinic", "--run=both")
     assert done.ret == 0, text(done)
@@ -534,7 +530,6 @@ CELLS = {
 TABLE = "\t".join(CELLS) + "\n" + "\t".join(CELLS.values()) + "\n"
 
 
-@point(6, "the data folder of another harness is not found")
 def test_the_data_folder_of_the_other_harness_is_found(
     phantom: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -546,7 +541,6 @@ def test_the_data_folder_of_the_other_harness_is_found(
     assert "LMUData" in text(done)
 
 
-@point(6, "a local table beside the table is an error")
 def test_a_local_table_beside_the_table_is_no_error(phantom: pytest.Pytester) -> None:
     data = phantom.path / "data/gmai-mmbench"
     data.mkdir(parents=True)
@@ -558,13 +552,11 @@ def test_a_local_table_beside_the_table_is_no_error(phantom: pytest.Pytester) ->
     assert done.ret == 0, text(done)
 
 
-@point(6, "a folder without tests says that nothing was collected")
 def test_a_folder_without_tests_says_what_to_type(pytester: pytest.Pytester) -> None:
     done = run(pytester, "--model=random")
     assert "pytest --pyargs medvqa.suite.benchmark_tests" in text(done)
 
 
-@point(6, "an adapter is a folder without weights")
 def test_an_adapter_must_be_merged(phantom: pytest.Pytester) -> None:
     adapter = phantom.mkdir("adapter")
     (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "base"}')
@@ -574,7 +566,6 @@ def test_an_adapter_must_be_merged(phantom: pytest.Pytester) -> None:
     assert "merge_and_unload" in text(done)
 
 
-@point(6, "recorded option scores are replayed as text")
 def test_a_recorded_run_names_its_technique(phantom: pytest.Pytester) -> None:
     run(phantom, "--model=random", "--benchmark=phantom-mediconfusion", "--technique=ps", "--run=scored")
     recorded = folder(phantom, "scored") / "results.jsonl"
@@ -583,7 +574,6 @@ def test_a_recorded_run_names_its_technique(phantom: pytest.Pytester) -> None:
     assert "--technique=ps" in text(done)
 
 
-@point(6, "images that are missing are found one at a time")
 @pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 def test_missing_images_are_counted_before_the_model_loads(phantom: pytest.Pytester) -> None:
     (phantom.mkdir("data") / "mediconfusion").mkdir()

@@ -128,8 +128,8 @@ class Backend:
 
     @_value
     def looks(self) -> bool:
-        """Whether the model looks at images: a run whose images are all missing is then refused."""
-        return self.inner.looks if self.wraps else False
+        """Whether the model looks at images: a run of which images are missing is then refused."""
+        return self.inner.looks if self.wraps else True
 
     @_value
     def reads(self) -> bool:
@@ -189,6 +189,13 @@ class Backend:
     def samples(self) -> int:
         """Return how many numbered samples of each answer were recorded; if any, a run needs `--repeat`."""
         return self.inner.samples() if self.wraps else 0
+
+    def recorded_by(self, benchmark: str) -> Collection[str]:
+        """Return the techniques by which answers to a benchmark were recorded; (): none, or the recording does not say.
+
+        A run by another technique is then refused.
+        """
+        return self.inner.recorded_by(benchmark) if self.wraps else ()
 
     def judged(self) -> bool:
         """Return whether the answers are free-form ones, recorded with the scores of a judge."""
@@ -579,6 +586,12 @@ def _samples(value: Any) -> int:
     return value
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
+        raise TypeError("a collection of names is expected")
+    return tuple(value)
+
+
 def _places(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
@@ -612,6 +625,7 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "secrets": _secrets,
     **dict.fromkeys(("draws", "judged"), _flag),
     "samples": _samples,
+    "recorded_by": _names,
     "token_limits": _limits,
     "as_judge": _table,
     **dict.fromkeys(("size", "memory"), _bytes),

@@ -119,12 +119,14 @@ def available(folders: Sequence[Path], backends: Backends | None = None) -> list
 def make(config: ModelConfig, backends: Backends) -> Backend:
     """Make the backend of a config, which is cheap: nothing is loaded. A wrapper gets the backend of its inner config.
 
+    In an argument that may be a path, ~ is the home folder.
     UsageError if there is no such backend, if its class cannot run a model, and for options that it does not have.
     """
     _check_backend(config.backend, backends, asked=config.name)
     kind = backend.usable(backends[config.backend], config.name)
     inner = None if config.inner is None else make(config.inner, backends)
-    return kind(config.argument, _options(config, backends, asked=config.name), inner)
+    argument = os.path.expanduser(config.argument) if kind.argument_is_path else config.argument
+    return kind(argument, _options(config, backends, asked=config.name), inner)
 
 
 def as_judge(config: ModelConfig, backends: Backends) -> ModelConfig:
@@ -249,8 +251,9 @@ def _beside(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
 
 def path_name(config: ModelConfig, model: Backend) -> str | None:
     """The last part of an argument that names a file or folder here, None for any other: a slash makes no path."""
-    if model.argument_is_path and os.path.exists(config.argument):
-        return Path(config.argument).absolute().name
+    path = os.path.expanduser(config.argument)
+    if model.argument_is_path and os.path.exists(path):
+        return Path(path).absolute().name
     return None
 
 

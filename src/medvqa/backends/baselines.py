@@ -26,6 +26,7 @@ class Random(Backend):
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     sends_to = None
+    looks = False
     reads = False
     _vocabulary: Mapping[Stratum, Sequence[str]] = {}
 
@@ -85,6 +86,7 @@ class Majority(Backend):
     """
 
     sends_to = None
+    looks = False
     reads = False
     _keys: Mapping[Stratum, str] = {}
 
@@ -123,6 +125,7 @@ class Echo(Backend):
     """`echo:TEXT`: always TEXT. With a letter it is the reference that sees neither image nor question."""
 
     sends_to = None
+    looks = False
 
     def check(self) -> None:
         """Raise UsageError for an empty text."""

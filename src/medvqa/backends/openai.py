@@ -261,7 +261,6 @@ class OpenAI(Backend):
     capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
     options: OpenAIOptions
-    looks = True
     # Of the environment as it was when they were first asked for, so that prompts go where the user was told.
     _server = cached_property(lambda self: _server(self.options))
     _key = cached_property(lambda self: _key(self.options))

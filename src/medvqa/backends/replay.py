@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -120,6 +120,7 @@ class Replay(Backend):
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     sends_to = None
+    looks = False
     recorded = True
     argument_is_path = True
 
@@ -178,6 +179,11 @@ class Replay(Backend):
         """
         recorded = self._recording
         return recorded.repeat if all(sample for *_, sample in recorded.answers) else 0
+
+    def recorded_by(self, benchmark: str) -> Collection[str]:
+        """The techniques of the answers to a benchmark, () if an answer is recorded without one (see `check`)."""
+        found = {technique for name, technique, _, _ in self._recording.answers if name in (benchmark, "")}
+        return () if "" in found else sorted(found, key=TECHNIQUES.index)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex."""

@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
-from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, UsageError
+from medvqa import printing
+from medvqa.data import folders
+from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, MedVQAError, UsageError
 
 DEFAULT_GROUP = "phantom"
 """Evaluated when nothing was asked for and no data set is found."""
+MAX_SHOWN = 500
+"""Characters of a folder's name that a message repeats."""
 _Tags = Mapping[str, tuple[str, ...]]
 
 
@@ -40,36 +47,118 @@ def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
     """The benchmark of that name, or all of the group of that name; UsageError when there is neither."""
     if name in known:
         return [known[name]]
-    found = [benchmark for benchmark in known.values() if benchmark.group == name]
+    found = [benchmark for benchmark in known.values() if name and benchmark.group == name]
     if not found:
         names = sorted({*known, *(benchmark.group for benchmark in known.values() if benchmark.group)})
-        raise UsageError(f"no benchmark '{name}'; known: {', '.join(names)}")
+        close = get_close_matches(name.lower(), names, n=1) or [each for each in names if name and name.lower() in each]
+        meant = f". Did you mean '{close[0]}'?" if close else ""
+        raise UsageError(f"no benchmark '{name}'; known: {', '.join(names)}{meant}")
     return found
+
+
+def folder_of(benchmark: Benchmark, data: Path | None) -> Path | None:
+    """The folder in which the benchmark's files lie; None if they lie nowhere, or if it needs none.
+
+    `data` is the data folder; if it is None, the folder of another tool is searched. DataError for a folder that cannot
+    be read.
+    """
+    if benchmark.files is None:
+        return None
+    if data is None and benchmark.elsewhere is not None:
+        data = benchmark.elsewhere()
+    try:
+        return data if data is not None and benchmark.files(data) else None
+    except OSError as error:
+        raise DataError(f"{_shown(data) if data else benchmark.name}: cannot be read: {error.strerror}") from error
 
 
 def is_found(benchmark: Benchmark, data: Path | None) -> bool:
     """Whether the benchmark's files lie in the data folder (True for one that needs no files)."""
-    return benchmark.files is None or (data is not None and bool(benchmark.files(data)))
+    return benchmark.files is None or folder_of(benchmark, data) is not None
 
 
-def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | None) -> list[Benchmark]:
+def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | None, typed: str = "") -> list[Benchmark]:
     """The benchmarks of a run, in name order.
 
-    Named ones must be found; of a group that is named, the members that are found. Without names: every
-    benchmark whose data is found, and the phantom where none is. UsageError says how to get what is missing.
+    Named ones must be found; of a group that is named, the members that are found. Without names: every benchmark
+    whose data is found in the data folder, or needs none; if there is no data folder and none of these, the phantom.
+    `typed` is how the user named the data folder, such as --data=DIR (default: that, with its path). UsageError
+    says what was looked for where, and how to get what is missing.
     """
+    typed = printing.line(typed or f"--data={data}")[:MAX_SHOWN]
+    if data is not None and not os.path.isdir(data):
+        what = "a file; name the folder around it" if os.path.exists(data) else "no such folder"
+        raise UsageError(f"{typed}: {what}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
     chosen: dict[str, Benchmark] = {}
     for name in names:
         candidates = members(name, known)
         found = [benchmark for benchmark in candidates if is_found(benchmark, data)]
         if not found:
-            where = f"under --data={data}" if data is not None else "and no --data=DIR (or MEDVQA_DATA) was given"
-            raise UsageError(f"benchmark '{name}' was asked for but is not there, {where}. {candidates[0].obtain}")
+            raise _not_found(name, candidates, data, typed)
         chosen |= {benchmark.name: benchmark for benchmark in found}
     if not names:
-        chosen = {b.name: b for b in known.values() if b.group != DEFAULT_GROUP and is_found(b, data)}
+        others = [b for b in known.values() if b.group != DEFAULT_GROUP]
+        chosen = {b.name: b for b in others if b.files is None or (data is not None and is_found(b, data))}
+        if not chosen and data is not None:
+            raise _nothing_found(others, data, typed)
         chosen = chosen or {b.name: b for b in known.values() if b.group == DEFAULT_GROUP}
     return [chosen[name] for name in sorted(chosen)]
+
+
+def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, typed: str) -> UsageError:
+    """The error for a benchmark or group that was named and is not there."""
+    asked = f"benchmark '{name}' was asked for but is not there"
+    obtain = candidates[0].obtain
+    if data is None:
+        return UsageError(f"{asked}, and no --data=DIR (or MEDVQA_DATA) was given. {obtain}")
+    sought = " or ".join(dict.fromkeys(f"{_shown(data)}/{each.sought}" for each in candidates if each.sought))
+    where = f"looked for {sought}; " if sought else ""
+    return UsageError(
+        f"{asked}, under {typed}: {where}{folders.content(data)}.{_advice(candidates, data, typed)} {obtain}"
+    )
+
+
+def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> UsageError:
+    """The error for a data folder in which no benchmark is found: what was looked for, and what to type."""
+    shown = _shown(data)
+    sought = [f"  {each.name}: {f'{shown}/{each.sought}' if each.sought else 'its files'}" for each in others]
+    return UsageError(
+        "\n".join(
+            [
+                f"{typed}: no benchmark is found there; {folders.content(data)}. Looked for",
+                *sought,
+                f"docs/data.md says what lies where.{_advice(others, data, typed)} The phantom needs no data: "
+                f"--benchmark={DEFAULT_GROUP}",
+            ]
+        )
+    )
+
+
+def _advice(candidates: Sequence[Benchmark], data: Path, typed: str) -> str:
+    """Which folder next to the data folder, or of another tool, holds one of the benchmarks; "" if none does."""
+    searched = [each for each in candidates if each.sought]
+    absolute = os.path.isabs(os.path.expanduser(typed.partition("=")[2]))
+    for near in folders.neighbours(data):
+        if there := [each.name for each in searched if _holds(each, near)]:
+            shown = str(near) if absolute else os.path.relpath(near)
+            return f" Try --data={printing.line(shlex.quote(shown))}, where {', '.join(there)} is found."
+    for each in searched:
+        elsewhere = each.elsewhere() if each.elsewhere is not None else None
+        if elsewhere is not None and _holds(each, elsewhere):
+            return f" Try --data={printing.line(shlex.quote(str(elsewhere)))}, where {each.name} is found."
+    return ""
+
+
+def _shown(path: Path) -> str:
+    return printing.line(str(path)).rstrip("/")
+
+
+def _holds(benchmark: Benchmark, folder: Path) -> bool:
+    """Whether a folder holds the benchmark's files; False for one that cannot be read."""
+    try:
+        return benchmark.files is not None and bool(benchmark.files(folder))
+    except (OSError, MedVQAError):
+        return False
 
 
 def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
@@ -92,6 +181,14 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | None:
+    """All items of a benchmark, as `load`; None if its files are not found."""
+    if benchmark.files is None:
+        return load(benchmark, data or Path())
+    folder = folder_of(benchmark, data)
+    return None if folder is None else load(benchmark, folder)
 
 
 def _sharing() -> Callable[[_Tags], _Tags]:

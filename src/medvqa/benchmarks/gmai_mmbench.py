@@ -24,7 +24,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from medvqa import metrics, scoring
-from medvqa.data import folders, index, lexicon, predictions
+from medvqa.data import folders, index, lexicon, limits, predictions
 from medvqa.items import Answer, Benchmark, DataError, DataWarning, Extractor, Item, Prompt, Result, Score, Technique
 from medvqa.protocols.prompts import Template
 
@@ -43,19 +43,41 @@ TAGS = {
 NEEDED = ("question", "a", "b", *TAGS.values())
 
 
+RELEASED = re.compile(r"gmai[-_]mm[-_]?bench[-_]", re.I)
+"""How names of released tables begin; such a table may lie in the data folder itself, as in VLMEvalKit's."""
+LOCAL = "_local"
+"""What VLMEvalKit adds to the name of a table for a copy that names files in the place of images."""
+
+
 def files(data: Path, split: str) -> list[Path]:
-    """The files of a split in the data folder."""
-    return folders.files_with_word(data / GROUP, ".tsv", split)
+    """The files of a split in the data folder, without VLMEvalKit's copies that hold no images."""
+    found = folders.files_with_word(data / GROUP, ".tsv", split)
+    if not found:
+        found = [path for path in folders.files_with_word(data, ".tsv", split) if RELEASED.match(path.name)]
+    names = {path.stem for path in found}
+    return [path for path in found if path.stem.removesuffix(LOCAL) not in names - {path.stem}]
 
 
 def items(data: Path, split: str) -> Iterator[Item]:
     """The items of a split. VAL circulates under two names; DataWarning if parts of TEST are missing."""
     found = index.distinct(files(data, split))
+    for path in found:
+        _check_images(path, path.relative_to(data).as_posix())
     parts = {int(match[1]) for path in found if (match := re.search(r"part_(\d+)", path.stem.lower()))}
     if missing := split == "test" and parts and {*range(1, PARTS + 1)} - parts:
         listed = ", ".join(map(str, sorted(missing)))
         warnings.warn(f"gmai-mmbench-test is incomplete: no part {listed} of {PARTS}", DataWarning, stacklevel=2)
     return items_of(found, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
+
+
+def _check_images(path: Path, name: str) -> None:
+    """DataError for VLMEvalKit's copy of a table, if the table does not lie beside it."""
+    if path.stem.endswith(LOCAL):
+        with limits.opened(path, name) as file:
+            columns = file.readline(limits.MAX_TEXT).decode("utf-8", "replace").lower().strip().split("\t")
+        if "image_path" in columns and "image" not in columns:
+            table = path.with_name(path.stem.removesuffix(LOCAL) + path.suffix)
+            raise DataError(f"{name}: VLMEvalKit's copy without images; put {table.name}, the table, beside it")
 
 
 def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
@@ -193,6 +215,8 @@ VAL = Benchmark(
     title="GMAI-MMBench, validation",
     items=partial(items, split="val"),
     files=partial(files, split="val"),
+    sought="gmai-mmbench/*.tsv with the word VAL in its name, or GMAI-MMBench_VAL.tsv",
+    elsewhere=folders.lmu_data,
     obtain=(
         "Download GMAI-MMBench_VAL.tsv (9.3 GB) from https://huggingface.co/datasets/VLMEval/GMAI-MMBench "
         "and put it into DATA/gmai-mmbench/"
@@ -224,6 +248,7 @@ TEST = replace(
     title="GMAI-MMBench, test",
     items=partial(items, split="test"),
     files=partial(files, split="test"),
+    sought=f"gmai-mmbench/*.tsv with the word TEST in its name, or GMAI_mm_bench_TEST_part_1.tsv to _{PARTS}.tsv",
     obtain=(
         "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, download "
         f"GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv and put them into DATA/gmai-mmbench/"

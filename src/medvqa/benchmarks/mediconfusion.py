@@ -203,6 +203,7 @@ BENCHMARKS = (
         title="MediConfusion",
         items=items,
         files=files,
+        sought="mediconfusion/dataset.json or mediconfusion/dataset.csv",
         obtain=(
             "Put dataset.json of https://huggingface.co/datasets/shahab7899/MediConfusion into DATA/mediconfusion/ and "
             "the images, which scripts/download.py of https://github.com/AIF4S/MediConfusion fetches, into "

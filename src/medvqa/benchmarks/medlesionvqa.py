@@ -231,6 +231,7 @@ BENCHMARKS = tuple(
         title=f"MedLesionVQA {split}",
         items=partial(items, split=split),
         files=partial(files, split=split),
+        sought=f'medlesionvqa/*.jsonl with a line of "split": "{split}"',
         obtain=(
             "Ask for the data set at https://github.com/bytedance/MedLesionVQA, write it in the format of docs/data.md "
             "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"

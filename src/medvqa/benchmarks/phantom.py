@@ -68,6 +68,8 @@ BENCHMARKS = (
         title="Phantom in GMAI-MMBench's format",
         items=_gmai_mmbench,
         files=None,
+        sought="",
+        elsewhere=None,
         obtain="",
     ),
     replace(
@@ -77,6 +79,8 @@ BENCHMARKS = (
         title="Phantom in MediConfusion's format",
         items=_mediconfusion,
         files=None,
+        sought="",
+        elsewhere=None,
         obtain="",
     ),
     replace(
@@ -86,6 +90,8 @@ BENCHMARKS = (
         title="Phantom in MedLesionVQA's format",
         items=_medlesionvqa,
         files=None,
+        sought="",
+        elsewhere=None,
         obtain="",
         upload=True,
         prompt=_prompt_medlesionvqa,

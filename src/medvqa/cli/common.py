@@ -25,6 +25,15 @@ def say(text: str) -> None:
     print(printing.lines(text), file=sys.stderr)
 
 
+def data_of(options: argparse.Namespace) -> tuple[Path | None, str]:
+    """The data folder that --data or MEDVQA_DATA names, and how it was named (UsageError for an empty --data)."""
+    from medvqa.session.options import data_folder
+
+    if options.data == "":
+        raise UsageError("--data: a value is empty; write --data=DIR, or leave it out")
+    return data_folder(options.data, Path.cwd())
+
+
 def known_from(files: Sequence[str]) -> Registry:
     """What the shipped rooms and the named files offer (UsageError)."""
     from medvqa.session.registry import Registry

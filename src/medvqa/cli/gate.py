@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medvqa.cli.common import Commands, known_from
+from medvqa.cli.common import Commands, data_of, known_from
 from medvqa.items import Benchmark, Item, UsageError
-from medvqa.session.options import ENV_DATA
+from medvqa.session.options import listed
 
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Rules
@@ -43,9 +42,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a TOML file with tables [tool.medvqa.gate] (default: pyproject.toml here, if it is there)",
     )
-    gate.add_argument(
-        "--data", default=os.environ.get(ENV_DATA), metavar="DIR", help="where data sets lie, as for pytest"
-    )
+    gate.add_argument("--data", metavar="DIR", help="where data sets lie, as for pytest")
     planning = gate.add_argument_group("planning")
     planning.add_argument("--plan", action="store_true", help="print the chance of PASS, before there is a run")
     planning.add_argument(
@@ -107,11 +104,10 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     decided = gating.decided(gate, options.run, side)
     gating.write(options.run, decided)
     made = report.build(options.run, known.benchmarks, known.metrics)
-    data = Path(options.data) if options.data is not None else None
+    data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
-        there = benchmarks.is_found(benchmark, data)
-        return benchmarks.load(benchmark, data or Path()) if there else None
+        return benchmarks.load_found(benchmark, data)
 
     text = summary(report.write(made, draw(made, load, many="none")), width=100)
     return text, decided.verdict.exit_code
@@ -143,12 +139,13 @@ def _plan(options: argparse.Namespace) -> str:
     if options.inconclusive is not None:
         raise UsageError("--inconclusive belongs to a verdict, and --plan gives none")
     known = known_from(options.plugin)
-    data = Path(options.data) if options.data is not None else None
+    data, typed = data_of(options)
     rules = _rules_of_plan(options)
     planned = [planning.independent(units, rules.margin / 100) for units in options.units]
-    for name in options.benchmark:
-        for benchmark in benchmarks.choose([name], known.benchmarks, data):
-            planned += planning.of_data(benchmark, benchmarks.load(benchmark, data or Path()), rules)
+    named = listed(options.benchmark)
+    for benchmark in benchmarks.choose(named, known.benchmarks, data, typed) if named else ():
+        folder = benchmarks.folder_of(benchmark, data) or data or Path()
+        planned += planning.of_data(benchmark, benchmarks.load(benchmark, folder), rules)
     if options.baseline or not planned:
         for side in gating.load(rules, Path()):
             for name in side.run.get("benchmarks", {}):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from medvqa import files
-from medvqa.cli.common import Commands, known_from
+from medvqa.cli.common import Commands, data_of, known_from
 from medvqa.items import UsageError
-from medvqa.session.options import ENV_DATA
+from medvqa.session.options import listed
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -18,7 +17,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "lexicon", parents=[common], help="print the lexical tree with counts, and what selects each branch"
     )
     lexicon.add_argument("--benchmark", action="append", default=[], metavar="NAME", help="as for pytest")
-    lexicon.add_argument("--data", type=Path, default=os.environ.get(ENV_DATA), metavar="DIR", help="as for pytest")
+    lexicon.add_argument("--data", metavar="DIR", help="as for pytest")
     lexicon.add_argument("--dimension", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     lexicon.add_argument("--html", type=Path, metavar="FILE", help="write an interactive page instead")
     lexicon.set_defaults(command=run)
@@ -29,11 +28,10 @@ def run(options: argparse.Namespace) -> str:
     from medvqa import benchmarks
     from medvqa.data import lexicon
 
-    data = Path(options.data) if options.data is not None else None
-    if data is not None and not data.is_dir():
-        raise UsageError(f"--data={data}: no such folder")
-    chosen = benchmarks.choose(options.benchmark, known_from(options.plugin).benchmarks, data)
-    loaded = {benchmark.name: benchmarks.load(benchmark, data or Path()) for benchmark in chosen}
+    data, typed = data_of(options)
+    chosen = benchmarks.choose(listed(options.benchmark), known_from(options.plugin).benchmarks, data, typed)
+    folders = {each.name: benchmarks.folder_of(each, data) or data or Path() for each in chosen}
+    loaded = {benchmark.name: benchmarks.load(benchmark, folders[benchmark.name]) for benchmark in chosen}
     if options.html is not None:
         from medvqa.report import html
 
@@ -44,11 +42,15 @@ def run(options: argparse.Namespace) -> str:
             raise UsageError(f"--html={options.html}: cannot be written: {error.strerror}") from error
         return f"wrote {options.html}"
     blocks = []
+
+    def where(name: str) -> str:
+        return f", read from {folders[name]}" if folders[name] not in (data, Path()) else ""
+
     for name, items in loaded.items():
         there = {dimension for item in items for dimension in item.tags}
         wanted = [dimension for dimension in options.dimension if dimension in there]
         if wanted or not options.dimension:
-            blocks += [f"{name}: {len(items)} items", lexicon.render(items, dimensions=wanted or None)]
+            blocks += [f"{name}: {len(items)} items{where(name)}", lexicon.render(items, dimensions=wanted or None)]
     if not blocks:
         known = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
         raise UsageError(f"no dimension '{options.dimension[0]}'; there are: {', '.join(known)}")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, known_from
+from medvqa.cli.common import Commands, data_of, known_from
 from medvqa.items import Benchmark, Item, UsageError
-from medvqa.session.options import ENV_DATA
 from medvqa.session.registry import Registry
 
 if TYPE_CHECKING:
@@ -49,8 +47,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     )
     report.add_argument(
         "--data",
-        type=Path,
-        default=os.environ.get(ENV_DATA),
         metavar="DIR",
         help="where images are read, as for pytest",
     )
@@ -67,11 +63,10 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.report.terminal import summary
 
     known = known_from(options.plugin)
-    data = Path(options.data) if options.data is not None else None
+    data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
-        there = benchmarks.is_found(benchmark, data)
-        return benchmarks.load(benchmark, data or Path()) if there else None
+        return benchmarks.load_found(benchmark, data)
 
     runs = list(dict.fromkeys(options.runs))
     if options.output is not None and len(runs) < 2:

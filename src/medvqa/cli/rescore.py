@@ -96,7 +96,7 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
     data = options.data
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
-        return benchmarks.load(benchmark, data or here) if benchmarks.is_found(benchmark, data) else None
+        return benchmarks.load_found(benchmark, data)
 
     written = report.write(made, html.draw(made, load, many="none"))
     return summary(written, width=100), any(

@@ -6,11 +6,21 @@ In the repository the latter stand at the top; the wheel carries them inside `me
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from medvqa import printing
 from medvqa.items import UsageError
+
+LMU_DATA = "LMUData"
+"""VLMEvalKit's environment variable, and the folder's name in the home folder."""
+NEIGHBOURS = 50
+"""Folders inside of a data folder that are searched for data sets, one level down."""
+SHOWN = 8
+"""Entries of a folder that a message names."""
 
 
 def bundled(name: Literal["benchmark_tests", "models", "fixtures"]) -> Path:
@@ -38,3 +48,43 @@ def files_with_word(folder: Path, ending: str, word: str) -> list[Path]:
     return sorted(
         (path for path in found if word in re.split(r"[^a-z]+", path.stem.lower())), key=lambda path: natural(path.name)
     )
+
+
+def lmu_data() -> Path | None:
+    """The folder where VLMEvalKit keeps its tables: the variable LMUData, else ~/LMUData; None if there is none.
+
+    https://github.com/open-compass/VLMEvalKit/blob/895762d302b923d9d1f24ac16a7a2cbc461bb1cf/vlmeval/smp/file.py
+    """
+    named = os.environ.get(LMU_DATA)
+    folder = named if named and os.path.exists(named) else os.path.expanduser(f"~/{LMU_DATA}")
+    return Path(os.path.realpath(folder)) if os.path.isdir(folder) else None
+
+
+def neighbours(data: Path) -> Iterator[Path]:
+    """Folders one level off a data folder: `data` in it, the one around it, others in it; two above a file.
+
+    Hidden ones are left out. None of them need exist.
+    """
+    yield data / "data"
+    yield data.parent
+    if os.path.isfile(data):
+        yield data.parent.parent
+        return
+    try:
+        inner = sorted(name for name in os.listdir(data) if not name.startswith("."))
+    except OSError:
+        return
+    yield from [data / name for name in inner if os.path.isdir(data / name)][:NEIGHBOURS]
+
+
+def content(folder: Path) -> str:
+    """What lies in a folder, in one line for a message."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if not names:
+        return "it is empty"
+    shown = [printing.line(name[:100]) + "/" * os.path.isdir(folder / name) for name in names[:SHOWN]]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"it holds {', '.join(shown)}{more}"

@@ -16,7 +16,7 @@ from medvqa import printing
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import STATE, has_state, is_worker, occupy, setting_of, usage_error
+from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
@@ -38,11 +38,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.register(parser)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser) -> Iterator[None]:
-    """Register `--NAME`, once every conftest had its chance to take the name."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Iterator[None]:
+    """Register `--NAME`, once every conftest had its chance to take the name; refuse a path that follows a space."""
+    cwd = early_config.invocation_params.dir
+    detached = options.detached(args, cwd)
+    options.keep_outside(early_config.known_args_namespace.file_or_dir, [value for _, value in detached], cwd)
     yield
-    options.register_aliases(parser)
+    ours = options.register_aliases(parser)
+    for option, value in detached:
+        if option in ours or option.startswith("--medvqa-"):
+            raise usage_error(options.detached_error(option, value))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,6 +112,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     names = _benchmark_names([*(own if isinstance(own, list) else []), *collector.iter_markers("vqa")])
     if not names:
         return None
+    collector.config.stash.setdefault(MARKED, set()).update(names)
     from medvqa.plugin import collection
 
     return None if collection.items_for(collection.plan_of(collector.config), names) else []
@@ -139,6 +148,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which items must end with a result."""
     config = session.config
+    if is_worker(config):
+        config.workeroutput["medvqa_marked"] = sorted(config.stash.get(MARKED, ()))  # type: ignore[attr-defined]
     if not has_state(config) or config.option.collectonly:
         return
     keys, left_out = config.stash[STATE].select(session)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from medvqa.session.places import Leases
     from medvqa.session.run import Finished, Run
 
+SHIPPED_TESTS = "medvqa.suite.benchmark_tests"
+"""A test for each benchmark that ships, as an argument of pytest's --pyargs."""
+
 
 class Controller:
     """Listens in the only process, or in the controller of xdist workers."""
@@ -181,6 +184,8 @@ class Controller:
         self._workers.pop(node.gateway.id, None)
         if self._leases is not None:
             self._leases.give_back(node.gateway.id)
+        marked = getattr(node, "workeroutput", {}).get("medvqa_marked", ())
+        self._config.stash.setdefault(process.MARKED, set()).update(marked)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
             # Of workers on other machines, whose run folder is not here, and of those that asked nothing.
             keys, left_out = selection
@@ -284,8 +289,9 @@ class Controller:
         elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """The headline measures, and where the rest lies."""
+        self._tell_untested(terminalreporter, exitstatus)
         finished = self._finished
         if finished is None:
             return
@@ -307,6 +313,37 @@ class Controller:
                 f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
                 "what chooses among the questions (-k, -m, --limit, --lf, paths) to ask them too"
             )
+
+    def _tell_untested(self, reporter: pytest.TerminalReporter, exitstatus: int) -> None:
+        """Say what to type if nothing that was collected asks about the chosen benchmarks, or about one that was named.
+
+        A session that ended early, or takes up an earlier one, need not have seen all tests.
+        """
+        config = self._config
+        codes = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if not process.has_state(config) or exitstatus not in codes or config.getoption("lf", False):
+            return
+        plan, marked = self._run.plan, config.stash.get(process.MARKED, set())
+        untested = plan.untested(marked)
+        if not options.read(config).typed or not untested:
+            return
+        if len(untested) < len(plan.benchmarks):
+            if plan.options.benchmarks:
+                reporter.write_line(f"! no test here asks about {', '.join(untested)}")
+            return
+        asks = f"about {', '.join(sorted(marked))}, and none about {', '.join(untested)}" if marked else "a model"
+        from medvqa import benchmarks
+
+        reporter.section("medvqa")
+        reporter.write_line(f"! {'the tests here ask' if marked else 'no test here asks'} {asks}")
+        if not {each.name for each in benchmarks.pytest_medvqa_benchmarks()}.intersection(untested):
+            reporter.write_line(
+                f'to ask about them, write a test with @pytest.mark.vqa("{untested[0]}") (docs/running.md)'
+            )
+            return
+        paths = {str(path) for path in config.args}
+        typed = [word for word in map(str, config.invocation_params.args) if word not in paths]
+        reporter.write_line(f"to run the tests that ship: {shlex.join(['pytest', '--pyargs', SHIPPED_TESTS, *typed])}")
 
     def _command(self) -> str:
         """What the user types to go on with this run."""

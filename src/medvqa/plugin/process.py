@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from medvqa.plugin.state import State
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
+MARKED: pytest.StashKey[set[str]] = pytest.StashKey()
+"""The names in `vqa` marks of the tests that this process collected, or that its workers did."""
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
 _REFUSED = {
     "each": "each worker would ask every question",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
-from medvqa import scoring
+from medvqa import printing, scoring
 from medvqa.backend import is_remote
 from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, UsageError
@@ -55,12 +54,25 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
 
 
 def _check_recorded(plan: Plan) -> None:
-    """UsageError if answers were recorded as samples, and are asked for without a number."""
+    """UsageError if answers were recorded as samples or by another technique than is asked for."""
     if not plan.samples and (number := plan.model.backend.samples()):
         raise UsageError(
             f"'{plan.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
             f"--repeat={number}"
         )
+    _check_technique(plan)
+
+
+def _check_technique(plan: Plan) -> None:
+    """UsageError if answers to a benchmark were recorded, and none by a technique that is asked for."""
+    for name, benchmark in plan.benchmarks.items():
+        recorded = plan.model.backend.recorded_by(name)
+        lacking = [each for each in plan.techniques if each in benchmark.techniques and each not in recorded]
+        if recorded and lacking:
+            raise UsageError(
+                f"'{plan.options.model}' holds no answers to {name} by technique '{lacking[0]}'; they were recorded by "
+                f"{', '.join(recorded)}: type --technique={','.join(recorded)}"
+            )
 
 
 def check_cost(limit: float | None, models: Sequence[Chosen]) -> None:
@@ -92,34 +104,65 @@ def check_upload(benchmarks: Mapping[str, Benchmark], model: Chosen, what: str) 
 
 def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     """UsageError for a model that cannot run now, unless it is elsewhere and its answers may all be stored."""
-    if plan.model.backend.looks and plan.ablation != "text-only":
-        _check_images(plan)
+    if _needs_images(plan):
+        for name in plan.benchmarks:
+            _check_images(plan, name)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
         if not (chosen.backend.sends_to is not None and answered(chosen.config)):
             chosen.preflight()
 
 
-def _check_images(plan: Plan) -> None:
-    """UsageError for a benchmark whose images are all missing; a few missing ones are errors of their items."""
-    for name in plan.benchmarks:
-        shown = {image.path for item in plan.items(name) for image in item.images}
-        if shown and not any(map(os.path.exists, shown)):
-            raise UsageError(
-                f"{name}: none of its {len(shown)} image files is there, the first: {min(shown)}. Put them there "
-                "(docs/data.md says from where), name another folder with --data=DIR, or ask without images: "
-                "--ablate=text-only"
-            )
+def _needs_images(plan: Plan) -> bool:
+    return plan.model.backend.looks and plan.ablation != "text-only"
+
+
+def _check_images(plan: Plan, name: str) -> None:
+    """UsageError for a benchmark of which images are missing; only if all of them are, for a part of its questions."""
+    number, absent = plan.missing_images(name)
+    if not absent or (plan.selects and len(absent) < number):
+        return
+    part = (
+        "" if len(absent) == number else "; or select questions, as by -k: those whose image is missing end in errors"
+    )
+    raise UsageError(
+        f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
+        f"{printing.line(absent[0])}. Put them there (docs/data.md says from where), name another folder with "
+        f"--data=DIR, or ask without images: --ablate=text-only{part}"
+    )
 
 
 def notices(plan: Plan) -> list[str]:
-    """What will leave this machine, a line for the model and one for the judge; [] for nothing.
+    """Lines that the user reads before the first question: other data folders, missing images, and uploads.
 
-    Items that are deselected later are counted.
+    Uploads have a line for the model and one for the judge. Items that are deselected later are counted.
     """
-    lines = [_upload_notice(plan)]
+    lines = [*_sources(plan), *_missing_notices(plan), _upload_notice(plan)]
     if plan.judge is not None:
         lines.append(plan.judge.notice([name for name in plan.benchmarks if plan.judged(name)]))
     return [line for line in lines if line is not None]
+
+
+def _sources(plan: Plan) -> list[str]:
+    """A line for each data folder that nobody named."""
+    if plan.options.data is not None:
+        return []
+    names = [name for name, benchmark in plan.benchmarks.items() if benchmark.files is not None]
+    return [
+        f"medvqa: {name} is read from {printing.line(str(plan.folder(name)))}, as no --data=DIR was given"
+        for name in names
+    ]
+
+
+def _missing_notices(plan: Plan) -> list[str]:
+    """A line for each benchmark of which some images are missing; `check` refuses a run of all questions."""
+    if not _needs_images(plan):
+        return []
+    found = [(name, *plan.missing_images(name)) for name in plan.benchmarks]
+    return [
+        f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
+        for name, number, absent in found
+        if absent
+    ]
 
 
 def _upload_notice(plan: Plan) -> str | None:

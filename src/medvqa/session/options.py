@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "benchmark": {
         "metavar": "NAME",
         "action": "append",
-        "help": "evaluate this benchmark (repeatable; default: all whose data are found, else phantom)",
+        "help": "evaluate this benchmark or group (repeatable, or NAME,NAME; default: all whose data are "
+        "found, and phantom if there is no folder of data)",
     },
     "data": {"metavar": "DIR", "help": f"folder of the data sets (default: {ENV_DATA}); write --data=DIR with ="},
     "technique": {
@@ -163,17 +164,23 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+LISTS = frozenset({"benchmark", "technique", "gate-slices"})
+"""Options that take NAME,NAME."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of a run, with defaults filled in.
 
-    `typed`: True if any option was given. Only then are options validated before collection.
+    `typed`: True if any option was given. Only then are options validated before collection. `data_typed`: how the
+    folder of the data sets was named, as --data=DIR or MEDVQA_DATA=DIR; "" if it was not. `empty`: the options that
+    were given without a value, as a variable that is not set leaves them.
     """
 
     model: str
     benchmarks: tuple[str, ...]
     data: Path | None
+    data_typed: str
     techniques: tuple[str, ...]
     judge: str | None
     ff_gap: float | None
@@ -203,30 +210,32 @@ class Options:
     looks: int | None
     inconclusive: str | None
     typed: bool
+    empty: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], cwd: Path) -> Options:
         """Options as parsed by argparse, by name; None or missing if not given. Nothing is checked yet.
 
-        `cwd` is the folder that relative paths start from.
+        `cwd` is the folder that relative paths start from; ~ is the home folder.
         """
         raw = {name: given.get(name) for name in OPTIONS}
-        data = raw["data"] or os.environ.get(ENV_DATA)
+        data, data_typed = data_folder(raw["data"], cwd)
         return cls(
             model=raw["model"] or DEFAULT_MODEL,
-            benchmarks=tuple(raw["benchmark"] or ()),
-            data=Path(cwd, data).resolve() if data else None,
-            techniques=tuple(dict.fromkeys(name for typed in raw["technique"] or () for name in typed.split(","))),
+            benchmarks=listed(raw["benchmark"] or ()),
+            data=data,
+            data_typed=data_typed,
+            techniques=listed(raw["technique"] or ()),
             judge=raw["judge"],
             ff_gap=raw["ff-gap"],
             extract_with=raw["extract-with"],
             rules_first=bool(raw["rules-first"]),
-            judge_prompts=tuple(raw["judge-prompt"] or ()),
+            judge_prompts=tuple(map(_expanded, raw["judge-prompt"] or ())),
             extraction=raw["extraction"] or "sound",
             ablate=raw["ablate"],
             repeat=raw["repeat"],
             run=raw["run"],
-            answers=Path(cwd, raw["answers"]).absolute() if raw["answers"] else None,
+            answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
             limit=raw["limit"],
             shard=raw["shard"],
@@ -239,13 +248,45 @@ class Options:
             deadline=raw["deadline"],
             max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
             answers_from_category=bool(raw["answers-from-category"]),
-            baselines=tuple(raw["baseline"] or ()),
+            baselines=tuple(map(os.path.expanduser, raw["baseline"] or ())),
             margin=raw["margin"],
             gate_slices=tuple(raw["gate-slices"] or ()),
             looks=raw["looks"],
             inconclusive=raw["inconclusive"],
             typed=any(value is not None for value in raw.values()),
+            empty=tuple(name for name, value in raw.items() if _empty(name, value)),
         )
+
+
+def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:
+    """The folder of the data sets, and how it was named: by `--data`, else by MEDVQA_DATA; (None, "") if by neither.
+
+    It need not exist.
+    """
+    name = str(typed) if typed is not None else os.environ.get(ENV_DATA, "")
+    if not name:
+        return None, ""
+    # Not `Path.resolve`, which raises an error for links that go in a circle.
+    folder = Path(os.path.realpath(os.path.join(cwd, os.path.expanduser(name))))
+    return folder, f"{'--data' if typed is not None else ENV_DATA}={name}"
+
+
+def listed(typed: Iterable[str]) -> tuple[str, ...]:
+    """The names of an option that is repeatable and may hold several, each once; "" for an empty one."""
+    return tuple(dict.fromkeys(name.strip() for each in typed for name in each.split(",")))
+
+
+def _empty(name: str, value: object) -> bool:
+    """Whether an option was given without a value, or with a name that is empty."""
+    if isinstance(value, list):
+        return "" in (listed(value) if name in LISTS else value)
+    return value == ""
+
+
+def _expanded(prompt: str) -> str:
+    """TASK:FILE with the home folder in the place of ~."""
+    task, colon, file = prompt.partition(":")
+    return f"{task}{colon}{os.path.expanduser(file)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from medvqa import benchmarks, configs, engine, scoring
@@ -37,7 +39,7 @@ from medvqa.protocols.techniques import NEEDS
 from medvqa.session import judging
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.judging import Judging
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import LISTS, OPTIONS, Options, Setting
 from medvqa.session.registry import Registry
 
 
@@ -62,6 +64,7 @@ class Plan:
     shard: Shard | None
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
+    _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
 
     # Names and items
@@ -72,21 +75,46 @@ class Plan:
         asked = self.options.answers_from_category
         return frozenset(name for name, b in self.benchmarks.items() if asked and b.recover is not None)
 
+    @property
+    def selects(self) -> bool:
+        """Whether the user asks for a part of the questions. A share is none: all shares together are the whole."""
+        typed = [each for each in self.setting.selects if not each.startswith("--shard")]
+        return any(each.startswith("-") or "::" in each for each in typed)
+
+    def folder(self, name: str) -> Path:
+        """The data folder of a chosen benchmark; the root for one that needs none, if there is none."""
+        found = benchmarks.folder_of(self.benchmarks[name], self.options.data)
+        return found or self.options.data or self.setting.root
+
     def items(self, name: str) -> tuple[Item, ...]:
         """All items of a chosen benchmark, sorted by id."""
         if name not in self._items:
             benchmark = self.benchmarks[name]
             with self.uncaptured():
-                loaded = benchmarks.load(benchmark, self.options.data or self.setting.root)
+                loaded = benchmarks.load(benchmark, self.folder(name))
             if name in self.recovers and benchmark.recover is not None:
                 loaded = tuple(map(benchmark.recover, loaded))
             self._items[name] = loaded
         return self._items[name]
 
+    def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
+        """How many images a benchmark's questions are about, and the names of those without a file, looked up once."""
+        if name not in self._missing:
+            shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
+            there = {path for path in {path for _, path in shown} if os.path.isfile(path)}
+            self._missing[name] = len(shown), sorted(image for image, path in shown if path not in there)
+        return self._missing[name]
+
     def items_of(self, name: str) -> list[Item]:
         """The items of a benchmark or group of that name, as far as its benchmarks were chosen."""
         wanted = benchmarks.members(name, self.registry.benchmarks)
         return [item for b in wanted if b.name in self.benchmarks for item in self.items(b.name)]
+
+    def untested(self, marked: Iterable[str]) -> list[str]:
+        """The chosen benchmarks that no test asks about, if the marks of the tests have these names."""
+        known = self.registry.benchmarks
+        asked = {name for name, each in known.items() if name in marked or (each.group and each.group in marked)}
+        return [name for name in self.benchmarks if name not in asked]
 
     def applies(self, query: Query) -> bool:
         """Whether the technique is defined for the item."""
@@ -223,7 +251,7 @@ def resolve(
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Plan:
     """Resolve names to what they mean. No data is read. UsageError for what does not exist or does not fit."""
-    _check_numbers(options)
+    _check_values(options)
     shard = Shard.parse(options.shard) if options.shard is not None else None
     model = choose(options.model, "model", setting, registry.backends)
     judge = judging.resolve(
@@ -235,7 +263,7 @@ def resolve(
             f"--ablate={ablated}: the answers of '{options.model}' were given to the images as they are; "
             "ablate with a model that can be asked"
         )
-    chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data)
+    chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
@@ -253,7 +281,11 @@ def resolve(
     )
 
 
-def _check_numbers(options: Options) -> None:
+def _check_values(options: Options) -> None:
+    for name in options.empty:
+        how = OPTIONS[name]["metavar"]
+        names = f", or --{name}={how},{how}" if name in LISTS else ""
+        raise UsageError(f"--{name}: a value is empty; write --{name}={how}{names}, or leave it out")
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit={options.limit}: a limit is at least 1")
     for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
@@ -267,8 +299,6 @@ def _check_numbers(options: Options) -> None:
         raise UsageError(f"--repeat={options.repeat}: at least 2 samples of each answer; without it one is asked for")
     if options.max_errors < 0:
         raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
-    if options.data is not None and not options.data.is_dir():
-        raise UsageError(f"--data={options.data}: no such folder")
 
 
 def _recorded_judge(options: Options, model: Chosen) -> str | None:

@@ -96,7 +96,6 @@ class HF(Backend):
     Options = HFOptions
     options: HFOptions
     argument_is_path = True
-    looks = True
     _batch_size: int | None = None
     _started = False
 

@@ -24,6 +24,12 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/*.jinja")
 """What a checkpoint says beside its weights, each pattern relative to its folder."""
+ADAPTER = "adapter_config.json"
+"""What peft writes beside the weights of an adapter (LoRA)."""
+MAX_ADAPTER = 2**20
+"""Largest file of that name, in bytes."""
+MAX_BASE = 200
+"""Characters of a model's name that a message shows."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
@@ -162,15 +168,30 @@ def check(argument: str, options: HFOptions) -> None:
 
 def check_folder(found: Checkpoint, options: HFOptions, asked: str) -> None:
     """Raise UsageError for a folder that cannot be used, or only by running code that comes with it."""
+    if (adapter := found.folder / ADAPTER).is_file():
+        base = _base_of(adapter)
+        raise UsageError(
+            f"{asked}: {found.folder} holds an adapter ({ADAPTER}), which must be merged into its model, once, in "
+            f"Python: model = PeftModel.from_pretrained(AutoModelForImageTextToText.from_pretrained({base}), "
+            f"{str(found.folder)!r}).merge_and_unload(); model.save_pretrained('merged'); "
+            f"AutoProcessor.from_pretrained({base}).save_pretrained('merged'). Then type --model=hf:merged"
+        )
     config = found.config()
     found.weights()
-    if (found.folder / "adapter_config.json").is_file():
-        raise UsageError(f"{asked}: {found.folder} holds an adapter; merge it into its model (peft: merge_and_unload)")
     if "auto_map" in config and not options.trust_remote_code and not _known(str(config.get("model_type"))):
         raise UsageError(
             f"{asked}: {config.get('model_type')!r} is no model of transformers, but of Python code in the checkpoint. "
             "Read that code; then set trust_remote_code = true in a config's [options], and add --trust-remote-code"
         )
+
+
+def _base_of(adapter: Path) -> str:
+    """The model that an adapter changes, as a literal of Python; BASE if its file does not say."""
+    try:
+        base = json.loads(files.read(adapter, MAX_ADAPTER))["base_model_name_or_path"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return "BASE"
+    return ascii(base[:MAX_BASE]) if isinstance(base, str) and base else "BASE"
 
 
 def local(argument: str) -> Checkpoint | None:
