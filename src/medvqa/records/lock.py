@@ -15,6 +15,7 @@ import msgspec
 
 from medvqa import files
 from medvqa.items import UsageError
+from medvqa.records.private import make_private
 from medvqa.records.store import write_all
 
 LOCK = ".lock"
@@ -55,7 +56,7 @@ class Lock:
             return None
         path = self._run / LOCK
         while True:
-            self._run.mkdir(parents=True, exist_ok=True)
+            make_private(self._run)
             try:
                 file = files.appending(path, readable=True)
             except FileNotFoundError:
