@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import re
@@ -14,6 +16,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from medvqa import printing
 
 HOSTILE = (
     "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\ \x1b[2J\x9b31m\x00\x08\x7f\u202eevil\u2066 \u2028::error::c\r"
@@ -288,3 +292,22 @@ def test_a_stream_knows_where_lines_begin_and_keeps_colours_alone() -> None:
     )
     assert written("\x1b[31m::error\x1b[0m", terminal=True) == "\x1b[31m\\::error\x1b[0m"
     assert written("\x1b[31mred", terminal=False) == "\ufffd[31mred"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EPIPE])
+def test_what_is_written_to_a_closed_terminal_goes_nowhere(tmp_path: Path, number: int) -> None:
+    file = (tmp_path / "terminal").open("w")
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(number, "closed")
+
+        def fileno(self) -> int:
+            return file.fileno()
+
+    stream = printing.PrintableStream(Closed(), terminal=True)
+    assert stream.write("text") == 4
+    stream.flush()
+    file.write("later")
+    file.close()
+    assert (tmp_path / "terminal").read_text() == ""

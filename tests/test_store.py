@@ -443,6 +443,48 @@ def test_sessions_that_were_stopped_blame_nobody_before_the_third_time(tmp_path:
     assert suspects(tmp_path, "now").kills("a")
 
 
+def stop(run: Path, *calls: str) -> None:
+    """A session dies as a whole while these calls are in flight, each with a question for a letter."""
+    journal = records.Journal(run, "main")
+    for number, keys in enumerate(calls, 1):
+        journal.begin(number, list(keys))
+    records.bury(run)
+
+
+def test_what_many_calls_asked_when_a_session_died_is_asked_together_once_more(tmp_path: Path) -> None:
+    stop(tmp_path, "a", "b", "c")
+    assert not any(suspects(tmp_path, "now").suspects(each) for each in "abc")
+    stop(tmp_path, "c", "d")
+    assert [suspects(tmp_path, "now").suspects(each) for each in "abcd"] == [False, False, True, False]
+    stop(tmp_path, "c")
+    assert not suspects(tmp_path, "now").kills("c")
+    stop(tmp_path, "c")
+    assert suspects(tmp_path, "now").kills("c")
+
+
+def test_what_one_call_asked_when_a_session_died_is_asked_alone(tmp_path: Path) -> None:
+    stop(tmp_path, "abc")
+    assert all(suspects(tmp_path, "now").suspects(each) for each in "abc")
+
+
+def test_a_worker_that_died_with_many_calls_makes_all_of_them_suspects(tmp_path: Path) -> None:
+    journal = records.Journal(tmp_path, "gw0")
+    journal.begin(1, ["a"])
+    journal.begin(2, ["b"])
+    records.bury(tmp_path, "now", "gw0")
+    assert all(suspects(tmp_path, "now").suspects(each) for each in "ab")
+
+
+def test_a_process_that_ends_in_order_makes_no_suspects(tmp_path: Path) -> None:
+    journal = records.Journal(tmp_path, "gw0")
+    journal.begin(1, ["a", "b"])
+    journal.begin(2, ["c"])
+    journal.end(2)
+    journal.close()
+    assert records.bury(tmp_path, "now", "gw0") == ()
+    assert not any(suspects(tmp_path, "now").suspects(each) for each in "abc")
+
+
 def test_suspicion_ends_with_a_session_that_completes_the_run(tmp_path: Path) -> None:
     die(tmp_path, "now", "a", "b")
     records.Journal(tmp_path, "gw1").close()

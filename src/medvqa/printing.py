@@ -6,10 +6,12 @@ passes through `lines` or `line` where it is written, not where it is made.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -90,8 +92,22 @@ class PrintableStream:
         for position, piece in enumerate(pieces):
             written.append(self._printable(piece))
             written += styles[position : position + 1]
-        self._stream.write("".join(written))
+        self._pass(lambda: self._stream.write("".join(written)))
         return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        self._pass(self._stream.flush)
+
+    def _pass(self, write: Callable[[], object]) -> None:
+        """Write; if the terminal was closed, or nobody reads the pipe any more, write to nowhere from now on."""
+        try:
+            write()
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EPIPE):
+                raise
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._stream.fileno())
 
     def _printable(self, text: str) -> str:
         made = lines(text)

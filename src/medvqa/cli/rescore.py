@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from, say
 from medvqa.items import Benchmark, Item
 from medvqa.session.options import OPTIONS
+
+if TYPE_CHECKING:
+    from medvqa.session.options import Options
+    from medvqa.session.registry import Registry
 
 _NAMES = (
     "judge",
@@ -56,18 +62,35 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(typed: argparse.Namespace) -> tuple[str, bool]:
     """The summary of the run as it is scored now, and whether anything in it ended in an error."""
+    from medvqa import records
+    from medvqa.session.options import Options
+
+    here = Path.cwd()
+    registry, options = known_from(typed.plugin), Options.of(vars(typed), here)
+    with ExitStack() as stack:
+        if (typed.run / records.RUN).is_file():
+            lock = records.Lock(typed.run)
+            stack.callback(lock.release)
+            if (line := lock.acquire()) is not None:
+                say(line)
+        return _rescored(typed, options, registry)
+
+
+def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -> tuple[str, bool]:
     from medvqa import benchmarks, report
     from medvqa.report import html
     from medvqa.report.terminal import summary
     from medvqa.session import rescoring
-    from medvqa.session.options import Options, Setting
+    from medvqa.session.ending import interruptible
+    from medvqa.session.options import Setting
 
     here = Path.cwd()
-    registry, options = known_from(typed.plugin), Options.of(vars(typed), here)
     planned = rescoring.plan(typed.run, options, Setting(here, here), registry, as_before=typed.extraction is None)
     for line in rescoring.check(planned):
         say(line)
-    if (stopped := rescoring.rescore(planned, say=say, progress=_progress)) is not None:
+    with interruptible():
+        stopped = rescoring.rescore(planned, say=say, progress=_progress)
+    if stopped is not None:
         return stopped, True
     made = report.build(typed.run, registry.benchmarks, registry.metrics)
     data = options.data

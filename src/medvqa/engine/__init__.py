@@ -8,6 +8,7 @@ from medvqa.engine.asking import Failure, Unavailable, ask, attempt
 from medvqa.engine.identity import Identity, identify
 from medvqa.engine.judges import Judge, JudgedAnswer, Pending
 from medvqa.engine.stream import (
+    FAREWELL,
     AnswerMemory,
     Limits,
     Lookahead,
@@ -21,6 +22,7 @@ from medvqa.engine.stream import (
 )
 
 __all__ = [
+    "FAREWELL",
     "AnswerMemory",
     "Failure",
     "Identity",

@@ -159,9 +159,9 @@ class Judge:
             return _Step(read, self._send(case, index, sample + 1))
         return _Step(read)
 
-    def close(self) -> None:
-        """Start nothing more, and give what is in flight a moment to finish."""
-        self._stream.close()
+    def close(self, end: float | None = None) -> None:
+        """Start nothing more, and give what is in flight a moment to finish, as `Stream.close` does."""
+        self._stream.close(end)
 
 
 def _no_prompt(query: Query) -> Prompt:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
@@ -386,14 +387,18 @@ class Stream:
         with self._lock:
             self._claim(query)
 
-    def close(self) -> None:
-        """Start nothing more, and give what is in flight a moment to finish."""
+    def close(self, end: float | None = None) -> None:
+        """Start nothing more, and give what is in flight a moment to finish.
+
+        `end` is in seconds of `time.monotonic`, by default `FAREWELL` from now. A second Ctrl-C ends the waiting.
+        """
         with self._lock:
             self._closed = True
             self._work.notify_all()
-        end = time.monotonic() + FAREWELL
-        for thread in self._threads:
-            thread.join(max(end - time.monotonic(), 0))
+        end = time.monotonic() + FAREWELL if end is None else end
+        with suppress(KeyboardInterrupt):
+            for thread in self._threads:
+                thread.join(max(end - time.monotonic(), 0))
 
     def _refill(self) -> None:
         # A window at a time, so that a lane wakes once for many items.

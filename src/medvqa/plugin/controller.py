@@ -5,8 +5,11 @@ Registered in every session, so it imports nothing before the first vqa item.
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -40,6 +43,8 @@ class Controller:
         self._scheduler: BatchScheduling | None = None
         self._leases: Leases | None = None
         self._finished: Finished | None = None
+        self._workers: dict[str, int] = {}
+        self._interrupted = False
 
     @cached_property
     def _run(self) -> Run:
@@ -51,7 +56,9 @@ class Controller:
             state = state_of(self._config)
         except MedVQAError as error:
             raise process.usage_error(error) from error
-        return Run(state.plan, state.process)
+        run = Run(state.plan, state.process)
+        self._config.add_cleanup(run.release)
+        return run
 
     @cached_property
     def _crashed(self) -> Crashes:
@@ -95,14 +102,17 @@ class Controller:
         if process.has_state(self._config):
             process.print_safely(self._config)
         if self._asks:
-            reporter = self._config.pluginmanager.get_plugin("terminalreporter")
             try:
                 lines = self._written(self._run.open)
             except MedVQAError as error:
                 raise process.usage_error(error) from error
-            for line in lines:
-                if reporter is not None:
-                    reporter.write_line(line)
+            self._tell(lines)
+
+    def _tell(self, lines: Sequence[str]) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        for line in lines:
+            if reporter is not None:
+                reporter.write_line(line)
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Collection has ended in this process: note which questions must end with a result."""
@@ -120,7 +130,7 @@ class Controller:
     def promise(self) -> None:
         """Store the rules of the gate, after collection and before anything is asked."""
         try:
-            self._written(self._run.promise)
+            self._tell(self._written(self._run.promise))
         except MedVQAError as error:
             raise process.usage_error(error) from error
 
@@ -140,7 +150,10 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker the run, and its place on a GPU if it takes one."""
+        """Tell a worker the run, how tests are spread, and its place on a GPU if it takes one."""
+        if node.gateway.spec.popen:
+            self._workers[node.gateway.id] = node.gateway._rinfo().pid
+        node.workerinput["medvqa_dist"] = process.spread_of(self._config)
         node.workerinput["medvqa_run"], node.workerinput["medvqa_session"], _ = process.names_of(self._config)
         if self._leases is not None:
             try:
@@ -162,12 +175,13 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
         """Workers have collected, and wait for tests."""
-        if self._asks and self._run.gated:
+        if self._asks:
             self.promise()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Free a worker's place; take the selection of one that asked nothing; note what a dead one was asking."""
+        self._workers.pop(node.gateway.id, None)
         if self._leases is not None:
             self._leases.give_back(node.gateway.id)
         marked = getattr(node, "workeroutput", {}).get("medvqa_marked", ())
@@ -238,9 +252,33 @@ class Controller:
 
     # At the end
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the reports; a wrong answer is data, so it is not what makes an exit code of 1."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """End the workers now: left to xdist, they go on for five seconds, and are waited for ten more."""
+        self._interrupted = True
+        if not self._workers or not process.has_state(self._config):
+            return
+        from medvqa.engine import FAREWELL
+
+        dsession: Any = self._config.pluginmanager.get_plugin("dsession")
+        dsession.nodemanager.EXIT_TIMEOUT = FAREWELL + 2
+        for pid in self._workers.values():
+            with suppress(ChildProcessError):
+                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    os.kill(pid, signal.SIGTERM)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Write the reports, also if Ctrl-C is typed twice so that models and workers are waited for no longer."""
+        try:
+            result = yield
+        except KeyboardInterrupt:
+            result = None
+        self._finish(session)
+        return result
+
+    def _finish(self, session: pytest.Session) -> None:
+        """A wrong answer is data, so it is not what makes an exit code of 1."""
         if "_progress" in self.__dict__ and self._progress is not None:
             self._progress.close()
         died = "_crashed" in self.__dict__ and self._crashed.requeued
@@ -278,7 +316,7 @@ class Controller:
             terminalreporter.write_line(f"! {finished.problem}")
             if self._folder.is_dir():
                 terminalreporter.write_line(f"run folder: {self._folder}")
-        if finished.incomplete:
+        if finished.incomplete or (self._interrupted and not finished.asked):
             terminalreporter.write_line(f"to go on: {self._command()}")
         if finished.unselected:
             terminalreporter.write_line(

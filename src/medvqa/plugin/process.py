@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from medvqa import printing
-from medvqa.items import MedVQAError
+from medvqa.items import MedVQAError, UsageError
 from medvqa.plugin import options
 from medvqa.session.options import VISIBLE, Setting
 
@@ -22,6 +22,11 @@ STATE: pytest.StashKey[State] = pytest.StashKey()
 MARKED: pytest.StashKey[set[str]] = pytest.StashKey()
 """The names in `vqa` marks of the tests that this process collected, or that its workers did."""
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
+_REFUSED = {
+    "each": "each worker would ask every question",
+    "worksteal": "a question that is taken from a worker may be in its batch already, and would be asked twice",
+}
+"""Ways of xdist to spread tests by which questions are asked more than once."""
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -106,6 +111,19 @@ def _workers(config: pytest.Config) -> int:
     if config.getoption("dist", "no") == "no" or config.option.collectonly:
         return 0
     return len(config.getoption("tx", None) or ())
+
+
+def spread_of(config: pytest.Config) -> str:
+    """What `--dist` says, "no" in a serial run; xdist keeps it from workers, which the controller tells."""
+    told: dict[str, str] = getattr(config, "workerinput", {})
+    return told.get("medvqa_dist") or (str(config.option.dist) if _workers(config) else "no")
+
+
+def check_spread(config: pytest.Config) -> None:
+    """UsageError for a way of spreading tests by which questions are asked more than once."""
+    spread = spread_of(config)
+    if spread in _REFUSED:
+        raise UsageError(f"--dist={spread}: {_REFUSED[spread]}. Type --dist=load")
 
 
 def occupy(config: pytest.Config, place: str | None) -> None:

@@ -11,7 +11,8 @@ from medvqa import records
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, query_of
-from medvqa.plugin.process import STATE, names_of, print_safely, setting_of
+from medvqa.plugin.ending import SignalHooks
+from medvqa.plugin.process import STATE, check_spread, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.plan import resolve
@@ -129,7 +130,10 @@ class State:
 def state_of(config: pytest.Config) -> State:
     """The state of this process, made when it is first needed (UsageError, DataError)."""
     if STATE not in config.stash:
+        check_spread(config)
         print_safely(config)
+        if not config.pluginmanager.has_plugin("medvqa-signals"):
+            config.pluginmanager.register(SignalHooks(config), "medvqa-signals")
         config.stash[STATE] = State(config)
     return config.stash[STATE]
 

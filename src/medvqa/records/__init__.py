@@ -1,7 +1,8 @@
 """What is on disk: the run folder, and the answers that runs share.
 
 `folder` is one run's files, `merging` makes one run of several, `baseline` a file of one, `store` are the answers,
-`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected.
+`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected,
+`lock` lets one session write a run at a time.
 """
 
 from medvqa.records.baseline import (
@@ -44,6 +45,7 @@ from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
 from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
+from medvqa.records.lock import LOCK, Lock
 from medvqa.records.private import make_private
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
@@ -68,6 +70,7 @@ from medvqa.records.store import writers as answer_writers
 __all__ = [
     "DIGESTS",
     "DISTRIBUTION",
+    "LOCK",
     "MAX_RUN",
     "OWN_ANSWERS",
     "OWN_REPLIES",
@@ -79,6 +82,7 @@ __all__ = [
     "Contents",
     "Coverage",
     "Journal",
+    "Lock",
     "Portion",
     "Recalled",
     "Recorder",

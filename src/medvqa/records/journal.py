@@ -2,7 +2,8 @@
 
 The folder `asking` of a run folder holds a file for each process, to which a line is appended before a batch is asked
 and one after, and `deaths`, to which the controller of the run appends what a process that died was asking. Questions
-that stand there are asked one by one, so that the next death names the one that kills.
+that stand there are asked one by one, so that the next death names the one that kills. If a session died as a whole
+while several calls were in flight, its questions are asked together once more: most likely somebody stopped it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from medvqa.records.private import make_private
 from medvqa.records.store import Unwritable, write_all
 
 ASKING = "asking"
+EARLIER = "earlier"
+"""Stands for the session of processes that died with their controller."""
 _DEATHS = "deaths"
 _SUFFIX = ".calls"
 MAX_BYTES = 2**30
@@ -40,10 +43,11 @@ class _CallLine:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What a process was asking when it died, in a session of the run."""
+    """What a process was asking when it died, in a session of the run; `calls` counts its calls of the model."""
 
     session: str
     keys: tuple[str, ...]
+    calls: int = 1
 
 
 class Journal:
@@ -60,6 +64,7 @@ class Journal:
             raise Unwritable(f"run folder {run} cannot be written: {error.strerror}") from error
         self._path = path
         self._lock = threading.Lock()
+        self._calls: set[int] = set()
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """A call begins; its number is its own as long as it lasts."""
@@ -73,19 +78,22 @@ class Journal:
         try:
             with self._lock:
                 write_all(self._file, _encoder.encode(call) + b"\n")
+                (self._calls.add if call.keys else self._calls.discard)(call.call)
         except OSError as error:
             raise Unwritable(f"{self._path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """Close the file, once; it stays, with calls that have not ended, which can be noted no more."""
+        """Close the file, once; it stays. What is in flight is no longer asked for: the process ends in order."""
         with self._lock:
             if self._file >= 0:
+                with suppress(OSError):
+                    write_all(self._file, b"".join(_encoder.encode(_CallLine(call)) + b"\n" for call in self._calls))
                 os.close(self._file)
             self._file = -1
 
 
-def _in_flight(path: Path) -> tuple[str, ...]:
-    """The keys of the calls that have begun and not ended. What follows the last whole line was not asked yet.
+def _in_flight(path: Path) -> list[tuple[str, ...]]:
+    """The keys of each call that has begun and not ended. What follows the last whole line was not asked yet.
 
     A line of which a full disk took a part alone was not asked either, and takes the next one with it.
     """
@@ -94,25 +102,26 @@ def _in_flight(path: Path) -> tuple[str, ...]:
         with suppress(msgspec.DecodeError):
             call = msgspec.json.decode(line, type=_CallLine)
             calls[call.call] = call.keys
-    return tuple(each for keys in calls.values() for each in keys)
+    return [keys for keys in calls.values() if keys]
 
 
-def bury(run: Path, session: str, process: str = "*") -> tuple[str, ...] | None:
+def bury(run: Path, session: str = EARLIER, process: str = "*") -> tuple[str, ...] | None:
     """Note what a process of the session was asking when it died, and forget its calls; the keys, None without journal.
 
-    The default stands for all processes, those of an earlier session that left no more than its files. OSError where
-    the folder is a link, or a file of it is.
+    The defaults stand for all processes of an earlier session that left no more than its files. OSError where the
+    folder is a link, or a file of it is.
     """
     folder, keys = files.check_subfolder(run, ASKING), list[str]()
     paths = sorted(folder.glob(f"{process}.*{_SUFFIX}"))
     for path in paths:
-        flying = _in_flight(path)
+        calls = _in_flight(path)
+        flying = tuple(key for keys_of_call in calls for key in keys_of_call)
         # The death of a worker that asked nothing just then is noted too: others take over its tests, and look at the
         # note whether there are answers that they have not seen.
         if flying or process != "*":
             deaths = files.appending(folder / _DEATHS)
             try:
-                write_all(deaths, _encoder.encode(Death(session, flying)) + b"\n")
+                write_all(deaths, _encoder.encode(Death(session, flying, len(calls))) + b"\n")
             finally:
                 os.close(deaths)
         keys.extend(flying)
@@ -147,6 +156,7 @@ class Suspects:
         self._size = 0
         self._deaths: Counter[str] = Counter()
         self._alone: Counter[str] = Counter()
+        self._suspected: set[str] = set()
         self._alone_here: set[str] = set()
 
     def refresh(self) -> bool:
@@ -169,14 +179,20 @@ class Suspects:
 
     def _note(self, death: Death) -> None:
         self._deaths.update(death.keys)
+        whole = death.session == EARLIER and death.calls > 1
+        self._suspected.update(key for key in death.keys if not whole or self._deaths[key] > 1)
         if len(death.keys) == 1:
             self._alone.update(death.keys)
             if death.session == self._session:
                 self._alone_here.update(death.keys)
 
     def suspects(self, key: str) -> bool:
-        """Whether a process died while it was asked, alone or with others."""
-        return key in self._deaths
+        """Whether it must be asked alone: a process died while it was asked.
+
+        If a session died as a whole while several calls were in flight, it takes two deaths. Else a run that asks 64
+        questions at once would ask 64 one by one whenever it was killed.
+        """
+        return key in self._suspected
 
     def kills(self, key: str) -> bool:
         """Whether it is known to kill: a worker died on it before, and another when it was asked alone.

@@ -21,7 +21,7 @@ SELECTED = "selected.jsonl"
 MAX_SELECTED, MAX_KEY = 2**28, 2**20
 """Bytes of a file of keys, and of one key."""
 
-_REMEDY = "remove it: it lists which questions were selected, and holds no answers"
+_REMEDY = "remove it, and type the command of the run again: it says what was selected, and holds no answers"
 _decoder = msgspec.json.Decoder(QuestionKey)
 
 
@@ -32,7 +32,7 @@ def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
 
 
 def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
-    """The keys of one session, in the order of its tests; None if there is no file of it (DataError, OSError)."""
+    """The keys of one session, in the order of its tests; None if there is no file of it (DataError)."""
     path = _own(folder, session)
     return _read(path) if path.exists() else None
 
@@ -52,7 +52,7 @@ def remove_selected(folder: Path, session: str = "*") -> None:
 def selected(folder: Path) -> tuple[QuestionKey, ...]:
     """The keys that all sessions of a run have selected, sorted; () for a run of an earlier version.
 
-    DataError, OSError. A session that was killed may have left its own file alone.
+    DataError if they cannot be read. A session that was killed may have left its own file alone.
     """
     return tuple(sorted({key for path in (folder / SELECTED, *_sessions(folder)) for key in _read(path)}))
 
@@ -76,12 +76,14 @@ def _write(path: Path, keys: Iterable[QuestionKey]) -> None:
 
 
 def _read(path: Path) -> tuple[QuestionKey, ...]:
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return ()
     try:
         with files.reading(path, follow=False) as file:
             if os.fstat(file.fileno()).st_size > MAX_SELECTED:
                 raise DataError(f"{path}: larger than {files.size(MAX_SELECTED)}; {_REMEDY}")
             return tuple(_decoder.decode(line) for _, line in files.lines(file, path, MAX_KEY))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; {_REMEDY}") from error
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: damaged: {error}; {_REMEDY}") from None

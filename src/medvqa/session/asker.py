@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -138,9 +139,9 @@ class LoadedJudge:
         }
         """What run.json says of the judge."""
 
-    def close(self) -> None:
-        """End the stream, then the memory (Unwritable) and the model."""
-        self.judge.close()
+    def close(self, by: float | None = None) -> None:
+        """End the stream, as `Stream.close` does, then the memory (Unwritable) and the model."""
+        self.judge.close(by)
         end(self._model, self._memory)
 
 
@@ -271,10 +272,12 @@ class Asker:
         return answers.redacted(answers.line_of(error), self.plan.secrets)
 
     def close(self) -> None:
-        """End what `open` started."""
+        """End what `open` started. Model and judge have one moment together to finish what is in flight."""
+        by = time.monotonic() + engine.FAREWELL
         if self._stream is not None:
-            self._stream.close()
-        for close in (self._judge.close if self._judge is not None else None, self._close):
+            self._stream.close(by)
+        judge = self._judge
+        for close in (None if judge is None else lambda: judge.close(by), self._close):
             if close is not None:
                 try:
                     close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -93,7 +94,9 @@ class Recording:
         if selected:
             how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
             selection = records.select_from(selected, self._about, how, by_outcome=self._before.by_outcome or chosen)
-            self._about["selection"] = selection.as_json()
+            # Keys that are lost stay lost until as many are selected again.
+            questions = max(self._before.questions, selection.questions)
+            self._about["selection"] = replace(selection, questions=questions).as_json()
 
     def _take_over(self, *, anew: bool) -> None:
         """Note the results that are there, scored anew where answers were read by another rule."""

@@ -187,7 +187,7 @@ def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Itera
     """The judge, while it judges."""
     folder, options = rescoring.folder.absolute(), rescoring.options
     try:
-        records.bury(folder, "earlier")
+        records.bury(folder)
     except OSError as error:
         raise UsageError(f"{rescoring.folder} cannot be written: {error.strerror}") from error
     process = Process(folder, options.answers or folder.parent / records.STORE, session, "rescore", rescores=True)

@@ -59,6 +59,8 @@ class Run:
         self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
+        self._lock = records.Lock(self.folder)
+        self._holds = False
         self._recording: Recording | None = None
 
     # Before the first question
@@ -120,14 +122,35 @@ class Run:
             self._gate = gates.prepare(self.plan, self.folder)
 
     def open(self) -> list[str]:
-        """Begin the session; return a line for each server that data will be sent to (OSError, DataError)."""
-        # A stop file of a session that was killed while it stopped.
-        (self.folder / STOP).unlink(missing_ok=True)
-        records.add_selected(self.folder)
-        records.remove_selected(self.folder)
-        # Whoever ended an earlier session, what it was asking is asked with more care.
-        records.bury(self.folder, "earlier")
-        return checks.notices(self.plan)
+        """Begin the session; return a line for each server that data will be sent to.
+
+        UsageError if another session writes the run; OSError, DataError.
+        """
+        # A run that is new is locked when there is something to write.
+        lines = self._hold() if self.folder.exists() else []
+        try:
+            # A stop file of a session that was killed while it stopped.
+            (self.folder / STOP).unlink(missing_ok=True)
+            records.add_selected(self.folder)
+            records.remove_selected(self.folder)
+            records.bury(self.folder)
+        except BaseException:
+            self.release()
+            raise
+        return [*lines, *checks.notices(self.plan)]
+
+    def _hold(self) -> list[str]:
+        """Let no other session write the run before `release`; a line if the file system cannot do that."""
+        try:
+            line = self._lock.acquire()
+        except UsageError as error:
+            raise UsageError(f"{error}, or name another run with --run=NAME") from None
+        self._holds = True
+        return [] if line is None else [line]
+
+    def release(self) -> None:
+        """Let other sessions write the run. `finish` does so, too."""
+        self._lock.release()
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the questions that must end with a result, and how many were left out."""
@@ -158,11 +181,15 @@ class Run:
         """Whether the gate is decided on all shares together, and not on this one."""
         return self.gated and self.plan.shard is not None
 
-    def promise(self) -> None:
-        """Store the gate's rules, after collection and before anything is asked (UsageError, DataError, OSError)."""
+    def promise(self) -> list[str]:
+        """Store the gate's rules, after collection and before anything is asked; return lines for the user.
+
+        UsageError also if another session writes the run; DataError, OSError.
+        """
+        lines = self._hold()
         self._prepare_gate()
         if self._gate is None:
-            return
+            return lines
         if self._selected:
             # Workers deliver their selection with their first results.
             try:
@@ -171,6 +198,7 @@ class Run:
                 gates.withdraw(self.folder)
                 raise
         gates.promise(self._gate, self.plan, self.folder)
+        return lines
 
     # While questions are asked
 
@@ -180,6 +208,7 @@ class Run:
         `workers` counts the processes that ask, 0 if it is this one.
         """
         if self._recording is None:
+            self._hold()
             self._recording = Recording(self.plan, self.folder, self._process.session, workers, self._selected)
             self._recording.take(delivery)
             records.add_selected(self.folder)
@@ -212,11 +241,17 @@ class Run:
         `skipped`: tests were skipped; `died`: workers died. The answers are on disk, and can be reported later, if
         no report can be made.
         """
+        try:
+            return self._finished(skipped=skipped, died=died)
+        finally:
+            self.release()
+
+    def _finished(self, *, skipped: bool, died: bool) -> Finished:
         if self._recording is not None:
             return self._report(self._recording)
         if died:
             return DIED
-        if not self.plan.setting.collects_only:
+        if self._holds:
             records.close_journals(self.folder, complete=False)
             if self.gated:
                 gates.withdraw(self.folder)

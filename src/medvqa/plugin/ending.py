@@ -1,0 +1,51 @@
+"""How a signal ends a session of pytest, in the process that the user started and in workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Generator
+
+import pytest
+
+from medvqa.plugin.process import is_worker
+from medvqa.session.ending import TERMINATING, Ending
+
+
+class SignalHooks:
+    """Lets SIGTERM and SIGHUP end a session as Ctrl-C does."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Handle signals until the session's end."""
+        self._ending = Ending()
+        self._worker = is_worker(config)
+        self._ending.listen()
+        config.add_cleanup(self._ending.restore)
+
+    def pytest_collectreport(self) -> None:
+        """End the session if a signal was lost."""
+        self._ending.check()
+
+    def pytest_runtest_logstart(self) -> None:
+        """End the session if a signal was lost."""
+        self._ending.check()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """The session ends, whatever was first to end it."""
+        self._ending.begin()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
+        """Let no signal stop the reports. A worker dies of its signal in the end: xdist replaces it if it was alone."""
+        self._ending.begin()
+        # Of a worker's end its controller decides.
+        self._ending.waits = not self._worker
+        try:
+            result = yield
+        finally:
+            self._ending.waits = False
+        if self._worker and self._ending.signal in TERMINATING:
+            signal.signal(self._ending.signal, signal.SIG_DFL)
+            os.kill(os.getpid(), self._ending.signal)
+        return result

@@ -1,0 +1,126 @@
+"""One session of a run at a time: a lock on a file in the run folder, which ends with its process however that dies."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from medvqa import files
+from medvqa.items import UsageError
+from medvqa.records.private import make_private
+from medvqa.records.store import write_all
+
+LOCK = ".lock"
+"""File in a run folder while a session writes it. It stays after `kill -9`, where it locks nothing."""
+
+_HELD_BY_ANOTHER = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+_NOT_SUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+_MAX_HOLDER = 2**12
+_open: set[int] = set()
+
+
+class _Holder(msgspec.Struct):
+    """Who holds a lock."""
+
+    pid: int
+    host: str
+    since: str
+
+
+class Lock:
+    """The lock of a run folder."""
+
+    # Not filelock's: its lowest version empties the file that names the holder, and where there are no locks it takes
+    # the file itself for one, which stays after a death.
+
+    def __init__(self, run: Path) -> None:
+        """Nothing is locked before `acquire`."""
+        self._run = run
+        self._file = -1
+        self._tried = False
+
+    def acquire(self) -> str | None:
+        """Lock the run folder, which is made if it is missing; do nothing the second time.
+
+        Return a line if the file system has no locks. UsageError names who holds the lock; OSError.
+        """
+        if self._tried:
+            return None
+        path = self._run / LOCK
+        while True:
+            make_private(self._run)
+            try:
+                file = files.appending(path, readable=True)
+            except FileNotFoundError:
+                continue  # an empty run has just ended, and its folder is gone
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(file)
+                if error.errno in _HELD_BY_ANOTHER:
+                    raise UsageError(self._refusal(path)) from None
+                if error.errno not in _NOT_SUPPORTED:
+                    raise
+                self._tried = True
+                return (
+                    f"medvqa: {self._run} cannot be locked ({error.strerror}): make sure that nobody else writes run "
+                    f"'{self._run.absolute().name}' meanwhile"
+                )
+            if _is_at(file, path):
+                break
+            os.close(file)  # its session has just ended, and removed it
+        self._file, self._tried = file, True
+        _close_in_children()
+        _open.add(file)
+        holder = _Holder(os.getpid(), socket.gethostname(), datetime.now().astimezone().isoformat(" ", "seconds"))
+        os.ftruncate(file, 0)
+        write_all(file, msgspec.json.encode(holder))
+        return None
+
+    def _refusal(self, path: Path) -> str:
+        try:
+            holder = msgspec.json.decode(files.read(path, _MAX_HOLDER), type=_Holder)
+            who = f"another process (pid {holder.pid} on {holder.host}, since {holder.since})"
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            who = "another process"
+        return f"run '{self._run.absolute().name}' is being written by {who}: wait until it has ended"
+
+    def release(self) -> None:
+        """Remove the file, and the folder if the session has left nothing in it. Idempotent."""
+        if self._file < 0:
+            return
+        with suppress(OSError):
+            (self._run / LOCK).unlink()
+        _open.discard(self._file)
+        os.close(self._file)
+        self._file, self._tried = -1, False
+        with suppress(OSError):
+            self._run.rmdir()
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Whether an open file is still what the path names."""
+    try:
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+@cache
+def _close_in_children() -> None:
+    """Let no forked child keep a lock: it may outlive the session."""
+    os.register_at_fork(after_in_child=_close_all)
+
+
+def _close_all() -> None:
+    for file in _open:
+        os.close(file)
+    _open.clear()

@@ -1,0 +1,111 @@
+"""Signals that end a session: raised once, never over somebody else's handler, and put back."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from medvqa.session.ending import Ending, interruptible
+
+SENT = [signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (*SENT, signal.SIGINT)}
+    for number in SENT:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SENT)
+def test_the_first_signal_interrupts_and_others_are_ignored(number: signal.Signals) -> None:
+    ending = Ending()
+    ending.listen()
+    with pytest.raises(KeyboardInterrupt, match=f"ended by {number.name}"):
+        os.kill(os.getpid(), number)
+    ending.begin()
+    for again in SENT:
+        os.kill(os.getpid(), again)
+    assert ending.signal == number
+    ending.restore()
+    assert [signal.getsignal(each) for each in SENT] == [signal.SIG_DFL] * 2
+
+
+class Finalized:
+    """Python drops what is raised while this runs."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interruption_that_python_drops_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = Ending()
+    ending.listen()
+    Finalized()
+    assert ending.signal == signal.SIGTERM
+    with pytest.raises(KeyboardInterrupt):
+        ending.check()
+    os.kill(os.getpid(), signal.SIGTERM)
+    monkeypatch.setattr("medvqa.session.ending.AGAIN", 0)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    ending.begin()
+    ending.check()
+    ending.restore()
+
+
+def test_a_session_that_ends_by_itself_is_not_interrupted() -> None:
+    ending = Ending()
+    ending.listen()
+    ending.begin()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert ending.signal is None
+    ending.restore()
+
+
+def test_what_is_ignored_or_handled_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nohup has SIGHUP ignored."""
+    heard = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    with interruptible():
+        for number in SENT:
+            os.kill(os.getpid(), number)
+    assert heard == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_a_handler_that_came_later_stays() -> None:
+    ending = Ending()
+    ending.listen()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ending.restore()
+    assert [signal.getsignal(each) for each in SENT] == [signal.SIG_IGN, signal.SIG_DFL]
+
+
+def test_a_second_ctrl_c_ends_the_waiting_and_no_report() -> None:
+    ending = Ending()
+    ending.listen()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    ending.begin()
+    os.kill(os.getpid(), signal.SIGINT)
+    ending.waits = True
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+    ending.restore()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_change_nothing() -> None:
+    thread = threading.Thread(target=Ending().listen)
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
