@@ -69,12 +69,13 @@ def test_a_child_that_outlives_its_parent_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
-    lock = records.Lock(tmp_path / "run")
+    lock = records.Lock(tmp_path / "reports/run")
     lock.acquire()
     lock.acquire()
     lock.release()
     lock.release()
     assert list(tmp_path.iterdir()) == []
+    lock = records.Lock(tmp_path / "run")
     (tmp_path / "run").mkdir()
     (tmp_path / "run/results.jsonl").touch()
     lock.acquire()

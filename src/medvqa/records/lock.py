@@ -46,6 +46,7 @@ class Lock:
         self._run = run
         self._file = -1
         self._tried = False
+        self._made_parent = False
 
     def acquire(self) -> str | None:
         """Lock the run folder, which is made if it is missing; do nothing the second time.
@@ -55,6 +56,7 @@ class Lock:
         if self._tried:
             return None
         path = self._run / LOCK
+        self._made_parent = not self._run.parent.exists()
         while True:
             make_private(self._run)
             try:
@@ -94,7 +96,7 @@ class Lock:
         return f"run '{self._run.absolute().name}' is being written by {who}: wait until it has ended"
 
     def release(self) -> None:
-        """Remove the file, and the folder if the session has left nothing in it. Idempotent."""
+        """Remove the file, and the folders that the session has left nothing in. Idempotent."""
         if self._file < 0:
             return
         with suppress(OSError):
@@ -104,6 +106,8 @@ class Lock:
         self._file, self._tried = -1, False
         with suppress(OSError):
             self._run.rmdir()
+            if self._made_parent:
+                self._run.parent.rmdir()
 
 
 def _is_at(file: int, path: Path) -> bool:
