@@ -267,7 +267,7 @@ def _digest(text: str) -> str:
 
 _PASSING = {"started", "finished", "versions", "seconds", "session"}
 """Fields that differ from session to session."""
-_LATER = {"selection", "questions"}
+_LATER = {"selection", "questions", "file", "typed", "read_from", "identity"}
 """Fields that the version of the kept runs did not write yet."""
 
 
