@@ -15,7 +15,7 @@ import msgspec
 
 from medvqa import files
 from medvqa.items import UsageError
-from medvqa.records.private import make_private
+from medvqa.records.private import IGNORE, make_private
 from medvqa.records.store import write_all
 
 LOCK = ".lock"
@@ -106,7 +106,8 @@ class Lock:
         self._file, self._tried = -1, False
         with suppress(OSError):
             self._run.rmdir()
-            if self._made_parent:
+            if self._made_parent and {path.name for path in self._run.parent.iterdir()} <= {IGNORE}:
+                (self._run.parent / IGNORE).unlink(missing_ok=True)
                 self._run.parent.rmdir()
 
 
