@@ -82,7 +82,8 @@ SHOWN_PATHS = 3
 
 def _selects(config: pytest.Config) -> tuple[str, ...]:
     """The options by which the user chose among the tests, as they are typed."""
-    paths: list[str] = config.option.file_or_dir
+    # A folder or package is where the tests are; a file, or a test, is a choice among them.
+    paths = [each for each in config.option.file_or_dir if "::" in each or each.endswith(".py")]
     asked = options.read(config)
     more = [f"and {len(paths) - SHOWN_PATHS} more"] if len(paths) > SHOWN_PATHS else []
     pairs = [("-k", config.option.keyword), ("-m", config.option.markexpr)]
@@ -93,7 +94,7 @@ def _selects(config: pytest.Config) -> tuple[str, ...]:
         ("--shard", asked.shard),
     ]
     return (
-        *(f"{name} {value}" for name, value in pairs if value),
+        *(f'{name} "{value}"' if set(value) & set(" ()") else f"{name} {value}" for name, value in pairs if value),
         *(name for name, value in flags if value),
         *(f"{name}={value}" for name, value in valued if value is not None),
         *paths[:SHOWN_PATHS],
