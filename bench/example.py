@@ -1,8 +1,8 @@
 """The run that ships, made anew by one command: `python bench/example.py`.
 
-Runs what the README's first command runs, as `--run=example`, in a folder of its own, puts run.json and results.jsonl
-into reports/example, draws metrics.json, summary.md, junit.xml and index.html from them, and the README's picture
-(`--no-picture` leaves that out: it needs Chromium and playwright). Takes about a minute on two cores.
+Runs what the README's first command runs, as `--run=example`, in a folder of its own, puts run.json, results.jsonl and
+selected.jsonl into reports/example, draws metrics.json, summary.md, junit.xml and index.html from them, and the
+README's picture (`--no-picture` leaves that out: it needs Chromium and playwright). Takes a minute on two cores.
 
 Times, dates and versions differ from run to run. What must not is checked by tests/test_example.py: questions, what the
 model said, how it was read, and that the reports are those of these results.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "reports" / "example"
-FILES = ("run.json", "results.jsonl", "metrics.json", "summary.md", "junit.xml", "index.html")
+FILES = ("run.json", "results.jsonl", "selected.jsonl", "metrics.json", "summary.md", "junit.xml", "index.html")
 """What ships of a run folder. The answers lie in a store of their own and are in results.jsonl too."""
 
 
@@ -41,7 +41,8 @@ def main() -> int:
         made = run(Path(temporary), "-n", "2")
         shutil.rmtree(EXAMPLE, ignore_errors=True)
         EXAMPLE.mkdir(parents=True)
-        shutil.copyfile(made / "results.jsonl", EXAMPLE / "results.jsonl")
+        for name in ("results.jsonl", "selected.jsonl"):
+            shutil.copyfile(made / name, EXAMPLE / name)
         # Where the repository lies on this machine is nobody else's business.
         told = (made / "run.json").read_text().replace(f"{ROOT}/", "")
         (EXAMPLE / "run.json").write_text(told)
