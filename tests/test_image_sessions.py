@@ -164,7 +164,7 @@ def test_of_shuffled_pictures_only_the_other_one_is_visible(suite: pytest.Pytest
 
 
 def test_a_picture_that_cannot_be_read_is_an_error_of_its_question_alone(suite: pytest.Pytester) -> None:
-    (suite.path / "data/pictures/2.png").unlink()
+    (suite.path / "data/pictures/2.png").write_bytes(b"")
     options = ("--model=spy", "--benchmark=drawn", "--data=data", "--run=spied", "-p", "no:randomly")
     suite.runpytest_inprocess(*options, "-p", "no:benchmark", "--ablate=blank")
     scores = [line["score"] for line in recorded(suite)]

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from medvqa.cli import main
+from medvqa.report import writing as report
 from servers import Reply, Request, Server, completion
 from test_resume import Repository, await_results, kill_group
 
@@ -331,6 +332,40 @@ def test_keys_that_are_lost_do_not_make_a_part_whole(ward: pytest.Pytester) -> N
     assert run(ward, *ASKED, "--run=one").ret == 0
 
 
+def test_results_of_another_run_are_no_results_of_this_one(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(ward, *ASKED, "--run=main")
+    monkeypatch.setenv("WEIGHTS", "other")
+    monkeypatch.setenv("WRONG", EVEN)
+    run(ward, *ASKED, "--run=bad")
+    main_lines = (folder(ward, "main") / "results.jsonl").read_bytes()
+    with (folder(ward, "bad") / "results.jsonl").open("ab") as file:
+        file.write(main_lines)
+    assert medvqa(ward, "gate", str(folder(ward, "bad")), f"--baseline={folder(ward, 'main')}") == 1
+    assert "60 of its results are those of run 'main'" in "".join(capsys.readouterr())
+    assert medvqa(ward, "baseline", str(folder(ward, "bad")), "-o", str(ward.path / "x.medvqa")) == 4
+
+
+def test_a_run_whose_folder_was_renamed_goes_on(ward: pytest.Pytester) -> None:
+    run(ward, *ASKED, "--run=one", "-k", "q0")
+    folder(ward, "one").rename(folder(ward, "two"))
+    done = run(ward, *ASKED, "--run=two")
+    assert done.ret == 0, text(done)
+    assert record(ward, "two")["names"] == ["one"]
+
+
+@pytest.mark.slow
+def test_a_session_that_is_killed_leaves_no_reports_of_an_earlier_one(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repository")
+    assert repository.run("--model=slow:30", "--run=one", "-k", "q0000")[0] == 0
+    assert (repository.folder("one") / "summary.md").exists()
+    session = repository.start("--model=slow:30", "--run=one")
+    await_results(repository, "one", 20, session)
+    kill_group(session)
+    assert not [path.name for path in repository.folder("one").glob("[mijs]*") if path.name in report.DRAWN]
+
+
 # --- 3. A result that cannot be read back ------------------------------------------------------------------------
 
 
@@ -469,6 +504,58 @@ def test_the_summary_says_which_rules_were_read_from_where(ward: pytest.Pytester
     done = run(ward, *ASKED, "--run=new")
     assert re.search(r"rules .*pyproject\.toml", text(done))
     assert "pyproject.toml" in (folder(ward, "new") / "summary.md").read_text()
+
+
+NO_QUESTION = """
+import pytest
+
+@pytest.mark.vqa("ward")
+def test_ward(item{fixture}):
+    pass
+"""
+
+
+@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("fixture", [", evaluate", "", ", model"], ids=["evaluate", "item", "model"])
+def test_tests_that_ask_nothing_end_in_exit_code_1(
+    ward: pytest.Pytester, fixture: str, spread: tuple[str, ...]
+) -> None:
+    ward.makepyfile(test_ward=NO_QUESTION.replace("{fixture}", fixture))
+    done = run(ward, *ASKED, "--run=none", *spread)
+    assert done.ret == 1, text(done)
+    assert "nothing was asked: 60 questions were selected, and no test called evaluate(item)" in text(done)
+    if not fixture:
+        assert run(ward, "--benchmark=ward", "--technique=mc").ret == 0, "tests of data need no model"
+
+
+def test_a_gate_without_a_question_is_no_pass(ward: pytest.Pytester) -> None:
+    run(ward, *ASKED, "--run=main")
+    ward.makepyfile(test_ward="def test_other(): pass")
+    done = run(ward, *ASKED, "--run=new", "--baseline=reports/main")
+    assert done.ret == 1, text(done)
+    assert "gate: no verdict: no test asks a question" in text(done)
+
+
+def test_wrong_answers_that_may_fail_hide_no_other_failure(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRONG", EVEN)
+    ward.makepyfile(test_ward="import pytest\n@pytest.mark.xfail" + TEST.split("import pytest")[1])
+    ward.makepyfile(test_more="def test_more(): assert False")
+    assert run(ward, *ASKED, "--run=main").ret == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ('[tool.medvqa.gates]\nbaseline = "reports/main"', "[tool.medvqa] has no key 'gates'"),
+        ("[tool.medvqa.gate]\nmargin = 2", "names no baseline and no floor"),
+    ],
+)
+def test_rules_that_gate_nothing_are_told(ward: pytest.Pytester, rules: str, said: str) -> None:
+    (ward.path / "pytest.ini").unlink()
+    ward.makepyprojecttoml(f"{rules}\n[tool.pytest.ini_options]\n")
+    assert said in text(run(ward, *ASKED, "--run=new"))
 
 
 # --- 6. The wrong data -------------------------------------------------------------------------------------------

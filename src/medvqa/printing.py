@@ -106,8 +106,7 @@ class PrintableStream:
         except OSError as error:
             if error.errno not in (errno.EIO, errno.EPIPE):
                 raise
-            with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), self._stream.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
     def _printable(self, text: str) -> str:
         made = lines(text)

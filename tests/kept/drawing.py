@@ -191,7 +191,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {
         str(name): path.read_bytes()
         for name, path in found.items()
-        if name.name != "calls" and not _ASIDE & set(name.parts)
+        if name.name not in ("calls", ".gitignore") and not _ASIDE & set(name.parts)
     }
 
 

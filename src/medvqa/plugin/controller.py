@@ -206,8 +206,9 @@ class Controller:
         self._crashed.requeue(crashitem, report.node.gateway.id, report, sched, began=began)
 
     def take_last(self, delivery: Delivery) -> None:
-        """Note what a process says once all its tests have run."""
-        self._written(lambda: self._run.take(delivery))
+        """Note what a process says once all its tests have run; of a run that cannot be written nothing is noted."""
+        with suppress(MedVQAError, OSError):
+            self._run.take(delivery)
 
     # While tests run
 
@@ -239,7 +240,8 @@ class Controller:
             self._give_up(error)
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
-        if report.failed and hasattr(report, "medvqa_outcome"):
+        # pytest counts no test that may fail (xfail).
+        if report.failed and hasattr(report, "medvqa_outcome") and not hasattr(report, "wasxfail"):
             self._failures += 1
         if self._session is None:
             return
@@ -283,7 +285,8 @@ class Controller:
             self._progress.close()
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
-            finished = self._run.finish(skipped=self._skipped > 0, died=died)
+            ended = session.exitstatus == pytest.ExitCode.OK
+            finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended)
         elif died:
             from medvqa.session.run import DIED
 

@@ -146,6 +146,7 @@ class _Selection(msgspec.Struct):
 
 class _Run(msgspec.Struct):
     name: str = ""
+    names: list[str] = []
     started: str = ""
     finished: str = ""
     model: _Model = msgspec.field(default_factory=_Model)

@@ -6,6 +6,7 @@ many questions were selected, and of how many; `selected.jsonl` says which.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa.data.selection import Shard
-from medvqa.items import DataError, QuestionKey
+from medvqa.items import DataError, QuestionKey, Result
 from medvqa.records.folder import Stored, read, read_run
 from medvqa.records.selected import selected
 
@@ -150,16 +151,36 @@ class Coverage:
         return (*counted, *self.reasons, *self.absent)
 
 
-def coverage(folder: Path, run: Mapping[str, Any] | None = None, stored: Stored | None = None) -> Coverage:
-    """Compare what a run selected with what can be read (UsageError, DataError); `run` and `stored` save reading it."""
+def coverage(
+    folder: Path,
+    run: Mapping[str, Any] | None = None,
+    stored: Stored | None = None,
+    keys: Collection[QuestionKey] | None = None,
+) -> Coverage:
+    """Compare what a run selected with what can be read (UsageError, DataError).
+
+    `run`, `stored` and `keys` save reading it.
+    """
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
-    there = {result.key for result in stored.results}
+    there, damage = {result.key for result in stored.results}, strangers(run, stored.results)
     try:
-        return cover(run, selected(folder), there, len(stored.unread))
+        keys = selected(folder) if keys is None else keys
     except DataError as error:
-        found = cover(run, (), there, len(stored.unread))
-        return replace(found, reasons=(*found.reasons, str(error)))
+        keys, damage = (), (*damage, str(error))
+    found = cover(run, keys, there, len(stored.unread))
+    return replace(found, reasons=(*found.reasons, *damage))
+
+
+def strangers(run: Mapping[str, Any], results: Iterable[Result]) -> tuple[str, ...]:
+    """Say that results are another run's, as files that were copied or joined by hand leave them; () if none are.
+
+    Not of runs of earlier versions, nor of merged ones, whose parts may be merged themselves.
+    """
+    if "selection" not in run or run.get("merged"):
+        return ()
+    names = Counter(result.run for result in results if result.run not in (run.get("name"), *run.get("names", ())))
+    return tuple(f"{number:,} of its results are those of run {name!r}" for name, number in sorted(names.items()))
 
 
 def cover(

@@ -84,6 +84,7 @@ def _read(path: Path) -> tuple[QuestionKey, ...]:
                 raise DataError(f"{path}: larger than {files.size(MAX_SELECTED)}; {_REMEDY}")
             return tuple(_decoder.decode(line) for _, line in files.lines(file, path, MAX_KEY))
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}; {_REMEDY}") from error
+        why = (error.strerror or str(error)).removesuffix("; remove it")
+        raise DataError(f"{path} cannot be read: {why}; {_REMEDY}") from error
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: damaged: {error}; {_REMEDY}") from None

@@ -14,6 +14,8 @@ from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 
 SCHEMA = 1
+DRAWN = ("metrics.json", "summary.md", "junit.xml", "gate.xml", html.FILE)
+"""The files of a run folder that `write` makes, but for sheets."""
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
@@ -30,6 +32,12 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
         return _written(report, pictures)
     except OSError as error:
         raise UsageError(f"{report.folder} cannot be written: {error.strerror or error}") from error
+
+
+def remove(folder: Path) -> None:
+    """Remove the reports of a run folder: they tell of an earlier session, whatever becomes of this one (OSError)."""
+    for name in DRAWN:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _written(report: Report, pictures: Pictures | None) -> Report:

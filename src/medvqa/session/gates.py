@@ -71,7 +71,10 @@ def _looked(plan: Plan) -> str:
 
 
 def unread(plan: Plan) -> str | None:
-    """That a file above pytest's root folder has rules, which are not read; None if there is none."""
+    """Why rules that are there do not gate a run: they name nothing to gate, or lie above pytest's root folder."""
+    path = plan.setting.root / FILE
+    if gating.read_rules(path).file:
+        return f"[{TABLE}] of {path} names no baseline and no floor, and no --baseline was typed"
     other = gating.rules_above(plan.setting.root)
     if other is None:
         return None

@@ -181,7 +181,8 @@ LISTS = frozenset({"benchmark", "technique", "gate-slices"})
 class Options:
     """The options of a run, with defaults filled in.
 
-    `typed`: True if any option was given. Only then are options validated before collection. `data_typed`: how the
+    `typed`: True if any option was given. Only then are options validated before collection. `model_typed`: a model was
+    named, so that something is to be asked. `data_typed`: how the
     folder of the data sets was named, as --data=DIR or MEDVQA_DATA=DIR; "" if it was not. `empty`: the options that
     were given without a value, as a variable that is not set leaves them.
     """
@@ -190,6 +191,7 @@ class Options:
     benchmarks: tuple[str, ...]
     data: Path | None
     data_typed: str
+    model_typed: bool
     techniques: tuple[str, ...]
     judge: str | None
     ff_gap: float | None
@@ -236,6 +238,7 @@ class Options:
             benchmarks=listed(raw["benchmark"] or ()),
             data=data,
             data_typed=data_typed,
+            model_typed=raw["model"] is not None,
             techniques=listed(raw["technique"] or ()),
             judge=raw["judge"],
             ff_gap=raw["ff-gap"],

@@ -24,6 +24,12 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _earlier_names(before: Mapping[str, Any], name: str) -> dict[str, list[str]]:
+    """The names that a run had before its folder was renamed: its results bear them."""
+    names = {*before.get("names", ()), *([before["name"]] if before.get("name") else [])} - {name}
+    return {"names": sorted(names)} if names else {}
+
+
 def _digest(line: bytes) -> bytes:
     return blake2b(line, digest_size=8).digest()
 
@@ -69,6 +75,7 @@ class Recording:
         }
         self._about: dict[str, Any] = {
             "name": folder.name,
+            **_earlier_names(before, folder.name),
             "started": before.get("started", now),
             "model": before.get("model", {}),
             **fields,
@@ -85,6 +92,8 @@ class Recording:
         self._before = records.Selection.of(before)
         self._covered: records.Coverage | None = None
         self._select({*records.selected(folder), *selected})
+        if before:
+            report.remove(folder)
         self.verdict: Verdict | None = None
         self._told = False
         self._write()
@@ -186,8 +195,7 @@ class Recording:
         folder = self._recorder.folder
         self._select(selected)
         stored = records.read(folder)
-        there = {result.key for result in stored.results}
-        self._covered = covered = records.cover(self._about, selected, there, len(stored.unread))
+        self._covered = covered = records.coverage(folder, self._about, stored, selected)
         self._about["missing"] = list(covered.missing)
         records.close_journals(folder, complete=not covered.missing)
         for own in (records.OWN_ANSWERS, records.OWN_REPLIES):

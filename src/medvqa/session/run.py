@@ -173,7 +173,7 @@ class Run:
 
     @property
     def rules_unread(self) -> str | None:
-        """Of a run that is not gated: that rules lie above pytest's root folder, as a sentence; None if none do."""
+        """Why a run is not gated though there are rules, as a sentence; None if there are none."""
         return None if self.gated else gates.unread(self.plan)
 
     @property
@@ -235,18 +235,18 @@ class Run:
 
     # At the end
 
-    def finish(self, *, skipped: bool = False, died: bool = False) -> Finished:
+    def finish(self, *, skipped: bool = False, died: bool = False, ended: bool = True) -> Finished:
         """Write the reports and decide the gate.
 
-        `skipped`: tests were skipped; `died`: workers died. The answers are on disk, and can be reported later, if
-        no report can be made.
+        `skipped`: tests were skipped; `died`: workers died; `ended`: all tests have run. The answers are on disk, and
+        can be reported later, if no report can be made.
         """
         try:
-            return self._finished(skipped=skipped, died=died)
+            return self._finished(skipped=skipped, died=died, ended=ended)
         finally:
             self.release()
 
-    def _finished(self, *, skipped: bool, died: bool) -> Finished:
+    def _finished(self, *, skipped: bool, died: bool, ended: bool) -> Finished:
         if self._recording is not None:
             return self._report(self._recording)
         if died:
@@ -255,10 +255,17 @@ class Run:
             records.close_journals(self.folder, complete=False)
             if self.gated:
                 gates.withdraw(self.folder)
-        if self._selected and skipped:
+        number = len(set(self._selected))
+        if number and skipped:
+            return Finished(problem=f"nothing was asked: {number:,} questions were selected, and skipped")
+        if not ended or self.plan.setting.collects_only:
+            return Finished()
+        if number and (self.gated or self.plan.options.model_typed):
             return Finished(
-                problem=f"nothing was asked: {len(set(self._selected))} questions were selected, and skipped"
+                problem=f"nothing was asked: {number:,} questions were selected, and no test called evaluate(item)"
             )
+        if self.gated:
+            return Finished(problem="gate: no verdict: no test asks a question of the benchmarks")
         return Finished()
 
     def _report(self, recording: Recording) -> Finished:

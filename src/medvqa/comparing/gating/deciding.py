@@ -39,7 +39,8 @@ def decide(gate: Gate, new: Side) -> Verdict:
     blockers = _missing(gate, new.covered)
     unproven, known = records.identity_of_run(new.run, len(new.results))
     blockers += unproven
-    lost = units.left(gate, new)
+    plain = tuple(side.revealed([new]) for side in gate.baselines)
+    lost = units.left(replace(gate, baselines=plain), new)
     asked = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
@@ -48,14 +49,14 @@ def decide(gate: Gate, new: Side) -> Verdict:
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
     pairs: list[Paired] = []
-    for side in gate.baselines:
+    for side, revealed in zip(gate.baselines, plain, strict=True):
         mine = [t for t in gate.targets if t.benchmark.name in side.run.get("benchmarks", {})]
         if not mine:
             continue
         both = [
             # What the run lacks is among the blockers already.
             replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)), covered=None)
-            for each in (new, side.revealed([new]))
+            for each in (new, revealed)
         ]
         # A question counts with all samples of its answer, however many each run has.
         kept = tuple(r for r in both[1].results if r.key.question in questions)
