@@ -43,6 +43,7 @@ SLAKE = Benchmark(
     metrics=(metrics.accuracy, metrics.macro_accuracy("organ"), *metrics.rates),
     headline=("accuracy", "macro_accuracy"),
     dimensions=("organ", "modality"),
+    public=True,
 )
 
 
@@ -147,6 +148,23 @@ def test_what_forbids_a_verdict_is_said_first() -> None:
         "no verdict can be given, 5 items in old alone: q04, q05, q06, q07, q08",
         "no verdict can be given, 1 item without an answer in new: q00",
     )
+
+
+def test_of_data_that_are_not_declared_public_no_question_is_named() -> None:
+    """What is printed stands in logs of a CI; --json has the rest."""
+    found = comparing.compare(run("new", "ABAAX"), run("old", "ABBBBBB"), {"slake": SLAKE})
+    own = {"slake": replace(SLAKE, public=False)}
+    sections = comparison.sections(found, own)
+    assert sections[1].notes == (
+        "no verdict can be given, 2 items in old alone (--json=FILE names them)",
+        "2 units flipped, of data that are not declared public (--json=FILE names them)",
+    )
+    assert not re.search(r"q0\d", comparison.text(sections) + comparison.as_markdown(sections))
+    assert "q02" in json.dumps(comparison.as_json([(found, (), ())])["comparisons"][0]["flips"])
+    (_, part) = comparison.sections(found, own, shown=comparison.Shown(0))
+    assert part.notes[1:] == ()
+    (_, part) = comparison.sections(found, own, shown=comparison.Shown(0, names=True))
+    assert part.notes == ("no verdict can be given, 2 items in old alone: q05, q06",)
 
 
 def test_unchanged_runs_say_so() -> None:

@@ -606,7 +606,12 @@ def test_runs_that_exist_are_gated_with_the_same_exit_codes(
     for name, wrong, code in (("same", MISSED, 0), ("worse", WORSE, 10), ("otherwise", OTHERWISE, 11)):
         assert run(repo, answers(repo.path / f"{name}.jsonl", wrong), f"--run={name}").ret == 0
         assert main(["gate", f"reports/{name}", BASELINE]) == code
-        assert gate(repo, name)["notes"] == ["the rules were not stored before the first answer"]
+        (note,) = gate(repo, name)["notes"]
+        assert note.startswith("the rules were not stored before the first answer: decided when the answers were known")
+    capsys.readouterr()
+    for command in ("report", "rescore"):
+        assert main([command, "reports/worse"]) == 0
+        assert "gate: FAIL against main\n" in capsys.readouterr().out, "the exit code is not the gate's"
     assert main(["gate", "reports/otherwise", BASELINE, "--inconclusive=pass"]) == 0
     assert "gate: INCONCLUSIVE against main\n" in capsys.readouterr().out
 

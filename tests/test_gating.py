@@ -934,7 +934,10 @@ def test_rules_that_were_changed_after_the_first_answer_show() -> None:
     assert gate is not None
     stored = json.loads(json.dumps(gate.stored()))
     assert gating.changed(stored, gate) is None
-    assert gating.changed(None, gate) == "the rules were not stored before the first answer"
+    assert gating.changed(None, gate) == (
+        "the rules were not stored before the first answer: decided when the answers were known, they could have been "
+        "chosen to fit; --baseline, typed with the run, stores them before"
+    )
     laxer = prepared(Rules(margin=9), None, replace(MAIN, name="other", results=MAIN.results[:200]))
     assert laxer is not None
     was, now = (gating.digest(MAIN.run, each) for each in (MAIN.results, MAIN.results[:200]))

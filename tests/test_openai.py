@@ -234,6 +234,14 @@ def test_a_server_may_leave_out_usage_and_finish() -> None:
     assert (answer.text, answer.finish, answer.usage) == ("A", "", None)
 
 
+@pytest.mark.parametrize("finish", ["stop", "length", "tool_calls", "function_call", "repetition", "eos"])
+def test_an_ending_that_is_no_failure_is_kept_with_the_answer(finish: str) -> None:
+    with asked(always(Reply(completion("A", finish)))) as (model, _):
+        answer = one(model)
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.finish) == ("A", finish)
+
+
 @pytest.mark.parametrize(
     ("reply", "text"),
     [
@@ -266,6 +274,8 @@ def test_filtered_content_is_a_refusal_and_asked_once(reply: Reply, text: str) -
         Reply(b"[" * 100_000),
         Reply({"error": {"message": "upstream failed", "code": 502}}),
         Reply({"choices": [{"message": {"content": 7}}]}),
+        Reply(completion("", "error")),
+        Reply(completion("B", "abort")),
         Reply(completion(), cut=20),
         Reply(b"no gzip", headers={"Content-Encoding": "gzip"}),
     ],
@@ -288,6 +298,9 @@ def test_what_may_pass_is_asked_again(reply: Reply) -> None:
         (Reply(b"nope", 403, {"Content-Type": "text/plain"}), "HTTP 403: nope", 1),
         (Reply([], 418), "HTTP 418: []", 1),
         (error(500, "x" * 5000), "HTTP 500: " + "x" * 380, 3),
+        (Reply(completion("", "error")), "the server gave the answer up (finish_reason 'error') (after 3 requests)", 3),
+        (Reply(completion("A", "ABORT")), "the server gave the answer up (finish_reason 'ABORT')", 3),
+        (Reply(completion("A", "insufficient_system_resource")), "the server gave the answer up (finish_reason", 3),
         (Reply({"choices": []}), "the response has 0 choices instead of 1", 1),
         (
             Reply({"choices": completion()["choices"] * 2}),

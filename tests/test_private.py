@@ -77,7 +77,7 @@ SECRET = "sk-a-key-of-nobody-4711"
 BASELINE_KEY = "7c" * 32
 PLANTED = ("DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN", SECRET, BASELINE_KEY)
 
-# Planted words by the files of a run that may hold them. All others hold none: run.json, summary.md, stored answers,
+# Planted words by the files of a run that may hold them. All others hold none: summary.md, stored answers,
 # the journal of calls, what is printed, and a baseline without responses.
 ALL = {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN"}
 OWN: dict[str, set[str]] = {
@@ -85,6 +85,8 @@ OWN: dict[str, set[str]] = {
     "index.html": {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711"},
     "junit.xml": {"DOE-JANE", "SMITH_JOHN"},
     "selected.jsonl": {"DOE-JANE"},
+    # Which questions have no result.
+    "run.json": {"DOE-JANE"},
     # The gate names pairs that flipped.
     "gate.json": {"DOE-JANE", "MRN-4711"},
     "metrics.json": {"DOE-JANE", "MRN-4711"},
@@ -156,6 +158,11 @@ def test_names_stay_in_the_files_that_may_hold_them(
     code, output = run(ward, "--run=lost", *spread)
     assert (code, planted(output.encode())) == (1, set()), output
     assert "the first: [image] of [id]: no [key] (junit.xml names it)" in output
+    monkeypatch.setenv("WEIGHTS", "none")
+    monkeypatch.setenv("LOST", " ".join(f"{n:02}" for n in range(40)))
+    code, output = run(ward, "--run=stopped", "--max-errors=3", *spread)
+    assert (code, planted(output.encode())) == (2, set()), output
+    assert "3 errors in a row (--max-errors=3)" in output
     found = {
         file.relative_to(ward.path / "reports"): planted(file.read_bytes()) for file in files_in(ward.path / "reports")
     }
@@ -229,10 +236,11 @@ def test_keyed_baselines_are_compared_with_runs_and_with_each_other(
         capsys.readouterr()
         assert main(["compare", plugin, str(one), str(other)]) == 0
         out = capsys.readouterr().out
+        assert planted(out.encode()) == set()
+        assert "units flipped, of data that are not declared public (--json=FILE names them)" in out
         tables.append([line for line in out.splitlines() if "accuracy" in line])
     assert tables[0]
     assert tables[0] == tables[1] == tables[2]
-    assert planted(out.encode()) == set()
     monkeypatch.setenv(keyed.ENV_KEY, "00" * 32)
     again = ward.path / "again.medvqa"
     assert main(["baseline", str(folder(ward, "new")), "-o", str(again), "--no-responses"]) == 0

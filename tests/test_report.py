@@ -175,6 +175,36 @@ def test_notes_name_no_question_of_data_that_are_not_declared_public(tmp_path: P
     assert "1 item of this run without a result (selected.jsonl and results.jsonl tell which)." in told
 
 
+def test_notes_name_no_other_question_of_such_data(tmp_path: Path) -> None:
+    """A message may be about several questions, or about recorded ones that are not in the run."""
+    other = replace(result(0).item, id="MUELLER_000", images=(Image("scans/MUELLER-0.png"),))
+    short = replace(result(0).item, id="429")
+    others = [replace(result(0), item=item) for item in (other, short)]
+    item = replace(result(1).item, id="DOE-7")
+    own = {"slake": replace(SLAKE, public=False)}
+    busy = replace(error(1, "HTTP 429: DOE-7 and MUELLER_000 with MUELLER-0.png came at once"), item=item)
+    (told,) = report.notes_of(report.build(folder(tmp_path / "run", [*others, busy]), own))
+    assert told.endswith("the first: HTTP 429: [id] and [id] with [image] came at once (junit.xml names it)")
+    recorded = "x.jsonl has no answer for DOE-7; asked: slake mc DOE-7, first of 5 recorded: slake mc ROE-RICHARD"
+    run = folder(tmp_path / "replay", [replace(error(1, recorded), item=item)], config={"backend": "replay"})
+    (told,) = report.notes_of(report.build(run, own))
+    assert told.endswith("the first: x.jsonl has no answer for [id] (junit.xml names it)")
+
+
+@pytest.mark.parametrize(("empty", "told"), [(0, False), (1, False), (2, True), (4, True)])
+def test_that_half_of_the_answers_or_more_are_empty_is_said(tmp_path: Path, empty: int, told: bool) -> None:
+    results = [result(n, " \n" if n < empty else "A") for n in range(4)]
+    notes = report.notes_of(report.build(folder(tmp_path / "run", results), {"slake": SLAKE}))
+    assert notes == ([f"slake: {empty} of 4 answers are empty."] if told else [])
+
+
+def test_answers_without_words_that_are_none_are_not_called_empty(tmp_path: Path) -> None:
+    """A refusal is counted as such, and log-probabilities need no text."""
+    chosen = replace(result(0), answer=Answer("", option_logprobs={"A": -0.1}))
+    refused = replace(result(1, outcome="refused"), answer=Answer("", finish="refusal"))
+    assert report.notes_of(report.build(folder(tmp_path / "run", [chosen, refused]), {"slake": SLAKE})) == []
+
+
 def test_a_benchmark_that_is_not_known_is_named_with_what_to_type(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(0)])
     with pytest.raises(UsageError, match=r"benchmark 'slake', which is not known here; known: vqa-rad\. .*--plugin="):

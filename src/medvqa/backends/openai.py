@@ -63,6 +63,11 @@ UNSCORED = (
 _URL = re.compile(r"(https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
 _BUSY = frozenset({429, 503, 529})
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
+_FAILED = frozenset({"error", "abort", "aborted", "cancelled", "canceled", "timeout", "insufficient_system_resource"})
+"""Values of `finish_reason` of a server that failed on the way (OpenRouter, vLLM, SGLang, DeepSeek), in small letters.
+
+OpenAI's own are stop, length, content_filter, tool_calls and function_call. What is in neither list stays an answer.
+"""
 _OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
 _OWN_PARAMETERS |= {"logprobs", "top_logprobs"}
 _LETTER = re.compile(r"""[\s▁Ġ(\[{"'*]*([^\W\d_])[\s)\]}"'*.,:]*""")
@@ -501,6 +506,8 @@ class OpenAI(Backend):
         if len(completion.choices) != 1:
             raise _Failure(f"the response has {len(completion.choices)} choices instead of 1", again=False)
         (choice,) = completion.choices
+        if (choice.finish_reason or "").lower() in _FAILED:
+            raise _Failure(f"the server gave the answer up (finish_reason {choice.finish_reason!r})", again=True)
         usage = completion.usage
         declined = choice.message.refusal or choice.finish_reason == "content_filter"
         answer = Answer(

@@ -44,4 +44,4 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     merging.write(merged, folder, options.runs)
     made = report.build(folder, known.benchmarks, known.metrics)
     notes = [f"! {printing.line(note)}" for note in merged.notes]
-    return "\n".join([*notes, summary(report.write(made), width=100)]), not merged.complete
+    return "\n".join([*notes, summary(report.write(made), width=100, exits=False)]), not merged.complete

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         made = report.build(folder, known.benchmarks, known.metrics)
         unfinished |= not made.covered.finished
         drawn.append(html.draw(made, load, options.images))
-        texts.append(summary(report.write(made, drawn[-1]), width=100))
+        texts.append(summary(report.write(made, drawn[-1]), width=100, exits=False))
     if len(runs) > 1:
         texts.append(_compared(runs, options.output, known, drawn))
     return "\n".join(texts), unfinished

@@ -99,7 +99,7 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
         return benchmarks.load_found(benchmark, data)
 
     written = report.write(made, html.draw(made, load, many="none"))
-    return summary(written, width=100), any(
+    return summary(written, width=100, exits=False), any(
         result.score.outcome == "error" for part in written.parts for result in part.results
     )
 

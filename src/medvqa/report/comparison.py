@@ -19,6 +19,8 @@ SOME = 5
 RESPONSE = 60
 """Characters of a response in a table of flips."""
 
+UNNAMED = " (--json=FILE names them)"
+"""Where ids are left out: what is printed may be public."""
 EXPLORATORY = "exploratory, p by Holm over all its slices"
 
 
@@ -35,12 +37,14 @@ class Section:
 class Shown:
     """How much is shown: so many flips of each part and rows of each table of slices, None for all.
 
-    `measures` are those of which slices are shown; by default the first headline measure of each benchmark.
+    `measures` are those of which slices are shown; by default the first headline measure of each benchmark. Without
+    `names`, ids and answers are shown only of data that are declared public.
     """
 
     flips: int | None = 10
     slices: int | None = 10
     measures: tuple[str, ...] = ()
+    names: bool = False
 
 
 def sections(
@@ -63,8 +67,17 @@ def sections(
     for part in paired.parts:
         own = [each for each in paired.tables if (each.benchmark, each.technique) == (part.benchmark, part.technique)]
         flips = [each for each in paired.flips if (each.benchmark, each.technique) == (part.benchmark, part.technique)]
-        tables = [headline(own), *_sliced(own, benchmarks[part.benchmark], shown), *_flipped(flips, shown.flips)]
-        found.append(Section(_name(part), tuple(_warnings(part, paired)), tuple(tables)))
+        benchmark = benchmarks[part.benchmark]
+        named = benchmark.public or shown.names
+        notes = _warnings(part, paired, named=named)
+        tables = [headline(own), *_sliced(own, benchmark, shown)]
+        if named:
+            tables += _flipped(flips, shown.flips)
+        elif flips and shown.flips != 0:
+            units = len({flip.unit for flip in flips})
+            changed = "1 unit flipped" if units == 1 else f"{units:,} units flipped"
+            notes.append(f"{changed}, of data that are not declared public{UNNAMED}")
+        found.append(Section(_name(part), tuple(notes), tuple(tables)))
     return found
 
 
@@ -79,15 +92,19 @@ def on_both(part: PairedPart) -> str:
     return f"{part.scored:,} of {_items(part.asked)} scored in both runs"
 
 
-def _warnings(part: PairedPart, paired: Paired) -> list[str]:
-    """What blocks a verdict, by sort and run."""
+def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
+    """What blocks a verdict, by sort and run; `named`: with ids."""
     told = [
         (part.unmatched_new, f"in {paired.new.name} alone"),
         (part.unmatched_baseline, f"in {paired.baseline.name} alone"),
         (part.errors_new, f"without an answer in {paired.new.name}"),
         (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
-    found = [f"no verdict can be given, {_items(len(ids))} {what}: {_some(ids)}" for ids, what in told if ids]
+    found = [
+        f"no verdict can be given, {_items(len(ids))} {what}" + (f": {_some(ids)}" if named else UNNAMED)
+        for ids, what in told
+        if ids
+    ]
     if part.unchanged and not paired.unchanged:
         found.append("unchanged: the responses are identical on every question")
     return found

@@ -10,13 +10,13 @@ from medvqa.report.tables import TextTable, percent
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
 
-def headline(decided: Decided) -> str:
-    """The verdict in a line: against what, on which part if not on all, and what it does to the exit code."""
+def headline(decided: Decided, *, exits: bool = True) -> str:
+    """The verdict in a line: against what, on which part if not on all, and, if it `exits`, with which exit code."""
     verdict = decided.verdict
     against = f" against {', '.join(each.name for each in verdict.baselines)}" if verdict.baselines else ""
     on = f" on {', '.join(verdict.shared)}" if verdict.shared else ""
     code = verdict.exit_code
-    return f"{verdict.outcome or 'no verdict'}{against}{on}" + (f" (exit code {code})" if code else "")
+    return f"{verdict.outcome or 'no verdict'}{against}{on}" + (f" (exit code {code})" if code and exits else "")
 
 
 def remarks(decided: Decided) -> list[str]:

@@ -47,7 +47,7 @@ def notes_of(report: Report) -> list[str]:
             first = next(result for result in part.results if result.score.outcome == "error")
             notes.append(
                 f"{name}: {_number(outcomes['error'], report.counted)} ended in error, without a score; "
-                f"the first: {_first(part, first)}"
+                f"the first: {_first(report, part, first)}"
             )
             kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
             if kept and (judge := report.run.get("judge")):
@@ -55,6 +55,9 @@ def notes_of(report: Report) -> list[str]:
                     f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
                     f"--judge={records.judge_name(judge)} lets them be judged and asks the model nothing."
                 )
+        empty = sum(_is_empty(result) for result in part.results)
+        if empty and 2 * empty >= len(part.results):
+            notes.append(f"{name}: {empty} of {len(part.results)} answers are empty.")
         if part.truncated:
             limits = about.get("max_tokens", {}).get(part.technique)
             notes.append(f"{name}: {_truncation(part, limits, recorded=recorded)}")
@@ -90,15 +93,32 @@ def notes_of(report: Report) -> list[str]:
     return notes
 
 
-def _first(part: Part, result: Result) -> str:
+def _is_empty(result: Result) -> bool:
+    """Whether a model said nothing where it was to say something; one that declined is counted as refused."""
+    answer = result.answer
+    if answer is None or answer.option_logprobs is not None or result.score.outcome == "refused":
+        return False
+    return not answer.text.strip()
+
+
+def _first(report: Report, part: Part, result: Result) -> str:
     """The first result of a part that ended in error, and why; without names of data that are not declared public."""
     item, why = result.item, result.score.why
     if part.benchmark.public:
         return f"{item.id}: {why}"
-    images = [each for image in item.images for each in (image.name, PurePath(image.name).name)]
-    names = dict.fromkeys(images, "[image]") | {item.id: "[id]"}
-    for name in sorted(names, key=len, reverse=True):
-        why = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", names[name], why)
+    if report.run.get("config", {}).get("backend") == "replay":
+        # Behind it stands what was recorded, which need not be in this run.
+        why = why.partition("; asked: ")[0]
+    names: dict[str, str] = {}
+    for other in (each.item for one in report.parts if not one.benchmark.public for each in one.results):
+        images = [each for image in other.images for each in (image.name, PurePath(image.name).name)]
+        names.update((name, "[image]") for name in images if name and name in why)
+        # Of other questions a short number tells nobody, and may be the message's own: HTTP 429.
+        if other.id in why and (other.id == item.id or len(other.id) > 3 or not other.id.isdecimal()):
+            names[other.id] = "[id]"
+    if names:
+        found = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        why = re.sub(rf"(?<!\w)(?:{found})(?!\w)", lambda match: names[match[0]], why)
     return f"{why} (junit.xml names it)"
 
 

@@ -64,10 +64,10 @@ def _bar(measure: Measure) -> str:
     return "" if few(measure) or measure.value is None else bar(measure.value, measure.references.get("random"))
 
 
-def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False) -> str:
+def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False, exits: bool = True) -> str:
     """The headline measures, how items ended, what a reader must know beside it, and where the rest lies.
 
-    `bars` draws the measures, too, where the width allows it.
+    `bars` draws the measures, too, where the width allows it. `exits`: the command ends with the gate's exit code.
     """
     if width >= WIDE:
         shown = (headline(report), outcomes(report))
@@ -82,15 +82,15 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
-    return "\n".join([*blocks, *notes, *usage, *verdict(report), f"run folder: {report.folder}"])
+    return "\n".join([*blocks, *notes, *usage, *verdict(report, exits=exits), f"run folder: {report.folder}"])
 
 
-def verdict(report: Report) -> list[str]:
+def verdict(report: Report, *, exits: bool = True) -> list[str]:
     """The gate's verdict and why, in a few lines; none where nothing was gated."""
     if report.gate is None:
         return []
     found = report.gate.verdict
-    lines = [f"gate: {gate.headline(report.gate)}"]
+    lines = [f"gate: {gate.headline(report.gate, exits=exits)}"]
     lines += [f"  blocked: {line}" for line in found.blockers]
     lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(found)]
     lines += [f"  {line}" for line in gate.quiet(found)]

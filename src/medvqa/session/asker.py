@@ -446,4 +446,7 @@ class Asker:
                 streaks["judge"] = streaks["judge"] + 1 if failed else 0
             errors = max(streaks.values())
             if 0 < most <= errors and failed and self.stop is None:
-                self.stop = f"{errors} errors in a row, the last: {result.score.why} (--max-errors={most})"
+                # Why one failed may name its question and its images, and this line is shown in the terminal.
+                public = self.plan.benchmarks[result.item.benchmark].public
+                last = f", the last: {result.score.why}" if public else ""
+                self.stop = f"{errors} errors in a row{last} (--max-errors={most})"

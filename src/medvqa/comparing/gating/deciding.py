@@ -125,7 +125,10 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
     """How rules and baselines differ from those stored before the first answer, as a sentence; None if they do not."""
     if not stored:
-        return "the rules were not stored before the first answer"
+        return (
+            "the rules were not stored before the first answer: decided when the answers were known, they could have "
+            "been chosen to fit; --baseline, typed with the run, stores them before"
+        )
     now = gate.stored()
     was, is_now = ({"require": "baseline", **rules} for rules in (stored.get("rules", {}), now["rules"]))
     differences = [

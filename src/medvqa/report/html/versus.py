@@ -199,7 +199,7 @@ def _about(side: Side) -> dict[str, str]:
 
 def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> View:
     paired = versus.paired
-    head, *told = comparison.sections(paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0))
+    head, *told = comparison.sections(paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0, names=True))
     parts = [
         _part(part, paired, benchmarks, section.notes) for part, section in zip(paired.parts, told, strict=True)
     ] * (not versus.refusals)
