@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -103,6 +103,27 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
             raise _nothing_found(others, data, typed)
         chosen = chosen or {b.name: b for b in known.values() if b.group == DEFAULT_GROUP}
     return [chosen[name] for name in sorted(chosen)]
+
+
+def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) -> list[str]:
+    """A line for each folder in the data folder that bears a benchmark's or a group's name, and is not read.
+
+    `chosen` are the names of the benchmarks that are found.
+    """
+    named: dict[str, list[Benchmark]] = {}
+    for each in known.values():
+        if each.files is not None and each.sought:
+            named.setdefault(each.group or each.name, []).append(each)
+    lines = []
+    for name, candidates in sorted(named.items()):
+        folder = data / name
+        if folder.is_dir() and not any(each.name in chosen for each in candidates):
+            sought = " or ".join(dict.fromkeys(each.sought for each in candidates))
+            lines.append(
+                f"medvqa: {name} is not evaluated: {_shown(folder)} is there, and nothing in it is read: looked for "
+                f"{sought}; {folders.content(folder)}"
+            )
+    return lines
 
 
 def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, typed: str) -> UsageError:
