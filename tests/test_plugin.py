@@ -735,3 +735,23 @@ def test_beside_other_plugins(
     measures = {m["name"]: m for m in written(folder(slake))["measures"] if m["slice"] == {}}
     assert measures["accuracy"]["count"] == 8
     assert measures["accuracy"]["n"] == 24
+
+
+@pytest.mark.parametrize(
+    "drawn", ['OPTIONS, ("ABC"[os.urandom(1)[0] % 3],)', '{"A": os.urandom(8).hex()}, ("A",)'], ids=["keys", "options"]
+)
+def test_items_that_each_process_draws_anew_end_the_session(slake: pytest.Pytester, drawn: str) -> None:
+    given = 'OPTIONS, ("ABC"[n % 3],)'
+    assert given in CONFTEST
+    slake.makeconftest("import os\n" + CONFTEST.replace(given, drawn))
+    result = run(slake, "--model=stubborn:A", "-n2")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "benchmark slake: its items differ between processes: their digest is " in text(result)
+    assert "INTERNALERROR" not in text(result)
+    results = folder(slake) / "results.jsonl"
+    assert not results.is_file() or not results.read_bytes()
+
+
+def test_items_that_are_drawn_anew_by_one_process_are_its_own(slake: pytest.Pytester) -> None:
+    slake.makeconftest("import os\n" + CONFTEST.replace('f"Question {n}?"', "os.urandom(8).hex()"))
+    assert run(slake, "--model=stubborn:A").ret == 0
