@@ -755,3 +755,18 @@ def test_items_that_each_process_draws_anew_end_the_session(slake: pytest.Pytest
 def test_items_that_are_drawn_anew_by_one_process_are_its_own(slake: pytest.Pytester) -> None:
     slake.makeconftest("import os\n" + CONFTEST.replace('f"Question {n}?"', "os.urandom(8).hex()"))
     assert run(slake, "--model=stubborn:A").ret == 0
+
+
+@pytest.mark.parametrize("typed", [("--model=stubborn:A",), ()], ids=["typed", "plain"])
+def test_items_that_cannot_be_read_are_told_in_one_line(slake: pytest.Pytester, typed: tuple[str, ...]) -> None:
+    first = "    for n in range(24):\n"
+    assert first in CONFTEST
+    made = CONFTEST.strip().replace(first, f"{first}        if n == 9:\n            raise RuntimeError('mid\\nway')\n")
+    slake.makeconftest(made)
+    line = made[: made.index("raise R")].count("\n") + 1
+    result = run(slake, *typed)
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    shown = text(result)
+    assert f"benchmark slake: its items cannot be read: RuntimeError: mid way (conftest.py line {line})" in shown
+    assert "INTERNALERROR" not in shown
+    assert "Traceback" not in shown

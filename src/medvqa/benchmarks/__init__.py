@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -183,14 +184,16 @@ def _holds(benchmark: Benchmark, folder: Path) -> bool:
 
 
 def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
-    """All items of a benchmark, sorted by id; DataError when two share an id or a key names no option.
+    """All items of a benchmark, sorted by id.
+
+    DataError when they cannot be read, two share an id or a key names no option.
 
     Items bear the benchmark's name, also where it was made from another one by `dataclasses.replace`. Those with equal
     tags share one mapping.
     """
     items: dict[str, Item] = {}
     share = _sharing()
-    for item in benchmark.items(data):
+    for item in _read(benchmark, data):
         if item.benchmark != benchmark.name:
             item = replace(item, benchmark=benchmark.name)
         if item.id in items:
@@ -202,6 +205,21 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
+    """The items as the benchmark yields them; DataError in one line for whatever its code raises, with the place."""
+    try:
+        yield from benchmark.items(data)
+    except (MedVQAError, Warning):
+        raise
+    except Exception as error:
+        # The first frame is this one; the next is the benchmark's own, and what it calls in its file follows.
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [frame for frame in frames if frame.filename == frames[0].filename]
+        place = f" ({os.path.basename(own[-1].filename)} line {own[-1].lineno})" if own else ""
+        why = printing.line(" ".join(f"{type(error).__name__}: {error}".split()))[:MAX_SHOWN]
+        raise DataError(f"benchmark {benchmark.name}: its items cannot be read: {why}{place}") from error
 
 
 def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from medvqa import benchmarks, printing, scoring
+from medvqa import benchmarks, engine, printing, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import UsageError
 from medvqa.session import places, uploads
@@ -33,6 +33,8 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
     options, model, judge = plan.options, plan.model, None if plan.judge is None else plan.judge.chosen
     model.check_consent(trust_remote_code=options.trust_remote_code)
     model.check()
+    if options.concurrency is not None:
+        engine.Limits.of(model.backend, concurrency=options.concurrency)
     _check_recorded(plan)
     if judge is not None:
         judge.check_consent(trust_remote_code=options.trust_remote_code)
