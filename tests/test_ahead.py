@@ -131,9 +131,9 @@ def test_a_pool_is_asked_one_by_one(slake: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("spread", SPREAD)
-def test_a_concurrency_that_the_model_has_not_ends_the_session(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+def test_a_concurrency_that_the_model_has_not_is_refused(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     result = run(slake, "--model=logged:x", "--concurrency=2", *spread)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "--concurrency=2: model 'logged' is asked one batch at a time; try --batch-size" in text(result)
     assert not (slake.path / "calls").exists()
 
@@ -145,6 +145,8 @@ def test_a_concurrency_that_the_model_has_not_ends_the_session(slake: pytest.Pyt
         (("--concurrency=0",), "--concurrency=0: at least 1"),
         (("--deadline=0",), "--deadline=0: seconds, more than 0"),
         (("--deadline=nan",), "--deadline=nan: seconds, more than 0"),
+        (("--deadline=inf",), "--deadline=inf: seconds, more than 0 and at most 1e+09"),
+        (("--deadline=1e10",), "--deadline=1e+10: seconds, more than 0 and at most 1e+09"),
         (("--max-errors=-1",), "--max-errors=-1: a number of errors in a row, or 0 for no end"),
     ],
 )

@@ -108,6 +108,30 @@ def mediconfusion(data: Path, pairs: int = 4) -> None:
     path.write_text(json.dumps(table))
 
 
+# --- data that are there in part ---------------------------------------------------------------------------
+
+
+def test_data_that_are_there_in_part_are_told(suite: pytest.Pytester, tmp_path: Path) -> None:
+    gmai(tmp_path, "GMAI-MMBench_VAL.tsv")
+    (tmp_path / "mediconfusion").mkdir()
+    (tmp_path / "mediconfusion/dataset.json.part").write_text("{")
+    result = run(suite, f"--data={tmp_path}", "--model=echo:A")
+    assert result.ret == 0
+    assert (
+        f"medvqa: mediconfusion is not evaluated: {tmp_path}/mediconfusion is there, and nothing in it is read: looked "
+        "for mediconfusion/dataset.json or mediconfusion/dataset.csv; it holds dataset.json.part"
+    ) in text(result)
+    assert "gmai-mmbench-val: 6 of 4,550 questions of the release are there." in text(result)
+    assert json.loads((folder(suite) / "run.json").read_text())["benchmarks"]["gmai-mmbench-val"]["release"] == 4550
+
+
+def test_missing_parts_of_test_end_the_session_before_anything_is_asked(suite: pytest.Pytester, tmp_path: Path) -> None:
+    gmai(tmp_path, "GMAI_mm_bench_TEST_part_1.tsv", withheld=True)
+    result = run(suite, f"--data={tmp_path}", "--model=echo:A")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "gmai-mmbench-test: GMAI_mm_bench_TEST_part_2.tsv and 9 more are not there" in text(result)
+
+
 # --- withheld keys ----------------------------------------------------------------------------------------
 
 
@@ -115,7 +139,7 @@ def mediconfusion(data: Path, pairs: int = 4) -> None:
 def test_withheld_keys_end_unscored_and_give_the_sheet(
     suite: pytest.Pytester, tmp_path: Path, spread: tuple[str, ...]
 ) -> None:
-    gmai(tmp_path, "GMAI_mm_bench_TEST_part_1.tsv", withheld=True)
+    gmai(tmp_path, "GMAI_TEST.tsv", withheld=True)
     result = run(suite, f"--data={tmp_path}", "--benchmark=gmai-mmbench-test", "--model=echo:A", *spread)
     assert result.ret == 0
     assert outcomes(suite) == {"unscored": 6}
@@ -128,7 +152,7 @@ def test_withheld_keys_end_unscored_and_give_the_sheet(
 
 
 def test_keys_recovered_from_another_column_are_labelled_everywhere(suite: pytest.Pytester, tmp_path: Path) -> None:
-    gmai(tmp_path, "GMAI_mm_bench_TEST_part_1.tsv", withheld=True)
+    gmai(tmp_path, "GMAI_TEST.tsv", withheld=True)
     arguments = (f"--data={tmp_path}", "--benchmark=gmai-mmbench-test", "--model=echo:A", "--answers-from-category")
     result = run(suite, *arguments)
     assert result.ret == 0

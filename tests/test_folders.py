@@ -223,3 +223,15 @@ def test_a_copy_of_a_table_without_images_is_left_out(here: Path) -> None:
     # One that stands alone, with images, is a table like any other.
     (here / "d/gmai-mmbench/own_val_local.tsv").write_text("index\timage\n")
     assert len(val.files(here / "d")) == 2
+
+
+def test_a_folder_of_a_known_name_of_which_nothing_is_read_is_told(here: Path) -> None:
+    put(here, "data/mediconfusion/dataset.json", "data/gmai-mmbench/GMAI-MMBench_VALIDATION.tsv", "data/other/x")
+    found = chosen("data")
+    assert found == ["mediconfusion"]
+    assert benchmarks.unread(found, KNOWN, here / "data") == [
+        f"medvqa: gmai-mmbench is not evaluated: {here}/data/gmai-mmbench is there, and nothing in it is read: looked "
+        "for gmai-mmbench/*.tsv with the word TEST in its name, or GMAI_mm_bench_TEST_part_1.tsv to _11.tsv or "
+        "gmai-mmbench/*.tsv with the word VAL in its name, or GMAI-MMBench_VAL.tsv; it holds "
+        "GMAI-MMBench_VALIDATION.tsv"
+    ]

@@ -9,6 +9,7 @@ import importlib.util
 import random
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.data import index, lexicon
-from medvqa.items import TECHNIQUES, Answer, DataError, DataWarning, Item, Result, Score, Technique
+from medvqa.items import TECHNIQUES, Answer, DataError, Item, Result, Score, Technique
 
 OTHERS = ("index", "image", "question")
 COLUMNS = (
@@ -67,7 +68,7 @@ def row(index: str, **cells: str) -> dict[str, str]:
 
 def write(folder: Path, *rows: dict[str, str], name: str = "GMAI-MMBench_VAL.tsv", without: str = "") -> Path:
     path = folder / "gmai-mmbench" / name
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(rows or [row("1")], dtype=str).drop(columns=without or [])
     frame.to_csv(path, sep="\t", index=False)
     return path
@@ -195,10 +196,10 @@ def test_a_duplicate_index_names_both_rows(tmp_path: Path) -> None:
 
 
 def test_an_index_that_two_files_share_names_both_rows(tmp_path: Path) -> None:
-    write(tmp_path, row("1"), name="GMAI_mm_bench_TEST_part_1.tsv")
-    write(tmp_path, row("2"), row("1", question="Another?"), name="GMAI_mm_bench_TEST_part_2.tsv")
-    message = r"part_2\.tsv row 2 \(line 3\): index '1' is also that of gmai-mmbench/.*part_1\.tsv row 1 \(line 2\)"
-    with pytest.raises(DataError, match=message), pytest.warns(DataWarning):
+    write(tmp_path, row("1"), name="GMAI_TEST_1.tsv")
+    write(tmp_path, row("2"), row("1", question="Another?"), name="GMAI_TEST_2.tsv")
+    message = r"TEST_2\.tsv row 2 \(line 3\): index '1' is also that of gmai-mmbench/.*TEST_1\.tsv row 1 \(line 2\)"
+    with pytest.raises(DataError, match=message):
         of_test(tmp_path)
 
 
@@ -237,12 +238,27 @@ def test_one_file_under_both_names_is_read_once(tmp_path: Path) -> None:
     assert [item.id for item in val(tmp_path, row("1"), row("2"))] == ["1", "2"]
 
 
-def test_missing_parts_of_test_are_a_warning(tmp_path: Path) -> None:
-    for part in (1, 2, 4, 5, 6, 7, 8, 10, 11):
+@pytest.mark.parametrize(
+    ("there", "named"),
+    [
+        ((1, 3), "GMAI_mm_bench_TEST_part_2.tsv and 8 more are not there"),
+        (range(1, 11), "GMAI_mm_bench_TEST_part_11.tsv is not there"),
+    ],
+    ids=["nine", "one"],
+)
+def test_missing_parts_of_test_are_refused(tmp_path: Path, there: Sequence[int], named: str) -> None:
+    for part in there:
         write(tmp_path, row(str(part)), name=f"GMAI_mm_bench_TEST_part_{part}.tsv", without="answer")
-    with pytest.warns(DataWarning, match="gmai-mmbench-test is incomplete: no part 3, 9 of 11"):
-        items = of_test(tmp_path)
-    assert [item.id for item in items] == ["1", "2", "4", "5", "6", "7", "8", "10", "11"]
+    with pytest.raises(DataError, match=f"^gmai-mmbench-test: {named}; put parts 1 to 11 beside GMAI"):
+        of_test(tmp_path)
+
+
+def test_parts_of_test_that_are_all_there_are_read_and_so_are_tables_of_other_names(tmp_path: Path) -> None:
+    for part in range(1, 12):
+        write(tmp_path / "all", row(str(part)), name=f"GMAI_mm_bench_TEST_part_{part}.tsv", without="answer")
+    assert len(of_test(tmp_path / "all")) == 11
+    write(tmp_path / "some", row("1"), name="GMAI_TEST_1.tsv", without="answer")
+    assert len(of_test(tmp_path / "some")) == 1
 
 
 @pytest.fixture

@@ -735,3 +735,38 @@ def test_beside_other_plugins(
     measures = {m["name"]: m for m in written(folder(slake))["measures"] if m["slice"] == {}}
     assert measures["accuracy"]["count"] == 8
     assert measures["accuracy"]["n"] == 24
+
+
+@pytest.mark.parametrize(
+    "drawn", ['OPTIONS, ("ABC"[os.urandom(1)[0] % 3],)', '{"A": os.urandom(8).hex()}, ("A",)'], ids=["keys", "options"]
+)
+def test_items_that_each_process_draws_anew_end_the_session(slake: pytest.Pytester, drawn: str) -> None:
+    given = 'OPTIONS, ("ABC"[n % 3],)'
+    assert given in CONFTEST
+    slake.makeconftest("import os\n" + CONFTEST.replace(given, drawn))
+    result = run(slake, "--model=stubborn:A", "-n2")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "benchmark slake: its items differ between processes: their digest is " in text(result)
+    assert "INTERNALERROR" not in text(result)
+    results = folder(slake) / "results.jsonl"
+    assert not results.is_file() or not results.read_bytes()
+
+
+def test_items_that_are_drawn_anew_by_one_process_are_its_own(slake: pytest.Pytester) -> None:
+    slake.makeconftest("import os\n" + CONFTEST.replace('f"Question {n}?"', "os.urandom(8).hex()"))
+    assert run(slake, "--model=stubborn:A").ret == 0
+
+
+@pytest.mark.parametrize("typed", [("--model=stubborn:A",), ()], ids=["typed", "plain"])
+def test_items_that_cannot_be_read_are_told_in_one_line(slake: pytest.Pytester, typed: tuple[str, ...]) -> None:
+    first = "    for n in range(24):\n"
+    assert first in CONFTEST
+    made = CONFTEST.strip().replace(first, f"{first}        if n == 9:\n            raise RuntimeError('mid\\nway')\n")
+    slake.makeconftest(made)
+    line = made[: made.index("raise R")].count("\n") + 1
+    result = run(slake, *typed)
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    shown = text(result)
+    assert f"benchmark slake: its items cannot be read: RuntimeError: mid way (conftest.py line {line})" in shown
+    assert "INTERNALERROR" not in shown
+    assert "Traceback" not in shown

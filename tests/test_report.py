@@ -148,6 +148,21 @@ def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []
 
 
+@pytest.mark.parametrize(
+    ("told", "note"),
+    [
+        ({"items": 39, "release": 4550}, ["slake: 39 of 4,550 questions of the release are there."]),
+        ({"items": 4550, "release": 4550}, []),
+        ({"items": 4551, "release": 4550}, []),
+        ({"items": 39}, []),
+    ],
+    ids=["fewer", "all", "more", "unknown"],
+)
+def test_fewer_questions_than_were_released_are_noted(tmp_path: Path, told: dict[str, int], note: list[str]) -> None:
+    made = folder(tmp_path / "run", [result(1)], benchmarks={"slake": told})
+    assert report.notes_of(report.build(made, {"slake": SLAKE})) == note
+
+
 def test_a_server_whose_model_changed_is_noted(tmp_path: Path) -> None:
     served = [replace(result(n), answer=Answer("A", served_by=f"gpt fp_{n // 2}")) for n in range(3)]
     notes = report.notes_of(report.build(folder(tmp_path / "run", served), {"slake": SLAKE}))

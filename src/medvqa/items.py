@@ -331,7 +331,8 @@ class Benchmark:
     returns the files that it would read, () when the data set is not there; None means that it needs none.
     `sought` says in words which files these are, relative to the data folder, for an error; where it does, folders next
     to the data folder are searched by `files` too. `elsewhere` gives a folder of another tool that may hold the files;
-    it is used if the benchmark was named and no data folder was.
+    it is used if the benchmark was named and no data folder was. `release` counts the questions of the data set as its
+    owners gave it out: reports say so where there are fewer. None: it is not known, or there is no one number.
     `prompt` is only called with one of `techniques`, and with items that the technique `applies` to.
     `official` is the published rule of the benchmark's owners, for `--extraction=official`; it reads answers to
     questions of `official_kinds`, and `score` the others. If the rule has changed, `official_version` names the
@@ -356,6 +357,7 @@ class Benchmark:
     files: Callable[[Path], Sequence[Path]] | None = None
     sought: str = ""
     elsewhere: Callable[[], Path | None] | None = None
+    release: int | None = None
     obtain: str = ""
     official: Callable[[Item, Answer], Score] | None = None
     official_note: str = ""

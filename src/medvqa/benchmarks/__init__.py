@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -105,6 +106,27 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
     return [chosen[name] for name in sorted(chosen)]
 
 
+def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) -> list[str]:
+    """A line for each folder in the data folder that bears a benchmark's or a group's name, and is not read.
+
+    `chosen` are the names of the benchmarks that are found.
+    """
+    named: dict[str, list[Benchmark]] = {}
+    for each in known.values():
+        if each.files is not None and each.sought:
+            named.setdefault(each.group or each.name, []).append(each)
+    lines = []
+    for name, candidates in sorted(named.items()):
+        folder = data / name
+        if folder.is_dir() and not any(each.name in chosen for each in candidates):
+            sought = " or ".join(dict.fromkeys(each.sought for each in candidates))
+            lines.append(
+                f"medvqa: {name} is not evaluated: {_shown(folder)} is there, and nothing in it is read: looked for "
+                f"{sought}; {folders.content(folder)}"
+            )
+    return lines
+
+
 def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, typed: str) -> UsageError:
     """The error for a benchmark or group that was named and is not there."""
     asked = f"benchmark '{name}' was asked for but is not there"
@@ -162,14 +184,16 @@ def _holds(benchmark: Benchmark, folder: Path) -> bool:
 
 
 def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
-    """All items of a benchmark, sorted by id; DataError when two share an id or a key names no option.
+    """All items of a benchmark, sorted by id.
+
+    DataError when they cannot be read, two share an id or a key names no option.
 
     Items bear the benchmark's name, also where it was made from another one by `dataclasses.replace`. Those with equal
     tags share one mapping.
     """
     items: dict[str, Item] = {}
     share = _sharing()
-    for item in benchmark.items(data):
+    for item in _read(benchmark, data):
         if item.benchmark != benchmark.name:
             item = replace(item, benchmark=benchmark.name)
         if item.id in items:
@@ -181,6 +205,21 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
+    """The items as the benchmark yields them; DataError in one line for whatever its code raises, with the place."""
+    try:
+        yield from benchmark.items(data)
+    except (MedVQAError, Warning):
+        raise
+    except Exception as error:
+        # The first frame is this one; the next is the benchmark's own, and what it calls in its file follows.
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [frame for frame in frames if frame.filename == frames[0].filename]
+        place = f" ({os.path.basename(own[-1].filename)} line {own[-1].lineno})" if own else ""
+        why = printing.line(" ".join(f"{type(error).__name__}: {error}".split()))[:MAX_SHOWN]
+        raise DataError(f"benchmark {benchmark.name}: its items cannot be read: {why}{place}") from error
 
 
 def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | None:

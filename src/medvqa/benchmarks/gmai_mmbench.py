@@ -16,16 +16,15 @@ It reads cells such as "None" and "NA" as missing; here they are text, as an opt
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import ascii_lowercase
 
-from medvqa import metrics, scoring
+from medvqa import metrics, printing, scoring
 from medvqa.data import folders, index, lexicon, limits, predictions
-from medvqa.items import Answer, Benchmark, DataError, DataWarning, Extractor, Item, Prompt, Result, Score, Technique
+from medvqa.items import Answer, Benchmark, DataError, Extractor, Item, Prompt, Result, Score, Technique
 from medvqa.protocols.prompts import Template
 
 GROUP = "gmai-mmbench"
@@ -45,6 +44,7 @@ NEEDED = ("question", "a", "b", *TAGS.values())
 
 RELEASED = re.compile(r"gmai[-_]mm[-_]?bench[-_]", re.I)
 """How names of released tables begin; such a table may lie in the data folder itself, as in VLMEvalKit's."""
+PART = re.compile(r"part_(\d+)", re.I)
 LOCAL = "_local"
 """What VLMEvalKit adds to the name of a table for a copy that names files in the place of images."""
 
@@ -59,15 +59,26 @@ def files(data: Path, split: str) -> list[Path]:
 
 
 def items(data: Path, split: str) -> Iterator[Item]:
-    """The items of a split. VAL circulates under two names; DataWarning if parts of TEST are missing."""
+    """The items of a split. VAL circulates under two names; DataError if released parts of TEST are missing."""
     found = index.distinct(files(data, split))
     for path in found:
         _check_images(path, path.relative_to(data).as_posix())
-    parts = {int(match[1]) for path in found if (match := re.search(r"part_(\d+)", path.stem.lower()))}
-    if missing := split == "test" and parts and {*range(1, PARTS + 1)} - parts:
-        listed = ", ".join(map(str, sorted(missing)))
-        warnings.warn(f"gmai-mmbench-test is incomplete: no part {listed} of {PARTS}", DataWarning, stacklevel=2)
+    if split == "test":
+        _check_parts(found, data)
     return items_of(found, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
+
+
+def _check_parts(found: Sequence[Path], data: Path) -> None:
+    """DataError for parts of TEST that are missing, if some are there under the names of the release."""
+    there = {int(match[1]): path for path in found if (match := PART.search(path.stem))}
+    if missing := [part for part in range(1, PARTS + 1) if there and part not in there]:
+        beside = printing.line(next(iter(there.values())).name)
+        first = PART.sub(f"part_{missing[0]}", beside)
+        more = f" and {len(missing) - 1} more are" if len(missing) > 1 else " is"
+        raise DataError(
+            f"gmai-mmbench-test: {first}{more} not there; put parts 1 to {PARTS} beside {beside}. To "
+            "evaluate some of them on purpose, rename these: without part_, as in GMAI_TEST_1.tsv"
+        )
 
 
 def _check_images(path: Path, name: str) -> None:
@@ -217,6 +228,7 @@ VAL = Benchmark(
     files=partial(files, split="val"),
     sought="gmai-mmbench/*.tsv with the word VAL in its name, or GMAI-MMBench_VAL.tsv",
     elsewhere=folders.lmu_data,
+    release=4550,
     obtain=(
         "Download GMAI-MMBench_VAL.tsv (9.3 GB) from https://huggingface.co/datasets/VLMEval/GMAI-MMBench "
         "and put it into DATA/gmai-mmbench/"
@@ -250,6 +262,8 @@ TEST = replace(
     items=partial(items, split="test"),
     files=partial(files, split="test"),
     sought=f"gmai-mmbench/*.tsv with the word TEST in its name, or GMAI_mm_bench_TEST_part_1.tsv to _{PARTS}.tsv",
+    # Its number is not published: the paper's counts and its totals differ. Missing parts are refused instead.
+    release=None,
     obtain=(
         "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, download "
         f"GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv and put them into DATA/gmai-mmbench/"

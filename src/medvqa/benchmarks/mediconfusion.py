@@ -204,6 +204,7 @@ BENCHMARKS = (
         items=items,
         files=files,
         sought="mediconfusion/dataset.json or mediconfusion/dataset.csv",
+        release=352,
         obtain=(
             "Put dataset.json of https://huggingface.co/datasets/shahab7899/MediConfusion into DATA/mediconfusion/ and "
             "the images, which scripts/download.py of https://github.com/AIF4S/MediConfusion fetches, into "

@@ -35,6 +35,8 @@ from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
 
 SPLITS = ("val", "test")
+RELEASED = {"val": 1499, "test": 18344}
+"""Questions of each split, by the paper."""
 
 KINDS: Mapping[str, Kind] = {
     "multi_choice": "multiple_response",
@@ -232,6 +234,7 @@ BENCHMARKS = tuple(
         items=partial(items, split=split),
         files=partial(files, split=split),
         sought=f'medlesionvqa/*.jsonl with a line of "split": "{split}"',
+        release=RELEASED[split],
         obtain=(
             "Ask for the data set at https://github.com/bytedance/MedLesionVQA, write it in the format of docs/data.md "
             "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"

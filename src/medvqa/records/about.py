@@ -62,6 +62,7 @@ class _Judge(msgspec.Struct):
 
 class _Benchmark(msgspec.Struct):
     items: Count = 0
+    release: Count | None = None
     data_sha256: str = ""
     answers: str = ""
     judged: dict[str, str] = {}

@@ -20,7 +20,7 @@ def notes_of(report: Report) -> list[str]:
 
     That results are missing is no note: every report says it before its numbers, by `report.covered.lines`.
     """
-    notes = [*_selected(report), *left_out(report.run.get("left_out", {}))]
+    notes = [*_selected(report), *_less_than_released(report), *left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
     if report.run.get("rescoring"):
         notes.append("this run was being scored again, and that was stopped: do it once more (medvqa rescore).")
@@ -138,6 +138,16 @@ def _selected(report: Report) -> list[str]:
             "them would say nothing of the model. Type the command without --lf for numbers."
         )
     return lines
+
+
+def _less_than_released(report: Report) -> list[str]:
+    """Of which benchmarks the data hold fewer questions than their owners gave out."""
+    told = report.run.get("benchmarks", {})
+    return [
+        f"{name}: {there:,} of {release:,} questions of the release are there."
+        for name in dict.fromkeys(part.benchmark.name for part in report.parts)
+        if (release := told.get(name, {}).get("release")) and (there := told[name].get("items", release)) < release
+    ]
 
 
 def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool) -> str:

@@ -85,6 +85,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     }
     return {
         "items": len(items),
+        **({} if benchmark.release is None else {"release": benchmark.release}),
         "kinds": sorted(kinds),
         # How many items each technique is defined for, whatever was selected of them.
         "questions": questions,

@@ -33,6 +33,8 @@ from medvqa.session.judging import Judging
 from medvqa.session.memory import Memory
 from medvqa.session.plan import Plan
 
+MAIN = "main"
+"""The name of a process that is no worker."""
 STOP = "stop"
 """File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
 
@@ -375,6 +377,10 @@ class Asker:
             except OSError as error:
                 raise records.Unwritable(f"the run folder cannot be written: {error}") from error
             self._first["left_out"] = left_out
+            if self.process.name != MAIN:
+                # What yields items may draw them anew in each process; run.json tells those of the controller.
+                asked = sorted({key.benchmark for key in keys} & self.plan.benchmarks.keys())
+                self._first["data"] = {name: records.data_digest(self.plan.items(name)) for name in asked}
 
     def _reply(self, query: Query, model: Model | None) -> Reply:
         if self._stream is not None and (model is None or model is self._model):

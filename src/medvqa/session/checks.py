@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from medvqa import printing, scoring
+from medvqa import benchmarks, engine, printing, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import UsageError
 from medvqa.session import places, uploads
@@ -33,6 +33,8 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
     options, model, judge = plan.options, plan.model, None if plan.judge is None else plan.judge.chosen
     model.check_consent(trust_remote_code=options.trust_remote_code)
     model.check()
+    if options.concurrency is not None:
+        engine.Limits.of(model.backend, concurrency=options.concurrency)
     _check_recorded(plan)
     if judge is not None:
         judge.check_consent(trust_remote_code=options.trust_remote_code)
@@ -116,8 +118,8 @@ def _check_images(plan: Plan, name: str) -> None:
 
 
 def notices(plan: Plan) -> list[str]:
-    """Lines that the user reads before the first question: other data folders, missing images, and uploads."""
-    return [*_sources(plan), *_missing_notices(plan), *uploads.notices(plan)]
+    """Lines that the user reads before the first question: folders of data, missing images, and uploads."""
+    return [*_sources(plan), *_unread(plan), *_missing_notices(plan), *uploads.notices(plan)]
 
 
 def _sources(plan: Plan) -> list[str]:
@@ -129,6 +131,14 @@ def _sources(plan: Plan) -> list[str]:
         f"medvqa: {name} is read from {printing.line(str(plan.folder(name)))}, as no --data=DIR was given"
         for name in names
     ]
+
+
+def _unread(plan: Plan) -> list[str]:
+    """A line for each data set that lies in the data folder and cannot be found there, if no benchmark was named."""
+    options = plan.options
+    if options.data is None or options.benchmarks:
+        return []
+    return benchmarks.unread(plan.benchmarks.keys(), plan.registry.benchmarks, options.data)
 
 
 def _missing_notices(plan: Plan) -> list[str]:

@@ -20,7 +20,8 @@ class Delivery:
     `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts
     answers that came from the store; `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and
     `judge_usage` tell the same of a judge's replies. `facts` are fields of run.json and come once; so does `left_out`,
-    with which the keys of the session's selection are on disk. `identity` comes at the end of a process that used
+    with which the keys of the session's selection are on disk, and `data`, the digests of the items
+    of each benchmark as a worker has them. `identity` comes at the end of a process that used
     stored answers: how it is known that they are of the model that answers now.
     """
 
@@ -34,6 +35,7 @@ class Delivery:
     served_by: list[str] = field(default_factory=list)
     facts: Mapping[str, Any] = field(default_factory=dict)
     left_out: LeftOut | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
     identity: Mapping[str, Any] | None = None
 
     def plain(self) -> dict[str, Any]:

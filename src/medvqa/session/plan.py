@@ -42,6 +42,9 @@ from medvqa.session.judging import Judging
 from medvqa.session.options import LISTS, OPTIONS, Options, Setting
 from medvqa.session.registry import Registry
 
+MAX_DEADLINE = 1e9
+"""Seconds, 30 years: clocks take no number that is much larger."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -293,8 +296,8 @@ def _check_values(options: Options) -> None:
             raise UsageError(f"--{name}={value}: at least 1")
     if options.max_tokens is not None and options.max_tokens < 0:
         raise UsageError(f"--max-tokens={options.max_tokens}: a number of tokens, or 0 for no limit")
-    if options.deadline is not None and not options.deadline > 0:
-        raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0")
+    if options.deadline is not None and not 0 < options.deadline <= MAX_DEADLINE:
+        raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0 and at most {MAX_DEADLINE:g}")
     if options.repeat is not None and options.repeat < 2:
         raise UsageError(f"--repeat={options.repeat}: at least 2 samples of each answer; without it one is asked for")
     if options.max_errors < 0:

@@ -12,7 +12,7 @@ from typing import Any
 
 from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
-from medvqa.items import Benchmark, Item, Outcome, QuestionKey
+from medvqa.items import Benchmark, DataError, Item, Outcome, QuestionKey
 from medvqa.report import html
 from medvqa.session import gates
 from medvqa.session.about import about
@@ -143,7 +143,16 @@ class Recording:
         records.write_json(self._recorder.folder / records.RUN, self._about)
 
     def take(self, delivery: Delivery) -> None:
-        """Append results as encoded by the process that evaluated; OSError if the disk does not take them."""
+        """Append results as encoded by the process that evaluated.
+
+        OSError if the disk does not take them, DataError if they are about other data than run.json tells.
+        """
+        for name, digest in delivery.data.items():
+            if digest != (known := self._about["benchmarks"][name]["data_sha256"]):
+                raise DataError(
+                    f"benchmark {name}: its items differ between processes: their digest is {known[:12]} where the run "
+                    f"began, and {digest[:12]} in a worker. Draw nothing in them, or draw with a fixed seed"
+                )
         for line, (key, outcome) in zip(map(str.encode, delivery.lines), delivery.outcomes, strict=True):
             known = self._known.pop(key, None) if self._known else None
             if known is None or (known != _digest(line) and outcome != "error"):
