@@ -305,4 +305,7 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
         | ({"identity": found} if (found := of_sessions(run.about, len(run.results))) else {})
         for run in runs
     ]
+    if "selection" in about and not absent_shares(about):
+        # All shares together chose what was shared out.
+        about["selection"]["how"] = [each for each in about["selection"]["how"] if not each.startswith("--shard=")]
     return about
