@@ -195,6 +195,23 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert not (tmp_path / "b").exists()
 
 
+def test_lines_that_were_not_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = folder(tmp_path / "first", [result(1)])
+    key = result(1).key
+    records.write_json(run / records.RUN, {**RUN, "selection": {"questions": 1}})
+    (run / records.SELECTED).write_text(json.dumps([key.benchmark, key.item, key.technique, *key[3:]]) + "\n")
+    for torn, told in (
+        ("<<<<<<< ours\n", "1 line was not read: "),
+        ("=======\n", "2 lines were not read, the first: "),
+    ):
+        with (run / "results.jsonl").open("a") as file:
+            file.write(torn)
+        assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 0
+        (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("! ")]
+        assert line.startswith(f"! {told}")
+        assert "line 2" in line
+
+
 # --- keyed hashes ------------------------------------------------------------------------------------------
 
 NAMES = ("DOE", "JANE", "MRN-4711", "spleen", "liver", "Rose")

@@ -554,6 +554,53 @@ def test_errors_block_a_verdict() -> None:
         assert (found.outcome, found.blockers) == (None, ("slake/q0003: busy",))
 
 
+def part(name: str, day: int, hour: int = 10, **more: Any) -> dict[str, Any]:
+    return {"name": name, "shard": None, "started": f"2026-01-{day:02}T{hour:02}:00:00+00:00", **more}
+
+
+def test_a_part_that_is_the_baseline_blocks_a_verdict() -> None:
+    began = part("main", 2)["started"]
+    base = replace(MAIN, run={**MAIN.run, "name": "main", "started": began})
+    for merged in ([part("main", 2), part("x", 2)], [part("x", 2), {**part("y", 2), "merged": [part("main", 2)]}]):
+        found = verdict(Rules(), replace(MAIN, name="new", run={**MAIN.run, "merged": merged}), base)
+        assert found.outcome is None
+        assert found.blockers == ("run main is a part of this run and the baseline: merge without it",)
+    other = replace(MAIN, name="new", run={**MAIN.run, "merged": [part("main", 3), part("x", 2)]})
+    assert verdict(Rules(), other, base).outcome == "PASS", "another run of that name"
+    base = replace(base, run={**base.run, "merged": [part("a", 1), part("b", 1)]})
+    found = verdict(Rules(), replace(MAIN, name="new", run={**MAIN.run, "merged": [part("a", 1), part("c", 1)]}), base)
+    assert found.blockers == ("run a is a part of this run and baseline main: merge without it",)
+    assert verdict(Rules(), replace(base, name="copy"), base).outcome == "PASS", "the same run"
+
+
+@pytest.mark.parametrize(
+    ("about", "identified"),
+    [
+        ({"model": {"name": "m", "fingerprint": None}}, False),
+        ({"config": {"backend": "openai"}}, False),
+        ({"config": {"backend": "openai", "options": {"revision": "r1"}}}, True),
+        ({"config": {"backend": "hf"}}, True),
+    ],
+)
+def test_parts_of_a_model_that_nothing_identifies_are_asked_within_a_day(
+    about: dict[str, Any], identified: bool
+) -> None:
+    def decided(*merged: dict[str, Any]) -> gating.Verdict:
+        new = replace(MAIN, name="new", run={**MAIN.run, **about, "merged": list(merged)})
+        return verdict(Rules(), new, MAIN)
+
+    found = decided(part("b", 3, 11), part("a", 2))
+    assert found.outcome == ("PASS" if identified else None)
+    if not identified:
+        (line,) = found.blockers
+        assert "more than 24 hours apart, a at 2026-01-02 10:00 and b at 2026-01-03 11:00 UTC. Declare a" in line
+    found = decided(part("a", 2), part("b", 3))
+    assert found.outcome == "PASS"
+    told = "its parts were asked within a day, a at 2026-01-02 10:00 and b at 2026-01-03 10:00 UTC"
+    assert any(told in note for note in found.notes) is not identified
+    assert decided(part("a", 2), {"name": "b", "started": "yesterday"}).outcome == "PASS"
+
+
 def test_what_the_baseline_does_not_have_blocks_a_verdict() -> None:
     found = verdict(Rules(), replace(MAIN, name="new"), replace(MAIN, results=MAIN.results[2:]))
     assert found.outcome is None

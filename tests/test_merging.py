@@ -100,6 +100,69 @@ def test_a_share_that_is_not_there_is_named() -> None:
     assert merge([*shares, run("r2", options={"shard": "2/3"})], "all").complete
 
 
+def share_of(
+    number: int, of: int, *benchmarks: str, how: tuple[str, ...] = (), known: tuple[str, ...] = (), more: int = 0
+) -> RunPart:
+    """A share that selected its question of each benchmark, of as many as there are shares and some `more`."""
+    shard = f"{number}/{of}"
+    results = [result(f"q{number}") for _ in benchmarks]
+    results = [replace(r, item=replace(r.item, benchmark=name)) for r, name in zip(results, benchmarks, strict=True)]
+    about = {
+        **ABOUT,
+        "options": {"shard": shard},
+        "benchmarks": {name: {"questions": {"mc": of + more}} for name in {*benchmarks, *known}},
+        "selection": {"how": [*how, f"--shard={shard}"], "questions": len(results)},
+    }
+    keys = tuple(each.key for each in results)
+    return RunPart(f"s{number}of{of}", about, tuple(results), keys=keys)
+
+
+def absent(merged: merging.Merged) -> tuple[str, ...]:
+    return records.cover(merged.about, (), ()).absent
+
+
+def test_the_shares_of_each_benchmark_must_be_there() -> None:
+    merged = merge([share_of(1, 2, "slake"), share_of(2, 2, "slake", "vqa-rad")], "all")
+    assert absent(merged) == ("share 1/2 of vqa-rad is not here",)
+    assert not merged.complete
+    again = merge([RunPart("all", merged.about, merged.results, keys=tuple(r.key for r in merged.results))], "again")
+    assert absent(again) == absent(merged), "also of what was merged again"
+    whole = merge([share_of(1, 2, "slake", "vqa-rad"), share_of(2, 2, "slake", "vqa-rad")], "all")
+    assert whole.complete
+    assert absent(whole) == ()
+
+
+def test_a_share_of_a_benchmark_may_be_empty() -> None:
+    shares = [share_of(1, 3, "slake", "vqa-rad"), share_of(2, 3, "slake", known=("vqa-rad",)), share_of(3, 3, "slake")]
+    assert absent(merge(shares, "all")) == ("share 3/3 of vqa-rad is not here",)
+    # Of other tests, which know the benchmark and do not ask it, nothing is a share of it.
+    one, other = share_of(1, 2, "slake", how=("a.py",), known=("vqa-rad",)), share_of(2, 2, "vqa-rad", how=("b.py",))
+    assert absent(merge([one, other], "all")) == ("share 2/2 of slake is not here", "share 1/2 of vqa-rad is not here")
+
+
+def test_shares_of_different_selections_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"slake was selected by -k even in s1of2 and by -k odd in s2of2\. Type the"):
+        merge(
+            [share_of(1, 2, "slake", how=("-k even",), more=2), share_of(2, 2, "slake", how=("-k odd",), more=2)], "all"
+        )
+    old = [run(f"r{n}", result(f"q{n}"), options={"shard": f"{n}/2", "limit": n * 5}) for n in (1, 2)]
+    with pytest.raises(UsageError, match="slake was selected by --limit=5 in r1 and by --limit=10 in r2"):
+        merge(old, "all")
+    merge([share_of(1, 2, "slake", how=("-k a",)), share_of(2, 2, "vqa-rad", how=("-k b",))], "all")
+    merge([share_of(1, 2, "slake", how=("-k a",)), share_of(1, 3, "slake", how=("-k b",))], "all")
+    both = merge([share_of(1, 2, "slake"), share_of(2, 2, "slake", how=("--lf", "-k q2"))], "all")
+    assert both.complete, "a share that was gone on with, of which nothing lacks"
+
+
+def test_shares_that_one_run_asked_one_after_another_all_count() -> None:
+    sessions = [{"options": {"shard": f"{n}/3"}} for n in (1, 2)]
+    one = run("a", result("q1"), options={"shard": "2/3"}, sessions=[*sessions, {"rescored": {}}])
+    assert records.cover(one.about, (), ()).absent == ("share 3/3 is not here",)
+    merged = merge([one, run("b", result("q2"), options={"shard": "3/3"})], "all")
+    assert absent(merged) == ()
+    assert merged.about["merged"][0]["shards"] == ["1/3", "2/3"]
+
+
 def test_a_run_that_did_not_end_is_named() -> None:
     killed = run("b", result("q1"))
     killed = replace(killed, about={k: v for k, v in killed.about.items() if k != "finished"})
@@ -348,3 +411,43 @@ def test_what_is_wrong_is_one_line_and_leaves_no_folder(
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_shares_are_told_of_each_benchmark_and_of_each_session(
+    phantom: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = phantom.path / "reports"
+    one, both = "phantom-mediconfusion", "phantom-mediconfusion,phantom-medlesionvqa"
+    common = ("--model=random", "-p", "no:randomly")
+
+    def ask(name: str, shard: str, benchmarks: str, *how: str) -> None:
+        done = phantom.runpytest_inprocess(*common, f"--run={name}", f"--benchmark={benchmarks}", *shard.split(), *how)
+        assert done.ret == 0
+
+    ask("ci1", "--shard=1/2", one)
+    ask("ci2", "--shard=2/2", both)
+    merged = str(reports / "ci")
+    assert main(["merge", str(reports / "ci1"), str(reports / "ci2"), "-o", merged]) == 1
+    assert "share 1/2 of phantom-medlesionvqa is not here" in capsys.readouterr().out
+    assert main(["baseline", merged, "-o", str(phantom.path / "b")]) == 4
+    assert "share 1/2 of phantom-medlesionvqa is not here" in capsys.readouterr().err
+    ask("few1", "--shard=1/2", one, "--limit=6")
+    ask("few2", "--shard=2/2", one, "--limit=10")
+    assert main(["merge", str(reports / "few1"), str(reports / "few2"), "-o", "few"]) == 4
+    assert f"{one} was selected by --limit=6 in few1 and by --limit=10 in few2" in capsys.readouterr().err
+    assert not (reports / "few").exists()
+    for number in (1, 2, 3):
+        ask("s", f"--shard={number}/3", one)
+    capsys.readouterr()
+    assert main(["baseline", str(reports / "s"), "-o", str(phantom.path / "s.medvqa")]) == 0
+
+
+def test_a_benchmark_that_is_not_known_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorder = records.Recorder(tmp_path / "a")
+    own = result("q1")
+    recorder.append(records.encode(replace(own, item=replace(own.item, benchmark="own"))))
+    recorder.close()
+    records.write_json(tmp_path / "a" / records.RUN, ABOUT)
+    assert main(["merge", str(tmp_path / "a"), "-o", "w"]) == 4
+    assert "holds results of benchmark 'own', which is not known here" in capsys.readouterr().err
+    assert not (tmp_path / "w").exists()

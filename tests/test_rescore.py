@@ -165,6 +165,18 @@ def test_errors_of_a_judge_are_made_good(repository: Repository) -> None:
     assert "error" not in {outcome for outcome, _ in repository.scores("first").values()}
 
 
+def test_a_run_that_is_unfinished_is_so_when_it_was_scored_again(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert repository.run("--run=first", "--limit=8", benchmark=PAIRS)[0] == 0
+    assert repository.rescore("first") == 0
+    results = repository.path / "reports/first/results.jsonl"
+    results.write_text("".join(results.read_text().splitlines(keepends=True)[1:]))
+    assert repository.rescore("first") == 1
+    assert "unfinished" in capsys.readouterr().out
+    assert main(["report", str(repository.path / "reports/first")]) == 1
+
+
 def test_without_a_judge_rules_score_anew(repository: Repository) -> None:
     said = json.loads((repository.path / "said.json").read_text())
     (repository.path / "said.json").write_text(json.dumps({PAIRS: dict.fromkeys(said[PAIRS], "It is A (left).")}))

@@ -27,7 +27,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """What was written."""
-    from medvqa import records
+    from medvqa import printing, records
 
     about, stored = records.read_run(options.run), records.read(options.run)
     records.check_scored(options.run, about)
@@ -59,4 +59,9 @@ def run(options: argparse.Namespace) -> str:
         options.output, about, stored.results, responses=not options.no_responses, hidden=hidden, key=key
     )
     size = f"{options.output.stat().st_size / 1024:,.0f} KiB"
-    return f"{options.output}: {len(stored.results):,} results of run {options.run.name}{left}, {size}"
+    written = f"{options.output}: {len(stored.results):,} results of run {options.run.name}{left}, {size}"
+    if not stored.unread:
+        return written
+    number = len(stored.unread)
+    what = "1 line was not read" if number == 1 else f"{number:,} lines were not read, the first"
+    return f"{written}\n! {what}: {printing.line(stored.unread[0])}"

@@ -30,7 +30,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, bool]:
     """The summary of the runs as one, and whether anything is missing in it."""
-    from medvqa import printing, records, report
+    from medvqa import benchmarks, printing, records, report
     from medvqa.records import merging
     from medvqa.report.terminal import summary
 
@@ -40,7 +40,11 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     records.check_name(folder.name, "-o")
     if folder.exists():
         raise UsageError(f"{folder} exists: name another with -o")
-    merged = merging.merge([merging.load(run) for run in options.runs], folder.name)
+    parts = [merging.load(run) for run in options.runs]
+    for path, part in zip(options.runs, parts, strict=True):
+        for name in sorted({result.item.benchmark for result in part.results} - known.benchmarks.keys()):
+            raise benchmarks.not_known(f"{path} holds", name, known.benchmarks)
+    merged = merging.merge(parts, folder.name)
     merging.write(merged, folder, options.runs)
     made = report.build(folder, known.benchmarks, known.metrics)
     notes = [f"! {printing.line(note)}" for note in merged.notes]

@@ -61,7 +61,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(typed: argparse.Namespace) -> tuple[str, bool]:
-    """The summary of the run as it is scored now, and whether anything in it ended in an error."""
+    """The summary of the run as it is scored now, and whether it is unfinished or anything in it ended in an error."""
     from medvqa import records
     from medvqa.session.options import Options
 
@@ -99,9 +99,8 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
         return benchmarks.load_found(benchmark, data)
 
     written = report.write(made, html.draw(made, load, many="none"))
-    return summary(written, width=100, exits=False), any(
-        result.score.outcome == "error" for part in written.parts for result in part.results
-    )
+    errors = any(result.score.outcome == "error" for part in written.parts for result in part.results)
+    return summary(written, width=100, exits=False), errors or not made.covered.finished
 
 
 def _progress(done: int, total: int) -> None:

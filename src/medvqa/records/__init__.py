@@ -14,7 +14,7 @@ from medvqa.records.baseline import (
     without_response,
     write_baseline,
 )
-from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, select_from
+from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
     MAX_RUN,
@@ -40,6 +40,7 @@ from medvqa.records.folder import (
     write_atomic,
     write_json,
 )
+from medvqa.records.identity import is_identified
 from medvqa.records.identity import joined as joined_identity
 from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
@@ -111,12 +112,14 @@ __all__ = [
     "find_key",
     "identity_of_run",
     "is_baseline",
+    "is_identified",
     "joined_identity",
     "judge_name",
     "judged_by_rule",
     "keyed_question",
     "lines",
     "make_private",
+    "merged_parts",
     "own_folder",
     "own_key",
     "properties",

@@ -107,6 +107,9 @@ class _Merged(msgspec.Struct):
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}
     identity: list[_Identity] = []
+    benchmarks: list[str] | None = None
+    shards: list[Share] = []
+    merged: list[_Merged] = []
 
 
 class _Against(msgspec.Struct):

@@ -216,14 +216,56 @@ SHOWN = 5
 
 
 def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The shares that belong to those that a run is, or was merged from, and are not there, a phrase each."""
-    told = [run.get("options", {}).get("shard"), *(part.get("shard") for part in run.get("merged", ()))]
-    shares = {Shard.parse(shard) for shard in told if shard is not None}
+    """The shares that belong to those that a run is, or was merged from, and are not there, a phrase each.
+
+    A run that selected all of its benchmarks lacks none, in however many shares it was asked.
+    """
+    selection = Selection.of(run)
+    names = run.get("benchmarks", {}).keys()
+    if selection.benchmarks and selection.whole and names <= selection.benchmarks.keys():
+        return ()
+    told = [*((Shard.parse(each), None) for each in own_shards(run)), *_merged_shares(run)]
     lines = []
-    for of in sorted({shard.of for shard in shares}):
-        there = {shard.number for shard in shares if shard.of == of}
+    for of in sorted({shard.of for shard, _ in told}):
+        there = {shard.number for shard, _ in told if shard.of == of}
         absent = (number for number in range(1, of + 1) if number not in there)
         lines += [f"share {number}/{of} is not here" for number in islice(absent, SHOWN)]
         if (more := of - len(there) - SHOWN) > 0:
             lines.append(f"nor are {more:,} other shares of {of:,}")
+        parts = [(shard.number, mine) for shard, mine in told if shard.of == of]
+        for name in sorted({name for _, mine in parts for name in mine or ()}):
+            lacking = sorted(there - {number for number, mine in parts if mine is None or name in mine})
+            lines += [f"share {number}/{of} of {name} is not here" for number in lacking[:SHOWN]]
+            if len(lacking) > SHOWN:
+                lines.append(f"nor are {len(lacking) - SHOWN:,} other shares of {name}")
     return tuple(lines)
+
+
+def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The shares that the sessions of a run asked, as typed; () if the last of them asked no share."""
+    last = run.get("options", {}).get("shard")
+    if last is None:
+        return ()
+    # A session that scored anew has no options.
+    told = [session.get("options", {}).get("shard") for session in run.get("sessions", ())]
+    return tuple(dict.fromkeys([*(each for each in told if each is not None), last]))
+
+
+def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What run.json tells of all runs that a run was merged from, with those that they were merged from themselves."""
+    found, left = [], list(run.get("merged", ()))
+    while left:
+        part = left.pop(0)
+        found.append(part)
+        left += part.get("merged", ())
+    return found
+
+
+def _merged_shares(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
+    """The shares of all parts that a run was merged from, with the benchmarks of which they are; None: of all."""
+    return [
+        (Shard.parse(shard), part.get("benchmarks"))
+        for part in merged_parts(run)
+        for shard in part.get("shards") or [part.get("shard")]
+        if shard is not None
+    ]

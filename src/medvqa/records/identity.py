@@ -54,6 +54,14 @@ def identity_of(session: Mapping[str, Any], backend: str | None) -> dict[str, An
     return told
 
 
+def is_identified(run: Mapping[str, Any]) -> bool:
+    """Whether a fingerprint tells that a model is the same at another time; a server's does with a revision alone."""
+    config = run.get("config", {})
+    if config.get("backend") in NAMED_ONLY:
+        return bool(config.get("options", {}).get("revision"))
+    return run.get("model", {}).get("fingerprint") is not None
+
+
 def of_sessions(run: Mapping[str, Any], results: int) -> list[dict[str, Any]]:
     """What is left to say of a run's sessions where it becomes a part of another run: one entry at most."""
     problems, _ = of_run(run, results)

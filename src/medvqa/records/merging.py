@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from medvqa import files
+from medvqa.data.selection import Shard
 from medvqa.items import QuestionKey, Result, UsageError
-from medvqa.records.coverage import Selection, absent_shares, select_from
+from medvqa.records.coverage import Selection, absent_shares, own_shards, select_from
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
 from medvqa.records.identity import of_sessions
 from medvqa.records.private import make_private
@@ -97,6 +98,8 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     lacking = {key.name(technique=several) for run in runs for key in run.keys}.union(*(run.missing for run in runs))
     missing = tuple(sorted(lacking - there))
     about = _about(runs, name)
+    if not (about.get("selection") and Selection.of(about).whole):
+        _check_shares(runs)
     absent = absent_shares(about)
     unended = [run.name for run in runs if not run.keys and "finished" not in run.about]
     notes = [f"not read: {line}" for run in runs for line in run.unread]
@@ -148,6 +151,53 @@ def _check_configurations(runs: Sequence[RunPart]) -> None:
                 raise UsageError(
                     f"runs of different configurations: {name} is {before!r} in {where} and {value!r} in {run.name}"
                 )
+
+
+def _check_shares(runs: Sequence[RunPart]) -> None:
+    """UsageError if two runs are shares of different selections of a benchmark: together they are no whole."""
+    known: dict[tuple[str, int, bool], tuple[str, str]] = {}
+    for run in runs:
+        how = _how(run.about)
+        for benchmark in sorted(_benchmarks(run)):
+            for of in sorted(_counts(run.about)):
+                # A run of an earlier version tells its limit alone, which is compared with others of its kind.
+                before, where = known.setdefault((benchmark, of, "selection" in run.about), (how, run.name))
+                if before != how:
+                    raise UsageError(
+                        f"shares of different selections: {benchmark} was selected by {before or 'no option'} in "
+                        f"{where} and by {how or 'no option'} in {run.name}. Type the same options, but for "
+                        "--shard, for all shares"
+                    )
+
+
+def _how(about: Mapping[str, Any]) -> str:
+    """The options by which a run chose what it shared out; how questions ended before chooses within a share."""
+    if "selection" not in about:
+        limit = about.get("options", {}).get("limit")
+        return "" if limit is None else f"--limit={limit}"
+    typed = {each for each in Selection.of(about).how if not each.startswith(("--shard=", "--lf", "--sw"))}
+    return " ".join(sorted(typed))
+
+
+def _counts(about: Mapping[str, Any]) -> set[int]:
+    """Into how many shares a run was divided, () of one that is no share."""
+    return {Shard.parse(each).of for each in own_shards(about)}
+
+
+def _benchmarks(run: RunPart) -> set[str]:
+    """The benchmarks of which a run selected questions, or has results."""
+    return {key.benchmark for key in run.keys} or {result.item.benchmark for result in run.results}
+
+
+def _shared(run: RunPart, runs: Sequence[RunPart]) -> list[str]:
+    """The benchmarks of which a run is a share; of one that it knew, the share may be empty.
+
+    It is none where the other shares of the benchmark were selected by other options, such as another file of tests.
+    """
+    how, counts, own = _how(run.about), _counts(run.about), _benchmarks(run)
+    others = [each for each in runs if _counts(each.about) & counts and _how(each.about) == how]
+    alike = {name for each in others for name in _benchmarks(each)}
+    return sorted(own | (alike & run.about.get("benchmarks", {}).keys()))
 
 
 def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,8 +298,14 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     kept = ("started", "finished", "versions", "usage", "judge_usage")
     about["merged"] = [
         {"name": run.name, "shard": run.about.get("options", {}).get("shard")}
+        | ({"shards": list(shards)} if len(shards := own_shards(run.about)) > 1 else {})
+        | ({"benchmarks": _shared(run, runs)} if shards and run.keys else {})
+        | ({"merged": run.about["merged"]} if run.about.get("merged") else {})
         | {name: run.about[name] for name in kept if name in run.about}
         | ({"identity": found} if (found := of_sessions(run.about, len(run.results))) else {})
         for run in runs
     ]
+    if "selection" in about and not absent_shares(about):
+        # All shares together chose what was shared out.
+        about["selection"]["how"] = [each for each in about["selection"]["how"] if not each.startswith("--shard=")]
     return about

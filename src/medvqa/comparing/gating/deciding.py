@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ READ = 60
 """Characters that a verdict quotes of what was read from an answer."""
 LEAST_SHOWN = 10
 """Units of a slice that is named among the worst and the best."""
+APART = timedelta(hours=24)
+"""Between the first and the last part of a model that nothing identifies: a server may be given other weights."""
 
 
 def decide(gate: Gate, new: Side) -> Verdict:
@@ -39,6 +42,9 @@ def decide(gate: Gate, new: Side) -> Verdict:
     blockers = _missing(gate, new.covered)
     unproven, known = records.identity_of_run(new.run, len(new.results))
     blockers += unproven
+    blockers += _in_baseline(new, gate.baselines)
+    apart, asked_when = _asked_apart(new.run)
+    blockers += apart
     plain = tuple(side.revealed([new]) for side in gate.baselines)
     lost = units.left(replace(gate, baselines=plain), new)
     asked = {result.item.benchmark for result in new.results}
@@ -68,7 +74,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         found = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
         pairs.append(found)
         blockers += _blockers(found)
-    notes += [*_judged(gate, results), *known]
+    notes += [*_judged(gate, results), *known, *asked_when]
     verdict = Verdict(
         outcome=None,
         entries=(),
@@ -196,6 +202,50 @@ def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
     lack = [f"{name}: no result" for name in covered.missing if name.partition("/")[0] in names]
     unnamed = covered.reasons or covered.absent or (covered.selected or 0) - covered.there > len(covered.missing)
     return [*covered.lines, *lack] if lack or unnamed else []
+
+
+def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
+    """Runs that a run was merged from and that are a baseline, or part of one: their answers are not the model's."""
+    found = []
+    for side in baselines:
+        if _named(new.run) == _named(side.run):
+            continue  # the same run
+        theirs = {_named(side.run), *map(_named, records.merged_parts(side.run))} if side.run.get("started") else set()
+        for part in records.merged_parts(new.run):
+            if part.get("started") and _named(part) in theirs:
+                where = "the baseline" if _named(part) == _named(side.run) else f"baseline {side.name}"
+                found.append(f"run {part['name']} is a part of this run and {where}: merge without it")
+    return list(dict.fromkeys(found))
+
+
+def _named(run: Mapping[str, Any]) -> tuple[str, str]:
+    return run.get("name", ""), run.get("started", "")
+
+
+def _asked_apart(run: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Why there is no verdict on parts of a model that nothing identifies, and else when they were asked, as a note."""
+    parts = [each for each in records.merged_parts(run) if not each.get("merged")]
+    if records.is_identified(run) or all(each.get("identity") for each in parts):
+        return [], []
+    times = sorted((time, each["name"]) for each in parts if (time := _time(each.get("started", ""))) is not None)
+    if len(times) < 2:
+        return [], []
+    (first, one), (last, other) = times[0], times[-1]
+    told = f"{one} at {first:%Y-%m-%d %H:%M} and {other} at {last:%Y-%m-%d %H:%M} UTC"
+    if last - first <= APART:
+        return [], [f"nothing identifies the model; its parts were asked within a day, {told}"]
+    return [
+        f"nothing identifies the model, and its parts were asked more than 24 hours apart, {told}. "
+        "Declare a revision in its config (or a fingerprint in its backend) and ask anew, or ask all parts in one day"
+    ], []
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _blockers(found: Paired) -> list[str]:
