@@ -355,6 +355,17 @@ def test_a_run_whose_folder_was_renamed_goes_on(ward: pytest.Pytester) -> None:
     assert record(ward, "two")["names"] == ["one"]
 
 
+def test_a_merged_run_goes_on(ward: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2):
+        run(ward, *ASKED, f"--run=share{number}", f"--shard={number}/3")
+    shares = [str(folder(ward, f"share{number}")) for number in (1, 2)]
+    assert medvqa(ward, "merge", *shares, "-o", str(folder(ward, "merged"))) == 1
+    done = run(ward, *ASKED, "--run=merged")
+    assert done.ret == 0, text(done)
+    assert [part["name"] for part in record(ward, "merged")["merged"]] == ["share1", "share2"]
+    assert medvqa(ward, "report", str(folder(ward, "merged"))) == 0
+
+
 @pytest.mark.slow
 def test_a_session_that_is_killed_leaves_no_reports_of_an_earlier_one(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")

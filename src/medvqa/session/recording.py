@@ -87,8 +87,8 @@ class Recording:
         for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
             if total:
                 self._about[field] = dict(total)
-        if "gate" in before:
-            self._about["gate"] = before["gate"]
+        # The rules as stored before the first answer; of a merged run its parts, whose names its results bear.
+        self._about |= {name: before[name] for name in ("gate", "merged") if name in before}
         self._before = records.Selection.of(before)
         self._covered: records.Coverage | None = None
         self._select({*records.selected(folder), *selected})
