@@ -349,7 +349,7 @@ def test_a_verdict_of_an_earlier_version_is_still_read(
 def test_a_benchmark_that_is_not_known_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "reports/run"
     shutil.copytree(Path(__file__).parents[1] / "reports/example", run)
-    for name in ("run.json", "results.jsonl"):
+    for name in ("run.json", "results.jsonl", "selected.jsonl"):
         (run / name).write_text((run / name).read_text().replace("phantom-mediconfusion", "ward"))
     assert main(["gate", str(run), f"--baseline={run}"]) == 4
     assert "benchmark 'ward', which is not known here" in capsys.readouterr().err

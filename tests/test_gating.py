@@ -139,7 +139,7 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
     assert rules.active
 
 
-@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'", "[tool.medvqa]\nother = 1"])
+@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'", "[tool.medvqa]"])
 def test_a_file_without_rules_has_none(tmp_path: Path, text: str) -> None:
     assert gating.read_rules(toml(tmp_path, text)) == Rules()
     assert gating.read_rules(tmp_path / "nowhere.toml") == Rules()

@@ -156,9 +156,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):
         # For a controller that finds no file of them: nothing was asked, or the run folder is on another machine.
-        config.workeroutput["medvqa_selected"] = [tuple(key) for key in keys], left_out  # type: ignore[attr-defined]
+        told = [tuple(key) for key in keys], left_out, config.stash[STATE].evaluates
+        config.workeroutput["medvqa_selected"] = told  # type: ignore[attr-defined]
     else:
-        config.stash[CONTROLLER].select(keys, left_out)
+        config.stash[CONTROLLER].select(keys, left_out, evaluates=config.stash[STATE].evaluates)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -114,9 +114,9 @@ class Controller:
             if reporter is not None:
                 reporter.write_line(line)
 
-    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
+    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool) -> None:
         """Collection has ended in this process: note which questions must end with a result."""
-        self._run.select(keys, left_out)
+        self._run.select(keys, left_out, evaluates=evaluates)
         self.promise()
 
     def _select_stored(self, left_out: LeftOut) -> None:
@@ -188,9 +188,9 @@ class Controller:
         self._config.stash.setdefault(process.MARKED, set()).update(marked)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
             # Of workers on other machines, whose run folder is not here, and of those that asked nothing.
-            keys, left_out = selection
+            keys, left_out, evaluates = selection
             if not self._run.has_selection:
-                self._run.select([QuestionKey(*key) for key in keys], left_out)
+                self._run.select([QuestionKey(*key) for key in keys], left_out, evaluates=evaluates)
         if (last := getattr(node, "workeroutput", {}).get("medvqa_last")) is not None:
             from medvqa.session.delivery import Delivery
 

@@ -10,7 +10,7 @@ import pytest
 from medvqa import records
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
-from medvqa.plugin.ahead import Ahead, query_of
+from medvqa.plugin.ahead import Ahead, asks, item_of, query_of
 from medvqa.plugin.ending import SignalHooks
 from medvqa.plugin.process import STATE, check_spread, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
@@ -35,6 +35,8 @@ class State:
         self.process = process_of(self.plan, *names_of(config))
         self.asker = Asker(self.plan, self.process)
         self.left_out: LeftOut = {}
+        self.evaluates = False
+        """Whether a collected test gets the plugin's `evaluate`."""
         self._ahead: Ahead | None = None
         self._node: pytest.Item | None = None
 
@@ -47,6 +49,7 @@ class State:
     def select(self, session: pytest.Session) -> tuple[list[QuestionKey], LeftOut]:
         """Note the questions of the session's tests; return their keys in order, and how many were left out."""
         keys = [query.key for node in session.items if (query := self.query(node)) is not None]
+        self.evaluates = any(asks(node) for node in session.items if item_of(node) is not None)  # type: ignore[arg-type]
         self.asker.select(keys, self.left_out)
         return keys, self.left_out
 

@@ -56,6 +56,7 @@ class Run:
         self.folder = process.folder
         self._process = process
         self._selected: tuple[QuestionKey, ...] = ()
+        self._evaluates = False
         self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
@@ -152,9 +153,12 @@ class Run:
         """Let other sessions write the run. `finish` does so, too."""
         self._lock.release()
 
-    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
-        """Note the questions that must end with a result, and how many were left out."""
-        self._selected, self._left_out = tuple(keys), left_out
+    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool = True) -> None:
+        """Note the questions that must end with a result, and how many were left out.
+
+        `evaluates`: somebody means to ask them; tests of the data alone do not.
+        """
+        self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
 
     @property
     def has_selection(self) -> bool:
@@ -260,7 +264,7 @@ class Run:
             return Finished(problem=f"nothing was asked: {number:,} questions were selected, and skipped")
         if not ended or self.plan.setting.collects_only:
             return Finished()
-        if number and (self.gated or self.plan.options.model_typed):
+        if number and (self.gated or (self.plan.options.model_typed and self._evaluates)):
             return Finished(
                 problem=f"nothing was asked: {number:,} questions were selected, and no test called evaluate(item)"
             )
