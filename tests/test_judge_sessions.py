@@ -553,7 +553,7 @@ def test_nonsense_to_the_end_is_an_error_and_is_not_asked_for_for_ever(repositor
         # Two tries in each of three sessions, then no more.
         assert totals == [2 * len(errors), 4 * len(errors), 6 * len(errors), 6 * len(errors)]
         server.script = scripted
-        code, output = repository.run(judge, "--run=first", "--limit=6", "--fresh")
+        code, output = repository.run(judge, "--run=second", "--limit=6", "--fresh")
     assert code == 0, output
 
 
