@@ -221,6 +221,33 @@ def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise UsageError(f"{path}: not TOML: nested too deep") from None
 
 
+PROJECT_KEYS = ("allowed_hosts", "gate")
+"""What [tool.medvqa] of a pyproject.toml may hold: a gate or a list whose name is misspelt would be none."""
+
+
+def project_table(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
+    """[tool.medvqa] of a pyproject.toml, {} where there is none or no file.
+
+    UsageError for a key that there is not, and for a file that cannot be read.
+    """
+    try:
+        table: Any = read_toml(path, limit)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    for name in ("tool", "medvqa"):
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    if not isinstance(table, dict):
+        return {}
+    for name in table:
+        if name not in PROJECT_KEYS:
+            close = get_close_matches(name, PROJECT_KEYS, n=1)
+            what = f"did you mean {close[0]}?" if close else f"there are: {', '.join(PROJECT_KEYS)}"
+            raise UsageError(f"{path}: [tool.medvqa] has no key '{name}'; {what}")
+    return table
+
+
 def _files(folders: Sequence[Path]) -> dict[str, Path]:
     return {path.stem: path for folder in reversed(folders) for path in folder.glob("*.toml")}
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from medvqa import configs
 from medvqa.backend import destinations
@@ -28,7 +26,6 @@ from medvqa.session.plan import Plan
 
 FILE = "pyproject.toml"
 KEY = "allowed_hosts"
-_TABLE_KEYS = (KEY, "gate")
 _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 _HOST = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
@@ -101,19 +98,7 @@ def _asked(plan: Plan, name: str) -> str:
 
 def allowed_hosts(path: Path) -> frozenset[tuple[str, int | None]]:
     """Read the hosts that may get any data: (host, port), port None for all; UsageError for what is no host."""
-    try:
-        table: Any = configs.read_toml(path)
-    except FileNotFoundError:
-        return frozenset()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    for name in ("tool", "medvqa"):
-        table = table.get(name, {}) if isinstance(table, dict) else {}
-    if not isinstance(table, dict):
-        return frozenset()
-    for name in table:
-        if name not in _TABLE_KEYS and get_close_matches(name, [KEY]):
-            raise UsageError(f"{path}: [tool.medvqa] has no key '{name}'; did you mean {KEY}?")
+    table = configs.project_table(path)
     listed = table.get(KEY, [])
     if not isinstance(listed, list):
         raise UsageError(f'{path}: [tool.medvqa] {KEY}: a list is expected, such as ["gpu1.clinic.example"]')

@@ -49,8 +49,6 @@ FILE = "pyproject.toml"
 MAX_BYTES = 2**20
 """Bytes of the file, which is the user's pyproject.toml as a rule."""
 TABLE = "tool.medvqa.gate"
-KEYS = ("allowed_hosts", "gate")
-"""What [tool.medvqa] may hold: a gate whose name is misspelt would be none."""
 
 Inconclusive = Literal["pass", "fail"]
 Require = Literal["baseline", "all", "shared"]
@@ -201,20 +199,7 @@ def from_json(stored: Mapping[str, Any], where: str) -> Rules:
 
 def read(path: Path) -> Rules:
     """The rules of a file, none where it has none or is not there. UsageError names the file and the key."""
-    try:
-        content = configs.read_toml(path, MAX_BYTES)
-    except FileNotFoundError:
-        return Rules()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    own: Any = content.get("tool", {})
-    own = own.get("medvqa", {}) if isinstance(own, dict) else {}
-    for name in own if isinstance(own, dict) else ():
-        if name not in KEYS:
-            raise UsageError(
-                f"{path}: [tool.medvqa] has no key '{name}'; there are: {', '.join(KEYS)}.{suggestion(name, KEYS)}"
-            )
-    table: Any = own.get("gate", {}) if isinstance(own, dict) else {}
+    table: Any = configs.project_table(path, MAX_BYTES).get("gate", {})
     found = _convert(table, f"{path}: [{TABLE}]")
     file = os.path.relpath(path) if table else ""
     return replace(found, baseline=tuple(str(path.parent / each) for each in found.baseline), file=file)
