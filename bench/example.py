@@ -4,8 +4,8 @@ Runs what the README's first command runs, as `--run=example`, in a folder of it
 selected.jsonl into reports/example, draws metrics.json, summary.md, junit.xml and index.html from them, and the
 README's picture (`--no-picture` leaves that out: it needs Chromium and playwright). Takes a minute on two cores.
 
-Times, dates and versions differ from run to run. What must not is checked by tests/test_example.py: questions, what the
-model said, how it was read, and that the reports are those of these results.
+Times, dates and versions differ from run to run. What must not is checked by tests/session/test_example.py: questions,
+what the model said, how it was read, and that the reports are those of these results.
 """
 
 from __future__ import annotations

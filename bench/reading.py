@@ -1,4 +1,4 @@
-"""How many responses of tests/held_back.jsonl are read as expected: `python bench/reading.py [--show]`.
+"""How many responses of tests/support/held_back.jsonl are read as expected: `python bench/reading.py [--show]`.
 
 A row has options or a vocabulary, a response, how it ended, and what a careful reader takes it to say. The rules were
 written by looking at the half "development" alone. `--show` prints the rows of it that are read otherwise.
@@ -14,7 +14,7 @@ from typing import Any
 
 from medvqa.scoring import Reading, read_options, read_term
 
-ROWS = Path(__file__).parents[1] / "tests" / "held_back.jsonl"
+ROWS = Path(__file__).parents[1] / "tests/support/held_back.jsonl"
 HALVES = ("development", "held back", "later")
 
 

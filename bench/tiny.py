@@ -30,7 +30,7 @@ from medvqa.backends.hf import HF, HFOptions
 from medvqa.items import Answer, Image, Prompt, Technique
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-import tinies
+from support import tinies
 
 OPTIONS = {"A": "a red circle", "B": "a blue square with a hole", "C": "none", "D": "cannot be determined from it"}
 TOKENS = 8

@@ -1,7 +1,7 @@
 """The kept runs: how each was made, what is drawn from them, and what is left out of comparisons.
 
 `runs/RUN` are run folders without what `medvqa report` draws, `stores/RUN` the answers that they share with other runs,
-`expected/CASE` what the version that made them drew. make.py writes all three, tests/test_kept.py reads them.
+`expected/CASE` what the version that made them drew. make.py writes all three, tests/session/test_kept.py reads them.
 """
 
 import base64
@@ -110,7 +110,7 @@ def lay_suite(root: Path) -> None:
     for path in SUITE.glob("*"):
         if path.is_file():
             shutil.copy(path, root)
-    shutil.copy(HERE.parent / "judges.py", root)
+    shutil.copy(HERE.parent / "support/judges.py", root)
     for name, wrong in (("main", 4), ("worse", 2), ("other", 5)):
         (root / f"{name}.jsonl").write_text(recorded(wrong), "utf-8")
 

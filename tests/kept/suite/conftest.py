@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import judges
+
 from medvqa import Backend, metrics, scoring
 from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item
 from medvqa.protocols.prompts import Template

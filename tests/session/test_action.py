@@ -1,0 +1,179 @@
+"""The GitHub Action: well formed, and its steps do what they say in a user's repository."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
+
+
+def test_it_is_a_composite_action() -> None:
+    assert set(ACTION) == {"name", "description", "inputs", "outputs", "runs"}
+    assert ACTION["runs"]["using"] == "composite"
+    for step in ACTION["runs"]["steps"]:
+        assert ("run" in step) != ("uses" in step), step["name"]
+        assert "run" not in step or step["shell"] == "bash", step["name"]
+    assert all(set(each) == {"description", "default"} for each in ACTION["inputs"].values())
+
+
+def test_it_names_its_inputs_and_no_others() -> None:
+    names = set(re.findall(r"inputs\.([a-z-]+)", (ROOT / "action.yml").read_text()))
+    assert names == set(ACTION["inputs"])
+
+
+def test_it_names_the_files_that_a_ci_reads() -> None:
+    values = {name: each["value"] for name, each in ACTION["outputs"].items()}
+    assert values == {
+        name: f"reports/${{{{ inputs.run }}}}/{name.replace('-', '.')}" for name in ("gate-xml", "junit-xml")
+    }
+
+
+def test_no_input_is_a_part_of_a_script() -> None:
+    assert [step["name"] for step in ACTION["runs"]["steps"] if EXPRESSION.search(step.get("run", ""))] == []
+
+
+def test_no_step_uses_an_action_without_its_version() -> None:
+    used = [step["uses"] for step in ACTION["runs"]["steps"] if "uses" in step]
+    assert used
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", each) for each in used)
+
+
+def script(name: str) -> str:
+    return str(next(step["run"] for step in ACTION["runs"]["steps"] if step["name"] == name))
+
+
+def bash(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """One script as GitHub runs it."""
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+        | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", []),
+        ("-n 2 --gate-slices=kind", ["-n", "2", "--gate-slices=kind"]),
+        ("-n 2\n--gate-slices=kind\n\n  --data=data\n", ["-n", "2", "--gate-slices=kind", "--data=data"]),
+        ("* $(touch evil)", ["*", "$(touch", "evil)"]),
+    ],
+)
+def test_arguments_are_split_at_blanks_and_lines(tmp_path: Path, given: str, said: list[str]) -> None:
+    """A YAML block has them on lines of their own. A `python` that says its arguments stands for Python."""
+    (tmp_path / "python").write_text('#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n')
+    (tmp_path / "python").chmod(0o755)
+    names = ("BASELINE", "BENCHMARK", "MODEL", "MARGIN", "INCONCLUSIVE", "TESTS", "RUN")
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    done = bash(script("Gate"), tmp_path, PATH=path, ARGUMENTS=given, **dict.fromkeys(names, "x"))
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert told[told.index("<--inconclusive=x>") + 1 :] == [f"<{each}>" for each in said]
+
+
+URL = "https://github.com/o/r/actions/runs/1/artifacts/2"
+
+
+def test_the_summary_links_what_was_uploaded(tmp_path: Path) -> None:
+    """In a job's summary there is no file beside it."""
+    names = [step["name"] for step in ACTION["runs"]["steps"]]
+    assert names.index("Report") < names.index("Summary")
+    report, told = (step for step in ACTION["runs"]["steps"] if step["name"] in ("Report", "Summary"))
+    assert told["env"]["REPORT"] == f"${{{{ steps.{report['id']}.outputs.artifact-url }}}}"
+    (tmp_path / "reports/gate").mkdir(parents=True)
+    (tmp_path / "reports/gate/summary.md").write_text("# a & b\n\nEvery answer: [index.html](index.html).\n")
+    for url, link in ((URL, f"[index.html]({URL})"), ("", "index.html")):
+        summary = tmp_path / "summary.md"
+        summary.write_text("before\n")
+        done = bash(script("Summary"), tmp_path, RUN="gate", REPORT=url, GITHUB_STEP_SUMMARY=str(summary))
+        assert done.returncode == 0, done.stderr
+        assert summary.read_text() == f"before\n# a & b\n\nEvery answer: {link}.\n"
+    summary.write_text("")
+    assert bash(script("Summary"), tmp_path, RUN="none", REPORT="", GITHUB_STEP_SUMMARY=str(summary)).returncode == 0
+    assert summary.read_text() == ""
+
+
+@dataclass
+class Done:
+    code: int
+    summary: str
+    printed: str
+
+
+def act(folder: Path, **inputs: str) -> Done:
+    """Run the action's scripts as GitHub does, without the steps that use other actions."""
+    values = {f"inputs.{name}": each["default"] for name, each in ACTION["inputs"].items()}
+    values |= {f"inputs.{name.replace('_', '-')}": value for name, value in {"install": "false", **inputs}.items()}
+    values["steps.report.outputs.artifact-url"] = URL
+    shutil.copytree(ROOT / "benchmark_tests", folder / "benchmark_tests")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    summary = folder.parent / "summary.md"
+    summary.write_text("")
+    environment = {
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "GITHUB_STEP_SUMMARY": str(summary),
+    }
+    code, printed = 0, ""
+    for step in ACTION["runs"]["steps"]:
+        condition = step.get("if", "")
+        if "run" not in step or not holds(condition, values) or (code and condition != "always()"):
+            continue
+        mine = {name: EXPRESSION.sub(lambda found: values[found[1]], text)
+                for name, text in step["env"].items()}  # fmt: skip
+        done = bash(step["run"], folder, **environment | mine)
+        code = code or done.returncode
+        printed += done.stdout + done.stderr
+    return Done(code, summary.read_text(), printed)
+
+
+def holds(condition: str, values: Mapping[str, Any]) -> bool:
+    if condition in ("", "always()"):
+        return True
+    found = re.fullmatch(r"(inputs\.[a-z-]+) == '(.*)'", condition)
+    assert found is not None, condition
+    return bool(values[found[1]] == found[2])
+
+
+@pytest.mark.slow
+def test_the_phantom_gate_passes_as_written(tmp_path: Path) -> None:
+    done = act(tmp_path / "checkout")
+    assert done.code == 0, done.printed
+    assert "## Gate: PASS against gate-baseline" in done.summary
+    assert f"Every question and answer: [index.html]({URL}) of run gate." in done.summary
+    for name in ("index.html", "gate.xml", "junit.xml"):
+        assert (tmp_path / "checkout/reports/gate" / name).is_file()
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_told_apart_fails_and_is_summarised(tmp_path: Path) -> None:
+    options = {"model": "random:1", "baseline_model": "random", "arguments": "-n 2 --gate-slices=kind"}
+    done = act(tmp_path / "checkout", **options)
+    assert done.code == 11, done.printed
+    assert "## Gate: INCONCLUSIVE against gate-baseline (exit code 11)" in done.summary.replace("\\", "")
+    lenient = act(tmp_path / "lenient", **options, inconclusive="pass")
+    assert lenient.code == 0, lenient.printed
+
+
+@pytest.mark.slow
+def test_an_input_is_no_command(tmp_path: Path) -> None:
+    done = act(tmp_path / "checkout", baseline="$(touch evil)", arguments="; touch worse", model="random")
+    assert done.code == 4, done.printed
+    assert done.summary == ""
+    assert not (tmp_path / "checkout/evil").exists()
+    assert not (tmp_path / "checkout/worse").exists()

@@ -1,0 +1,263 @@
+"""The command line: a report from a folder, the lexical tree, and one line for what is wrong."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from medvqa import records
+from medvqa.cli import main
+from medvqa.items import Answer, Item, Result, Score
+from support.strangers import CONFTEST
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a conftest that brings a benchmark, and a run of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MEDVQA_DATA", raising=False)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    recorder = records.Recorder(tmp_path / "reports" / "first")
+    for n in range(20):
+        item = Item(
+            f"q{n:02}", "slake", "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",), (), {"modality": ("ct",)}
+        )
+        score = Score(1.0, "correct", ("A",)) if n < 15 else Score(0.0, "wrong", ("B",))
+        recorder.append(records.encode(Result("first", item, "", Answer("A"), score)))
+    recorder.close()
+    records.write_json(tmp_path / "reports" / "first" / "run.json", {"name": "first", "finished": "2026-01-02"})
+    return tmp_path
+
+
+def test_report_redraws_a_folder(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "reports/first", "--plugin=conftest.py"]) == 0
+    assert "75.00" in capsys.readouterr().out
+    measures = json.loads((stranger / "reports/first/metrics.json").read_text())["measures"]
+    assert next(m["value"] for m in measures if m["name"] == "accuracy") == 0.75
+
+
+def test_a_report_is_the_same_when_it_is_drawn_again(stranger: Path) -> None:
+    main(["report", "reports/first", "--plugin=conftest.py"])
+    files = [stranger / "reports/first" / name for name in ("metrics.json", "summary.md", "junit.xml")]
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    main(["report", "reports/first", "--plugin=conftest.py"])
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_lexicon_prints_counts_and_what_selects_a_branch(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon", "--benchmark=slake", "--plugin=conftest.py", "--dimension=modality"]) == 0
+    printed = capsys.readouterr().out
+    assert "slake: 24 items" in printed
+    assert "lexicon(modality='fundus_photography')" in printed
+    assert "organ" not in printed
+
+
+def test_lexicon_wants_the_data_folder_that_is_named(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon", "--data=elsewhere"]) == 4
+    assert capsys.readouterr().err == "medvqa: --data=elsewhere: no such folder\n"
+
+
+def test_lexicon_shows_the_phantom_when_no_data_are_there(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon"]) == 0
+    printed = capsys.readouterr().out
+    assert "phantom-gmai-mmbench" in printed
+    assert "lexicon(granularity='box_level')" in printed
+
+
+def test_a_dimension_is_shown_for_the_benchmarks_that_have_it(
+    stranger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lexicon", "--dimension=granularity", "--benchmark=phantom"]) == 0
+    printed = capsys.readouterr().out
+    assert "phantom-gmai-mmbench: 143 items" in printed
+    assert "phantom-mediconfusion" not in printed
+
+
+WEIGHTY = """
+
+class Weighty(Majority):
+    def size(self):
+        return int(self.argument) if self.argument else None
+
+
+def pytest_medvqa_backends():
+    return [Weighty, Majority]
+"""
+
+
+def test_models_lists_the_configs_here_and_those_that_ship(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stranger / "models").mkdir()
+    (stranger / "models/zebra.toml").write_text('backend = "weighty"\nargument = "7151234"\ndescription = "Striped"')
+    (stranger / "models/random.toml").write_text('backend = "random"\nargument = "9"\ndescription = "Mine"')
+    (stranger / "weighty.py").write_text(CONFTEST + WEIGHTY)
+    assert main(["models", "--plugin=weighty.py"]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["model", "backend", "argument", "capabilities", "size", "description"]
+    names = [line.split()[0] for line in lines]
+    assert names == sorted(names)
+    assert {"always-a", "gpt-4o", "majority", "zebra"} <= set(names)
+    rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+    assert rows["zebra"].split() == ["weighty", "7151234", "generate", "7.2", "MB", "Striped"]
+    assert rows["random"].split()[:3] == ["random", "9", "generate,"]
+    assert rows["random"].split()[-2:] == ["–", "Mine"]
+    assert "generate, option_logprobs" in rows["gpt-4o"]
+    (start,) = {line.index("GPT-4o at") for line in lines if line.startswith("gpt-4o ")}
+    assert next(line for line in lines if line.startswith("zebra"))[start:] == "Striped", "columns are aligned"
+
+
+def test_models_by_name_and_backends_that_are_not_known_here(
+    stranger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stranger / "models").mkdir()
+    (stranger / "models/zebra.toml").write_text('backend = "weighty"\ndescription = "Striped"')
+    (stranger / "weighty.py").write_text(CONFTEST + WEIGHTY)
+    assert main(["models", "echo:B", "always-a"]) == 0
+    assert [line.split()[:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["echo:B", "echo", "B"],
+        ["always-a", "echo", "A"],
+    ]
+    assert main(["models", "weighty:16600000000", "zebra", "--plugin=weighty.py"]) == 0
+    _, large, unknown = capsys.readouterr().out.splitlines()
+    assert "16.6 GB" in large
+    assert " – " in unknown
+    assert main(["models"]) == 0
+    zebra = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("zebra"))
+    assert "unknown: --plugin=FILE" in zebra
+
+
+def test_models_finds_a_checkpoint_beside_its_config(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("phantom-vlm "))
+    assert row.split()[1:3] == ["hf", "phantom-vlm"], "the argument as it is written"
+    assert " 7.8 MB " in row, "1.9 M parameters of 4 bytes"
+
+
+def test_models_needs_no_extra(stranger: Path) -> None:
+    (stranger / "tiny").mkdir()
+    header = b'{"x":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]}}'
+    (stranger / "tiny/model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4000))
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['torch', 'transformers', 'openai', 'huggingface_hub']);"
+        "from medvqa.cli import main; sys.exit(main(['models']) or main(['models', 'hf:tiny']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Qwen/Qwen3-VL-8B-Instruct" in done.stdout
+    assert "4.0 kB" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["models", "gpt-4"], "no model 'gpt-4'; found: always-a, "),
+        (["report", "reports/nosuch"], "no run folder: run.json cannot be read"),
+        (["report", "reports/first"], "benchmark 'slake', which is not known here"),
+        (["report", "reports/first", "--plugin=nosuch.py"], "--plugin=nosuch.py: no such Python file"),
+        (["lexicon", "--benchmark=nosuch"], "no benchmark 'nosuch'; known: "),
+        (["lexicon", "--dimension=nosuch"], "no dimension 'nosuch'; there are: ability, attribute"),
+        (["lexicon", "--benchmark=mediconfusion"], "was asked for but is not there"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    stranger: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(arguments) == 4
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("medvqa: ")
+    assert message in line
+
+
+def test_the_installed_command_runs_and_bears_a_closed_pipe(stranger: Path) -> None:
+    command = shutil.which("medvqa", path=str(Path(sys.executable).parent))
+    assert command is not None
+    done = subprocess.run(
+        f"{command} lexicon --benchmark=phantom | head -1", shell=True, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("phantom-")
+    assert done.stderr == ""
+
+
+# --- the answer store ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with the answers of two models and two runs; those of `old` were written forty days ago."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "reports" / ".answers"
+    for model, run, count in (("qwen", "old", 3), ("qwen", "new", 2), ("gemma", "new", 1)):
+        kept = records.Store(folder, records.Writer("hf", model, f"weights of {model}", run, run))
+        kept.remember([f"{n:064x}" for n in range(count)], [Answer("A")] * count)
+        kept.close()
+    for each in records.contents(folder):
+        if each.writer is not None and each.writer.run == "old":
+            os.utime(each.path, (each.changed - 40 * 86400,) * 2)
+    return folder
+
+
+def left(folder: Path) -> list[tuple[str, str]]:
+    return [(each.writer.model, each.writer.run) for each in records.contents(folder) if each.writer is not None]
+
+
+def test_cache_lists_models_and_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "list"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[:3] for line in printed.splitlines()[1:4]] == [
+        ["gemma", "new", "1"],
+        ["qwen", "new", "2"],
+        ["qwen", "old", "3"],
+    ]
+    assert "6 answers, 0.0 MB" in printed
+    main(["cache", "list", "--model=gemma", "--run=old"])
+    assert capsys.readouterr().out == "no answers\n"
+
+
+def test_cache_verify_names_file_and_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "verify"]) == 0
+    assert capsys.readouterr().out == "6 answers in 3 files, all whole\n"
+    path = next(each.path for each in records.contents(store))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\n") + 30] ^= 1
+    path.write_bytes(content[:-1])
+    assert main(["cache", "verify"]) == 1
+    problem = capsys.readouterr().out
+    assert f"{path.name} line 2: the checksum does not match" in problem
+    assert f"{path.name} line 4: torn" in problem
+    assert "4 answers are whole; those of 2 lines are lost" in problem
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stays"),
+    [
+        (["--model=qwen"], [("gemma", "new")]),
+        (["--run=new"], [("qwen", "old")]),
+        (["--older=30"], [("qwen", "new"), ("gemma", "new")]),
+        (["--older=30", "--run=new"], [("qwen", "old"), ("qwen", "new"), ("gemma", "new")]),
+    ],
+)
+def test_cache_prune_deletes_what_was_chosen_once_it_is_told_to(
+    store: Path, capsys: pytest.CaptureFixture[str], chosen: list[str], stays: list[tuple[str, str]]
+) -> None:
+    everything = left(store)
+    assert main(["cache", "prune", *chosen]) == 0
+    assert "Nothing was deleted; add --yes to delete these." in capsys.readouterr().out
+    assert left(store) == everything
+    assert main(["cache", "prune", *chosen, "--yes"]) == 0
+    assert sorted(left(store)) == sorted(stays)
+
+
+def test_cache_says_what_it_needs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "prune", "--yes"]) == 4
+    assert "prune what? Name a model with --model, a run with --run, or an age in days" in capsys.readouterr().err
+    assert main(["cache", "list", "--answers=elsewhere"]) == 4
+    assert "--answers=elsewhere: no such folder; runs store answers in reports/.answers" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["cache", "prune", "--older=-1"])

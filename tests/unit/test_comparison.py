@@ -1,0 +1,396 @@
+"""Comparisons as tables, Markdown, JSON and CSV, and the command that prints them."""
+
+import csv
+import io
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import comparing, metrics, records
+from medvqa.cli import main
+from medvqa.comparing import Side
+from medvqa.items import Answer, Benchmark, Item, Prompt, Result, Score
+from medvqa.report import cells, comparison
+from support.strangers import CONFTEST
+
+ORGANS = ("liver", "heart")
+HOSTILE = "=HYPERLINK(1) | a | <b>x</b>\n\x1b[31m # heading \u202e"
+
+
+def said(n: int, text: str, response: str = "") -> Result:
+    tags = {"modality": (("ct", "mri", "oct")[n % 3],), "organ": (ORGANS[n % 2],)}
+    item = Item(f"q{n:02}", "slake", "single_choice", f"Question {n}?", {"A": "a", "B": "b"}, ("A",), (), tags)
+    score = Score(1.0, "correct", ("A",)) if text == "A" else Score(0.0, "wrong", (text,))
+    return Result("run", item, "", Answer(response or text), score)
+
+
+SLAKE = Benchmark(
+    name="slake",
+    items=lambda data: [],
+    prompt=lambda item, technique: Prompt(item.question),
+    score=lambda item, answer: Score(0.0, "wrong"),
+    metrics=(metrics.accuracy, metrics.macro_accuracy("organ"), *metrics.rates),
+    headline=("accuracy", "macro_accuracy"),
+    dimensions=("organ", "modality"),
+    public=True,
+)
+
+
+def run(name: str, letters: str, **about: Any) -> Side:
+    return Side(name, about, tuple(said(n, letter) for n, letter in enumerate(letters)))
+
+
+def compared(new: str, old: str, **options: Any) -> comparing.Paired:
+    return comparing.compare(run("new", new), run("old", old), {"slake": SLAKE}, **options)
+
+
+def rows(table: comparison.TextTable) -> list[dict[str, str]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+# Tables
+
+
+def test_the_headline_has_both_values_bounds_and_what_stands_behind_them() -> None:
+    found = compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA")
+    accuracy, macro = rows(comparison.headline(found.tables))
+    whole = next(each for each in found.tables if each.metric == "accuracy" and not each.slice).comparison
+    assert accuracy == {
+        "measure": "accuracy",
+        "baseline": "58.33",
+        "new": "62.50",
+        "difference": "+4.17",
+        "bounds (95 % each)": f"{100 * (whole.low or 0):+.2f} to {100 * (whole.high or 0):+.2f}",
+        "better": "3",
+        "worse": "2",
+        "n": "24 items",
+        "groups": "24",
+        "adjusted p": "1.000",
+        "flipped groups": "5",
+        "detectable": f"{100 * (whole.detectable or 0):.2f}",
+        "McNemar p": "1.000",
+    }
+    assert (macro["measure"], macro["McNemar p"]) == ("macro_accuracy", "–")
+
+
+def test_without_a_flip_nothing_is_said_to_be_detectable() -> None:
+    assert {row["detectable"] for row in rows(comparison.headline(compared("AB" * 10, "AB" * 10).tables))} == {"–"}
+
+
+def test_few_units_are_counts_without_bounds() -> None:
+    (row, _) = rows(comparison.headline(compared("AAAAAB", "AABBBB").tables))
+    assert (row["baseline"], row["new"], row["difference"], row["bounds (95 % each)"]) == ("2/6", "5/6", "", "")
+
+
+def test_slices_are_labelled_exploratory_and_those_with_the_smallest_p_come_first() -> None:
+    draw = random.Random(2)
+    found = compared("".join(draw.choice("AB") for _ in range(90)), "".join(draw.choice("AAB") for _ in range(90)))
+    table = comparison.by_dimension(found.tables, "accuracy", "modality")
+    assert table.title == "accuracy by modality (exploratory, p by Holm over all its slices)"
+    ps = [float(row["adjusted p"]) for row in rows(table)]
+    assert ps == sorted(ps)
+    assert len(ps) == 3
+    first = comparison.by_dimension(found.tables, "accuracy", "modality", 1)
+    assert first.rows == table.rows[:1]
+    assert first.title == "accuracy by modality (exploratory, p by Holm over all its slices, 1 of 3 shown)"
+
+
+def test_flips_are_shown_both_ways_with_both_responses() -> None:
+    found = compared("ABBBAA", "AAAABB")
+    table = comparison.flipped(found.flips, 2)
+    assert table.title == "accuracy flipped: 3 worse, 2 better (4 shown)"
+    assert table.rows == (
+        ("worse", "q01", "correct: A", "wrong: B"),
+        ("worse", "q02", "correct: A", "wrong: B"),
+        ("better", "q04", "wrong: B", "correct: A"),
+        ("better", "q05", "wrong: B", "correct: A"),
+    )
+
+
+def test_a_long_response_is_cut_and_hostile_text_is_harmless() -> None:
+    new = Side("new", {}, (said(0, "B", HOSTILE), said(1, "A"), said(2, "B", "because " * 100)))
+    found = comparing.compare(new, run("old", "AAA"), {"slake": SLAKE})
+    sections = comparison.sections(found, {"slake": SLAKE})
+    text, markdown = comparison.text(sections), comparison.as_markdown(sections)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "because b…" not in text
+    assert "because because" in text
+    assert "…" in text
+    assert "<b>" not in markdown
+    assert "\n# heading" not in markdown
+    assert all(line.count("|") - line.count("\\|") in (0, 5, 11, 12, 13, 14) for line in markdown.splitlines())
+
+
+def test_what_forbids_a_verdict_is_said_first() -> None:
+    new, old = run("new", "AB?A", missing=[]), run("old", "ABABBBBBB")
+    gone = Result("run", new.results[0].item, "", None, Score(None, "error"))
+    new = Side("new", {}, (gone, *new.results[1:]))
+    found = comparing.compare(new, old, {"slake": SLAKE})
+    head, part = comparison.sections(found, {"slake": SLAKE}, refusals=["slake: the prompt is 1 in new and 2 in old"])
+    assert (head.title, head.notes) == (
+        "new against old",
+        ("not comparable: slake: the prompt is 1 in new and 2 in old",),
+    )
+    assert part.title == "slake, mc: 3 of 9 items scored in both runs"
+    assert part.notes == (
+        "no verdict can be given, 5 items in old alone: q04, q05, q06, q07, q08",
+        "no verdict can be given, 1 item without an answer in new: q00",
+    )
+
+
+def test_of_data_that_are_not_declared_public_no_question_is_named() -> None:
+    """What is printed stands in logs of a CI; --json has the rest."""
+    found = comparing.compare(run("new", "ABAAX"), run("old", "ABBBBBB"), {"slake": SLAKE})
+    own = {"slake": replace(SLAKE, public=False)}
+    sections = comparison.sections(found, own)
+    assert sections[1].notes == (
+        "no verdict can be given, 2 items in old alone (--json=FILE names them)",
+        "2 units flipped, of data that are not declared public (--json=FILE names them)",
+    )
+    assert not re.search(r"q0\d", comparison.text(sections) + comparison.as_markdown(sections))
+    assert "q02" in json.dumps(comparison.as_json([(found, (), ())])["comparisons"][0]["flips"])
+    (_, part) = comparison.sections(found, own, shown=comparison.Shown(0))
+    assert part.notes[1:] == ()
+    (_, part) = comparison.sections(found, own, shown=comparison.Shown(0, names=True))
+    assert part.notes == ("no verdict can be given, 2 items in old alone: q05, q06",)
+
+
+def test_unchanged_runs_say_so() -> None:
+    head, part = comparison.sections(compared("AB", "AB"), {"slake": SLAKE})
+    assert head.notes == ("unchanged: the responses are identical on every question",)
+    assert part.notes == ()
+
+
+# Files
+
+
+def test_json_holds_everything(tmp_path: Path) -> None:
+    found = compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA", bootstrap=True)
+    rankings = comparing.rank([run("a", "AB" * 6), run("b", "AA" * 6), run("c", "BB" * 6)], {"slake": SLAKE})
+    records.write_json(tmp_path / "x.json", comparison.as_json([(found, ["why"], ["so"])], rankings))
+    written = json.loads((tmp_path / "x.json").read_text())
+    (one,) = written["comparisons"]
+    assert (written["schema"], one["new"], one["baseline"], one["refusals"], one["notes"]) == (
+        1,
+        "new",
+        "old",
+        ["why"],
+        ["so"],
+    )
+    assert len(one["measures"]) == len(found.tables)
+    whole = next(m for m in one["measures"] if m["name"] == "accuracy" and not m["slice"])
+    assert (whole["difference"], whole["gained"], whole["lost"]) == (pytest.approx(1 / 24), 3, 2)
+    assert whole["bootstrap"][0] < whole["difference"] < whole["bootstrap"][1]
+    assert [flip["unit"] for flip in one["flips"]] == ["q12", "q13", "q14", "q22", "q23"]
+    assert one["flips"][0]["new"][0] | {"value": None} == {
+        "item": "q12",
+        "sample": 0,
+        "outcome": "correct",
+        "value": None,
+        "extracted": ["A"],
+        "response": "A",
+    }
+    assert [run["name"] for run in written["rankings"][0]["runs"]] == ["b", "a", "c"]
+
+
+def test_csv_has_a_row_for_each_measure_and_slice() -> None:
+    found = compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA")
+    read = list(csv.DictReader(io.StringIO(comparison.as_csv([found]))))
+    assert len(read) == len(found.tables)
+    first = read[0]
+    assert (first["new_run"], first["measure"], first["dimension"], first["bootstrap_low"]) == (
+        "new",
+        "accuracy",
+        "",
+        "",
+    )
+    assert float(first["difference"]) == pytest.approx(1 / 24)
+    assert {row["value"] for row in read if row["dimension"] == "organ"} == set(ORGANS)
+
+
+@given(st.text() | st.sampled_from(["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "  =1", "\n=1"]))
+def test_no_text_in_a_csv_file_begins_like_a_formula(text: str) -> None:
+    safe = cells.safe(text)
+    assert isinstance(safe, str)
+    assert safe.lstrip(" ")[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n")
+    if text.isprintable():
+        assert safe in (text, "'" + text)
+    (columns, *rows) = csv.reader(io.StringIO(cells.table(["x"], [[text]]), newline=""))
+    assert columns == ["x"]
+    if "\r" not in text and safe:
+        assert rows == [[safe]]
+
+
+def test_numbers_stay_numbers_in_a_csv_file() -> None:
+    assert cells.table(["a", "b", "c"], [[-0.5, None, "-0.5"]]) == "a,b,c\n-0.5,,'-0.5\n"
+
+
+# The command
+
+PAGE = Path(__file__).parents[2] / "docs/comparing.md"
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_its_command_prints(tmp_path: Path) -> None:
+    console, printed = re.findall(r"```(?:console|text)\n(.*?)```", PAGE.read_text(), re.DOTALL)[:2]
+    shutil.copytree(PAGE.parents[1] / "benchmark_tests", tmp_path / "benchmark_tests")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = benchmark_tests\n")
+    *sessions, compare = (line.removeprefix("$ ") for line in console.splitlines())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+    environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment["PATH"]))
+    for command in sessions:
+        subprocess.run(command.split(), cwd=tmp_path, env=environment, check=True, capture_output=True)
+    done = subprocess.run(compare.split(), cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith(printed)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a conftest that brings the benchmark, and three runs of it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for name, letters in {"old": "AB" * 12, "new": "A" * 12 + "B" * 12, "third": "B" * 24}.items():
+        stored(tmp_path / "reports" / name, run(name, letters), about())
+    return tmp_path
+
+
+def about(**signature: str) -> dict[str, Any]:
+    return {"benchmarks": {"slake": {"signature": {"data": "1f2e", "extraction": "sound"} | signature, "prompts": {}}}}
+
+
+def stored(folder: Path, side: Side, told: dict[str, Any]) -> None:
+    recorder = records.Recorder(folder)
+    for result in side.results:
+        recorder.append(records.encode(result))
+    recorder.close()
+    records.write_json(folder / "run.json", {"finished": "2026-01-02", **told})
+
+
+PLUGIN = "--plugin=conftest.py"
+
+
+def test_the_others_are_compared_with_the_first(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "reports/old", "reports/new", "reports/third", PLUGIN, "--slices=1", "--flips=all"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("new against old") < printed.index("third against old") < printed.index("Ranking")
+    assert "slake, mc: 24 items in both runs" in printed
+    assert "accuracy by modality (exploratory, p by Holm over all its slices, 1 of 3 shown)" in printed
+    assert "6 worse, 6 better\n" in printed
+    assert main(["compare", "reports/old", "reports/new", PLUGIN]) == 0
+    assert "Ranking" not in capsys.readouterr().out
+
+
+def test_baselines_are_named(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--baseline=reports/old", "--baseline=reports/third"]
+    assert main(["compare", "reports/new", *named, PLUGIN, "--flips=0", "--slices=0"]) == 0
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if " against " in line] == ["new against old", "new against third"]
+    assert "flipped:" not in printed
+
+
+def test_a_run_alone_needs_a_baseline(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "reports/new", PLUGIN]) == 4
+    assert capsys.readouterr().err == (
+        "medvqa: reports/new is to be compared with what? Name two runs, of which the first is the baseline, or one "
+        "and --baseline=RUN\n"
+    )
+
+
+def test_runs_that_differ_are_a_usage_error_that_names_the_difference(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(repository / "reports/other", run("other", "AB" * 12), about(data="9a8b", extraction="official"))
+    command = ["compare", "reports/old", "reports/other", PLUGIN]
+    assert main(command) == 4
+    assert capsys.readouterr().err == (
+        "medvqa: these runs are not comparable:\n"
+        "  slake: the data set is 9a8b in other and 1f2e in old\n"
+        "  slake: the reading of answers is official in other and sound in old\n"
+        "--anyway compares them nevertheless, --benchmark=NAME one benchmark alone\n"
+    )
+    assert main([*command, "--anyway"]) == 0
+    assert "! not comparable: slake: the data set is 9a8b in other and 1f2e in old" in capsys.readouterr().out
+
+
+def test_files_are_written(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md"]
+    assert main(["compare", "reports/old", "reports/new", PLUGIN, "--bootstrap", *files]) == 0
+    assert "bootstrap" in capsys.readouterr().out
+    assert json.loads((repository / "x.json").read_text())["comparisons"][0]["new"] == "new"
+    assert (repository / "x.csv").read_text().startswith("new_run,baseline_run,benchmark")
+    assert (repository / "x.md").read_text().startswith("# new against old\n\n## slake, mc")
+    assert main(["compare", "reports/old", "reports/new", PLUGIN, "--json=nowhere/x.json"]) == 4
+    assert "cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--benchmark=vqa-rad", "--benchmark=vqa-rad: no run has it; there are: slake"),
+        ("--measure=bleu", "--measure=bleu: there are: accuracy"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    option: str, message: str, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "reports/old", "reports/new", PLUGIN, option]) == 4
+    assert message in capsys.readouterr().err
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(repository / "elsewhere/old", run("old", "A" * 24), about())
+    assert main(["compare", "reports/old", "elsewhere/old", PLUGIN]) == 0
+    assert capsys.readouterr().out.startswith("elsewhere/old against reports/old\n")
+
+
+def test_runs_without_a_common_technique_cannot_be_compared(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(repository / "reports/empty", Side("empty", {}, ()), about())
+    assert main(["compare", "reports/empty", "reports/old", PLUGIN]) == 4
+    assert "old and empty have no benchmark and technique in common" in capsys.readouterr().err
+
+
+# What one run alone has scored, and units (issue 11, points 7 and 11)
+
+
+def test_a_comparison_says_on_how_many_of_the_questions_it_stands() -> None:
+    new = run("new", "A" * 60)
+    lost = tuple(
+        replace(result, answer=None, score=Score(None, "error")) if n >= 40 else result
+        for n, result in enumerate(new.results)
+    )
+    found = comparing.compare(replace(new, results=lost), run("old", "A" * 60), {"slake": SLAKE})
+    title = comparison.sections(found, {"slake": SLAKE})[1].title
+    assert title == "slake, mc: 40 of 60 items scored in both runs"
+
+
+def test_numbers_of_units_say_what_they_count() -> None:
+    accuracy, macro = rows(comparison.headline(compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA").tables))
+    assert accuracy["n"] == macro["n"] == "24 items"
+    assert "adjusted p" in accuracy
+
+
+def in_two_groups(side: Side) -> Side:
+    items = [replace(result.item, cluster_id=str(n % 2)) for n, result in enumerate(side.results)]
+    return replace(side, results=tuple(replace(r, item=item) for r, item in zip(side.results, items, strict=True)))
+
+
+def test_a_missing_interval_is_explained() -> None:
+    texts = "AB" * 20
+    sides = [in_two_groups(side) for side in (run("new", texts), run("old", texts[::-1]))]
+    found = comparing.compare(*sides, {"slake": SLAKE})
+    accuracy, *_ = rows(comparison.headline(found.tables))
+    assert accuracy["bounds (95 % each)"] == "no interval: 2 independent groups"

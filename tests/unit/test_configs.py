@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa.backend import Backend
+from medvqa.backends import pytest_medvqa_backends
+from medvqa.configs import ModelConfig, available, make, path_name, resolve
+from medvqa.items import Answer, Prompt, UsageError
+
+BACKENDS = {kind.name: kind for kind in pytest_medvqa_backends()}
+SHIPPED = Path(__file__).parents[2] / "models"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def error(spec: str, *folders: Path) -> str:
+    with pytest.raises(UsageError) as raised:
+        resolve(spec, folders=folders, backends=BACKENDS)
+    return str(raised.value)
+
+
+def test_a_name_is_a_config(tmp_path: Path) -> None:
+    write(tmp_path, "gpt-4.1", 'backend = "echo"\nargument = "B: 2"\ndescription = "two"')
+    config = resolve("gpt-4.1", folders=[tmp_path], backends=BACKENDS)
+    assert config == ModelConfig("gpt-4.1", "echo", "B: 2", "two")
+
+
+def test_a_config_may_name_techniques(tmp_path: Path) -> None:
+    write(tmp_path, "x", 'backend = "random"\ntechniques = ["ps", "mc"]')
+    assert resolve("x", folders=[tmp_path], backends=BACKENDS).techniques == ("ps", "mc")
+    write(tmp_path, "y", 'backend = "random"\ntechniques = "ps"')
+    assert re.search(r"y\.toml: .*techniques", error("y", tmp_path))
+
+
+def test_the_first_folder_wins(tmp_path: Path) -> None:
+    mine, shipped = tmp_path / "mine", tmp_path / "shipped"
+    write(mine, "x", 'backend = "random"')
+    write(shipped, "x", 'backend = "majority"')
+    write(shipped, "y", 'backend = "majority"')
+    folders = [tmp_path / "absent", mine, shipped]
+    assert resolve("x", folders=folders, backends=BACKENDS).backend == "random"
+    assert resolve("y", folders=folders, backends=BACKENDS).backend == "majority"
+    assert [(config.name, config.backend) for config in available(folders)] == [("x", "random"), ("y", "majority")]
+
+
+def test_a_backend_needs_no_config(tmp_path: Path) -> None:
+    assert resolve("random", folders=[], backends=BACKENDS) == ModelConfig("random", "random")
+    assert resolve("random:7", folders=[], backends=BACKENDS) == ModelConfig("random:7", "random", "7")
+    assert resolve("echo:a:b", folders=[], backends=BACKENDS) == ModelConfig("echo:a:b", "echo", "a:b")
+
+
+def test_a_config_hides_a_backend_of_its_name(tmp_path: Path) -> None:
+    write(tmp_path, "random", 'backend = "random"\nargument = "3"')
+    assert resolve("random", folders=[tmp_path], backends=BACKENDS).argument == "3"
+    assert resolve("random:7", folders=[tmp_path], backends=BACKENDS).argument == "7"
+
+
+def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
+    for name in ("qwen-vl", "gpt-4o"):
+        write(tmp_path, name, 'backend = "echo"')
+    assert error("qwen", tmp_path) == (
+        "no model 'qwen'; found: gpt-4o, qwen-vl. Did you mean 'qwen-vl'? "
+        "Or name a backend (echo, hf, majority, openai, random, replay): --model=BACKEND:ARGUMENT, "
+        "such as --model=echo:A"
+    )
+    assert error("zzz").startswith("no model 'zzz'; found: none. Or name a backend (echo, ")
+    assert "Did you mean 'random'?" in error("randm")
+
+
+def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
+    assert error("ekho:A") == (
+        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, replay. Did you mean 'echo'?"
+    )
+    assert error(":A").startswith("--model=:A: no backend ''; found: echo, ")
+    path = write(tmp_path, "x", 'backend = "vllm"')
+    assert error("x", tmp_path) == f"{path}: no backend 'vllm'; found: echo, hf, majority, openai, random, replay."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'backend = "echo"\ndescripton = "x"',
+            "unknown field 'descripton'; known: argument, backend, description, max_tokens, options, "
+            "techniques. "
+            "Did you mean 'description'?",
+        ),
+        (
+            'backend = "echo"\nname = "y"',
+            "unknown field 'name'; known: argument, backend, description, max_tokens, options, ",
+        ),
+        ('backend = "echo"\nargument = 3', "Expected `str`, got `int` - at `$.argument`; known fields: argument, "),
+        ('argument = "A"', "Object missing required field `backend`; known fields: argument, "),
+        ('backend = "echo"\nargument = \n', "not TOML: Invalid value (at line 2, column 12)"),
+    ],
+)
+def test_a_bad_config_is_named_with_its_field(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, "x", text)
+    assert error("x", tmp_path).startswith(f"{path}: {message}")
+    with pytest.raises(UsageError, match=re.escape(str(path))):
+        available([tmp_path])
+
+
+def test_a_config_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b'backend = "\xff"')
+    assert error("x", tmp_path).startswith(f"{tmp_path / 'x.toml'}: not TOML: 'utf-8' codec can't decode")
+
+
+@pytest.mark.parametrize("name", ["../secret", "sub/secret", "secret", "..", ".", "*", "/secret", "x.toml", "x\0"])
+def test_a_name_does_not_leave_the_folder(tmp_path: Path, name: str) -> None:
+    write(tmp_path, "secret", 'backend = "echo"')
+    folder = tmp_path / "models"
+    write(folder, "x", 'backend = "echo"')
+    write(folder / "sub", "secret", 'backend = "echo"')
+    assert error(name, folder).startswith(f"no model {name!r}; found: x.")
+    assert error(str(tmp_path / "secret"), folder).startswith("no model ")
+
+
+@given(st.text())
+def test_any_spec_is_a_model_or_a_usage_error(spec: str) -> None:
+    try:
+        config = resolve(spec, folders=[SHIPPED], backends=BACKENDS)
+    except UsageError:
+        return
+    assert config.name == spec
+    assert config.backend in BACKENDS
+
+
+def test_shipped_configs_build_and_answer() -> None:
+    configs = available([SHIPPED])
+    assert {"always-a", "majority", "random"} <= {config.name for config in configs}
+    for config in configs:
+        assert config.description
+        found = resolve(config.name, folders=[SHIPPED], backends=BACKENDS)
+        # The argument may have become the path of a folder beside the file.
+        assert replace(found, argument=Path(found.argument).name) == replace(
+            config, argument=Path(config.argument).name
+        )
+    always = make(resolve("always-a", folders=[SHIPPED], backends=BACKENDS), BACKENDS)
+    assert always.generate([Prompt("?", options={"A": "x", "B": "y"})] * 2) == [Answer("A")] * 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    word: str = "red"
+    times: int = 1
+
+
+class Configured(Backend):
+    sends_to = None
+    Options = Settings
+    options: Settings
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        return [Answer(self.argument + self.options.word * self.options.times) for _ in prompts]
+
+
+def test_a_backend_with_options(tmp_path: Path) -> None:
+    backends = {**BACKENDS, "configured": Configured}
+
+    def said(text: str) -> str:
+        write(tmp_path, "x", f'backend = "configured"\nargument = "a "\n{text}')
+        config = resolve("x", folders=[tmp_path], backends=backends)
+        return make(config, backends).generate([Prompt("?")])[0].text  # type: ignore[union-attr]
+
+    assert said("") == "a red"
+    assert said('[options]\nword = "on"\ntimes = 2') == "a onon"
+    assert make(ModelConfig("x", "configured", "b "), backends).generate([Prompt("?")]) == [Answer("b red")]
+    path = tmp_path / "x.toml"
+    for text, message in (
+        ("[options]\ntime = 2", f"{path}: backend 'configured' has no option 'time'; it has: times, word. Did you"),
+        ('[options]\ntimes = "2"', f"{path}: [options]: Expected `int`, got `str` - at `$.times`"),
+        ("options = 3", f"{path}: Expected `object`, got `int` - at `$.options`"),
+    ):
+        with pytest.raises(UsageError) as raised:
+            said(text)
+        assert str(raised.value).startswith(message)
+
+
+def test_options_for_a_backend_without(tmp_path: Path) -> None:
+    path = write(tmp_path, "x", 'backend = "echo"\nargument = "A"\n[options]\nword = "on"')
+    assert error("x", tmp_path) == f"{path}: backend 'echo' has no option 'word'; it has: none."
+
+
+class Speechless(Backend):
+    sends_to = None
+
+
+class Fixed(Speechless):
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        return [Answer(self.argument) for _ in prompts]
+
+
+def test_a_backend_of_ones_own() -> None:
+    assert make(ModelConfig("x", "fixed", "B"), {"fixed": Fixed}).generate([Prompt("?")]) == [Answer("B")]
+
+
+def test_making_says_what_is_missing() -> None:
+    backends = {"speechless": Speechless}
+    with pytest.raises(UsageError) as raised:
+        make(ModelConfig("x", "speechless"), backends)
+    assert re.fullmatch(
+        r"\S*test_configs\.py:\d+: class Speechless has no generate: write def generate\(self, prompts\), which "
+        "returns one medvqa.Answer for each",
+        str(raised.value),
+    )
+    with pytest.raises(UsageError, match="x: no backend 'vllm'; found: echo, "):
+        make(ModelConfig("x", "vllm"), BACKENDS)
+
+
+def test_an_argument_is_a_path_where_its_backend_says_so_and_something_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reads(Fixed):
+        argument_is_path = True
+
+    (tmp_path / "a/tiny").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    backends: dict[str, type] = {"reads": Reads, "echo": Fixed}
+
+    def name(backend: str, argument: str) -> str | None:
+        return path_name(ModelConfig("m", backend, argument), backends[backend](argument))
+
+    arguments = ("a/tiny", "a/tiny/", str(tmp_path / "a/tiny"), "a", "b/tiny", "", "\0/a", "<a>1</a>", "x/" * 9000)
+    assert [name("reads", each) for each in arguments] == ["tiny", "tiny", "tiny", "a", *[None] * 5]
+    assert {name("echo", each) for each in arguments} == {None}

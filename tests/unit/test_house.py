@@ -1,0 +1,166 @@
+"""The shape of the house: the order of rooms, light imports, and packaging files that agree with each other."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from configparser import ConfigParser
+from graphlib import TopologicalSorter
+from importlib.metadata import version
+from pathlib import Path
+
+import grimp
+import pytest
+from importlinter.cli import lint_imports
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import medvqa
+from support import pages
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HEAVY = {"PIL", "krippendorff", "openai", "openpyxl", "pandas", "scipy", "sklearn", "torch", "transformers"}
+
+
+def pins(name: str) -> dict[str, str]:
+    """What a constraints file pins: canonical name -> version."""
+    requirements = [
+        Requirement(line) for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")
+    ]
+    assert all([s.operator for s in r.specifier] == ["=="] for r in requirements)
+    return {canonicalize_name(r.name): next(iter(r.specifier)).version for r in requirements}
+
+
+def imported_with(module: str) -> set[str]:
+    """The top-level packages that importing a module brings into a fresh interpreter."""
+    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_rooms_import_one_way() -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+def test_no_circle_of_files() -> None:
+    """Stricter than import-linter's siblings: files that import their own room's __init__ count too."""
+    graph = grimp.build_graph("medvqa", exclude_type_checking_imports=True, cache_dir=None)
+    assert "medvqa.report.html.page" in graph.modules, "else nothing is looked at"
+    TopologicalSorter({file: graph.find_modules_directly_imported_by(file) for file in graph.modules}).prepare()
+
+
+def test_class_names_are_unique() -> None:
+    """So that a name in a traceback, an issue or a search has one meaning; private classes included."""
+    places: dict[str, list[str]] = {}
+    for path in sorted([*(ROOT / "src").rrglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert "Benchmark" in places, "else nothing is looked at"
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_every_room_of_several_files_is_checked_for_circles() -> None:
+    (checked,) = (each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if each["type"] == "acyclic_siblings")
+    rooms = {
+        path.parent for path in (ROOT / "src/medvqa").glob("*/__init__.py") if len([*path.parent.rglob("*.py")]) > 1
+    }
+    assert {f"medvqa.{room.name}" for room in rooms} == set(checked["ancestors"])
+
+
+def test_every_room_has_its_place() -> None:
+    order = PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = {path.stem for path in (ROOT / "src/medvqa").glob("[a-z]*.py")}
+    rooms |= {path.parent.name for path in (ROOT / "src/medvqa").glob("*/__init__.py")}
+    assert set(order) == rooms
+
+
+def test_the_plugin_imports_next_to_nothing() -> None:
+    assert imported_with("medvqa.plugin") & (HEAVY | {"msgspec", "numpy", "rich"}) == set()
+
+
+@pytest.mark.parametrize("room", PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"])
+def test_rooms_import_heavy_packages_only_where_they_use_them(room: str) -> None:
+    assert imported_with(f"medvqa.{room}") & HEAVY == set()
+
+
+def test_reports_and_gates_need_neither_engine_nor_session() -> None:
+    code = "import sys, medvqa.report, medvqa.comparing.gating; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {"medvqa.engine", "medvqa.session", "medvqa.plugin", "pytest"} & set(modules) == set()
+
+
+def test_the_command_report_imports_no_pytest(tmp_path: Path) -> None:
+    run = pages.write(tmp_path / "reports" / "first", pages.guesses())
+    code = "import sys; from medvqa.cli import main; assert main(['report', sys.argv[1]]) == 0; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, run], check=True, capture_output=True, text=True)
+    assert {"pytest", "_pytest", "medvqa.plugin"} & set(done.stdout.split()) == set()
+
+
+def test_one_version() -> None:
+    assert medvqa.__version__ == version("pytest-medvqa") == PYPROJECT["project"]["version"]
+
+
+def test_lowest_versions_are_the_lower_bounds() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    used = [
+        *PYPROJECT["project"]["dependencies"],
+        *(text for name in extras if name != "test" for text in extras[name]),
+    ]
+    bounds = [Requirement(text) for text in used]
+    assert all([s.operator for s in bound.specifier] == [">="] for bound in bounds)
+    lowest = {bound.name: next(iter(bound.specifier)) for bound in bounds}
+    pinned = pins("constraints-lowest.txt")
+    assert lowest.keys() == pinned.keys()
+    assert [name for name in lowest if not lowest[name].contains(pinned[name])] == []
+    assert [name for name in lowest if not pinned[name].startswith(lowest[name].version)] == []
+
+
+def test_constraints_pin_all_that_is_installed() -> None:
+    tox = ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    named = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["project"]["optional-dependencies"]["test"], "tox"]
+    for environment in ("testenv:lint", "testenv:typing"):
+        named += [line for line in tox[environment]["deps"].split() if not line.startswith("{")]
+    pinned = pins("constraints.txt")
+    assert [name for name in named if canonicalize_name(Requirement(name).name) not in pinned] == []
+
+
+def test_environments_of_other_pythons_have_what_tests_need_but_torch() -> None:
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    environment = tox["testenv:py3{12,13}"]
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    there = {Requirement(text).name for name in environment["extras"].split(", ") for text in extras[name]}
+    there |= set(environment["deps"].split())
+    needed = {Requirement(text).name for text in extras["test"]}
+    assert needed - there == {"accelerate", "playwright", "torch", "transformers"}
+    pythons = {line.rpartition(" ")[2] for line in PYPROJECT["project"]["classifiers"] if "Python :: 3." in line}
+    assert pythons == {"3.11", "3.12", "3.13"}
+
+
+def test_continuous_integration_runs_the_readmes_second_command() -> None:
+    commands = re.findall(r"^\$ (python3 -m venv .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(commands) == 2
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    steps = commands[1].split(" && ")
+    assert lines[lines.index(steps[0]) :][: len(steps)] == steps
+
+
+INNER = re.compile(r"""(?:\bmakepyfile\(|,)\s*(test_\w+)=|path / "(test_\w+)\.py\"""")
+"""A file of a suite that a test writes."""
+
+
+def test_inner_suites_have_names_of_their_own() -> None:
+    """A session within this process would find the module of that name that is imported already."""
+    ours = {path.stem for path in (ROOT / "tests").rglob("*.py") if "kept" not in path.parts}
+    inner = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for names in INNER.findall(path.read_text("utf-8"))
+        for name in names
+        if name
+    }
+    assert {"test_slake", "test_drawn", "test_module"} <= inner, "else nothing is looked at"
+    assert inner & ours == set()

@@ -1,0 +1,931 @@
+"""Results -> measures: published totals, the laws of counting, and the levels that need no model."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, product
+from math import isfinite
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm, t
+from statsmodels.stats.proportion import proportion_confint
+
+from medvqa import metrics, statistics
+from medvqa.data import selection
+from medvqa.items import (
+    OUTCOMES,
+    TECHNIQUES,
+    Answer,
+    Item,
+    Measure,
+    Metric,
+    Outcome,
+    Result,
+    Score,
+    Technique,
+    UsageError,
+)
+
+REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
+needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
+
+EVERY = (
+    metrics.accuracy,
+    metrics.macro_accuracy("task"),
+    metrics.precision_mcls,
+    metrics.recall_mcls,
+    metrics.exact_match,
+    metrics.set_accuracy,
+    metrics.individual_accuracy,
+    metrics.confusion,
+    metrics.mean_score,
+    metrics.macro_score("task"),
+    *metrics.rates,
+)
+ITEM_METRICS = (metrics.accuracy, metrics.precision_mcls, metrics.recall_mcls, metrics.exact_match, metrics.mean_score)
+PAIRED = (metrics.set_accuracy, metrics.individual_accuracy, metrics.confusion, metrics.invalid_rate)
+
+
+def credit(item: Item, answer: Answer) -> Score:
+    """MedLesionVQA's rule: nothing for a wrong letter, else the share of the right ones; open answers by their text."""
+    chosen = tuple(sorted(answer.text.split(","))) if answer.text else ()
+    if not item.answers:
+        return Score(None, "unscored", chosen)
+    if not chosen or (item.options and not set(chosen) <= set(item.options)):
+        return Score(0.0, "unparsed")
+    if not set(chosen) <= set(item.answers):
+        return Score(0.0, "wrong", chosen)
+    value = len(chosen) / len(item.answers) if item.options else 1.0
+    return Score(value, "correct" if value == 1 else "partial", chosen)
+
+
+def single(id: str, answers: str = "A", options: str = "AB", **changes: Any) -> Item:
+    letters = {letter: f"finding {letter}" for letter in options}
+    return Item(id, "slake", "single_choice", "Which?", letters, tuple(answers), **changes)
+
+
+def multiple(id: str, answers: str, options: str = "ABCD", **changes: Any) -> Item:
+    return replace(single(id, answers, options, **changes), kind="multiple_response")
+
+
+def pair(id: str, tags: Sequence[dict[str, tuple[str, ...]]] = ({}, {}), keys: str = "AB") -> list[Item]:
+    return [single(f"{id}/{i + 1}", keys[i], tags=tags[i], pair_id=id) for i in (0, 1)]
+
+
+def said(item: Item, text: str) -> Result:
+    return Result("run", item, "", Answer(text), credit(item, Answer(text)))
+
+
+def ended(item: Item, outcome: Outcome) -> Result:
+    value = {"unscored": None, "error": None, "correct": 1.0, "partial": 0.5}.get(outcome, 0.0)
+    letters = {"correct": item.answers, "wrong": tuple(set(item.options) - set(item.answers))[:1]}
+    return Result("run", item, "", None, Score(value, outcome, letters.get(outcome, ())))
+
+
+def measured(
+    results: Sequence[Result], chosen: Sequence[Metric] = EVERY, dimensions: Sequence[str] = (), **known: Any
+) -> list[Measure]:
+    return metrics.measures(
+        results, chosen, dimensions, benchmark="slake", signature=known.get("signature", {}), score=credit
+    )
+
+
+def overall(results: Sequence[Result], metric: Metric) -> Measure:
+    (found,) = [measure for measure in measured(results, [metric]) if not measure.slice]
+    return found
+
+
+def at(results: Sequence[Result], metric: Metric, dimension: str, value: str) -> Measure:
+    (found,) = [measure for measure in measured(results, [metric]) if measure.slice == {dimension: value}]
+    return found
+
+
+# Published numbers
+
+
+def answered(technique: Technique, both: int, same: int, neither: int, invalid: int, half: int = 0) -> list[Measure]:
+    """A model's measures where so many pairs are right, have one answer for both, the wrong one for each, or no letter.
+
+    Of the pairs with an invalid answer `half` have the other one right.
+    """
+    texts = ["AB"] * both + ["AA"] * same + ["BA"] * neither + ["A "] * half + ["  "] * (invalid - half)
+    results = [
+        replace(said(item, letter.strip()), technique=technique)
+        for n, pair_texts in enumerate(texts)
+        for item, letter in zip(pair(str(n)), pair_texts, strict=True)
+    ]
+    return [replace(each, technique=technique) for each in measured(results, PAIRED)]
+
+
+@needs_reference
+def test_instructblip_s_row_of_table_one_and_its_maxima_come_out() -> None:
+    """Its best set accuracy is MC's and its best individual accuracy GD's: each is a maximum of its own."""
+    row = json.loads((REFERENCE / "mediconfusion" / "paper_table1.json").read_text())["table1"]["InstructBLIP"]
+    runs: dict[Technique, list[Measure]] = {
+        "mc": answered("mc", both=22, same=139, neither=12, invalid=3),
+        "gd": answered("gd", both=14, same=159, neither=3, invalid=0),
+        "ff": answered("ff", both=5, same=41, neither=1, invalid=129, half=18),
+        "ps": answered("ps", both=6, same=166, neither=4, invalid=0),
+    }
+    for name, published in zip(("set_accuracy", "individual_accuracy", "confusion"), row, strict=True):
+        found = {m.technique: m.value for run in runs.values() for m in run if m.name == name and not m.slice}
+        assert [round(100 * (found[technique] or 0), 2) for technique in runs] == published, name
+    every = [measure for run in runs.values() for measure in run]
+    best = [m for m in metrics.maxima(every, signature={"data": "d"}) if not m.slice]
+    assert [(m.name, round(100 * (m.value or 0), 2), m.count, m.n) for m in best] == [
+        ("best_set_accuracy", 12.50, 22, 176),
+        ("best_individual_accuracy", 53.12, 187, 352),
+    ]
+    for measure in best:
+        assert measure.technique == "max(ff,gd,mc,ps)"
+        assert (measure.low, measure.high, measure.references) == (None, None, {})
+        assert metrics.parts(measure.signature)["technique"] == "max(ff,gd,mc,ps)"
+        assert metrics.parts(measure.signature)["data"] == "d"
+    assert metrics.maxima(runs["mc"], signature={}) == [], "one technique has no maximum"
+    assert metrics.maxima([m for m in every if m.name == "confusion"], signature={}) == []
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["AB", "AA", "BB", "BA", "A "]), min_size=1, max_size=6), min_size=2, max_size=3)
+)
+def test_a_maximum_is_one_of_its_values_and_none_is_larger(runs: list[list[str]]) -> None:
+    every: list[Measure] = []
+    for technique, texts in zip(TECHNIQUES, runs, strict=False):
+        results = []
+        for n, letters in enumerate(texts):
+            tags: list[dict[str, tuple[str, ...]]] = [{"category": ("abc"[n % 3],)}, {"category": ("a",)}]
+            results += [said(item, text.strip()) for item, text in zip(pair(str(n), tags), letters, strict=True)]
+        every += [replace(each, technique=technique) for each in measured(results, PAIRED, ("category",))]
+    best = {(m.name, *m.slice.values()): m.value for m in metrics.maxima(every, signature={})}
+    for name in ("set_accuracy", "individual_accuracy"):
+        slices = {tuple(m.slice.values()) for m in every if m.name == name}
+        for labels in slices:
+            values = [m.value for m in every if m.name == name and tuple(m.slice.values()) == labels]
+            assert best[f"best_{name}", *labels] == max(value for value in values if value is not None)
+
+
+@pytest.fixture(scope="module")
+def gpt4o() -> list[Result]:
+    """GPT-4o's answers to MediConfusion, as its owners' own cleaner read them: the score of a chosen letter is 10."""
+    folder = REFERENCE / "mediconfusion"
+    pairs = json.loads((folder / "dataset.json").read_text())
+    named = json.loads((folder / "image_dict.json").read_text()).values()
+    article = {each["local"]: Path(each["dlink"]).name for each in named}
+    clusters = selection.components([article[data[f"im_{i}_local"]] for i in (1, 2)] for data in pairs.values())
+    answers = json.loads((folder / "gpt4o_mc_predictions.json").read_text())
+    results = []
+    for id, data in pairs.items():
+        for image in ("1", "2"):
+            item = Item(
+                f"{id}/{image}",
+                "mediconfusion",
+                "single_choice",
+                data["question"],
+                {"A": data["option_A"], "B": data["option_B"]},
+                (data[f"im_{image}_correct"],),
+                tags={"category": tuple(data[f"category_{image}"])},
+                pair_id=id,
+                cluster_id=clusters[article[data[f"im_{image}_local"]]],
+            )
+            scores = answers[id]["answer"][f"im{image}"]["answer"]
+            results.append(said(item, ",".join(letter for letter in "AB" if scores[letter] == 10)))
+    return results
+
+
+@needs_reference
+def test_the_official_totals_come_out(gpt4o: list[Result]) -> None:
+    found = {metric.name: overall(gpt4o, metric) for metric in PAIRED}
+    assert {name: (measure.count, measure.n, measure.unit) for name, measure in found.items()} == {
+        "set_accuracy": (30, 176, "pairs"),
+        "individual_accuracy": (189, 352, "items"),
+        "confusion": (116, 157, "pairs"),
+        "invalid_rate": (20, 352, "items"),
+    }
+
+
+@needs_reference
+def test_the_official_counts_of_every_category_come_out(gpt4o: list[Result]) -> None:
+    official = json.loads((REFERENCE / "mediconfusion" / "gpt4o_mc_scores.json").read_text())
+    slots = json.loads((REFERENCE / "mediconfusion" / "stats.json").read_text())["image_slots_per_category"]
+    counts, units = {}, {}
+    for measure in measured(gpt4o, PAIRED, ("category",)):
+        if "category" in measure.slice:
+            counts[measure.name, measure.slice["category"]] = (measure.count, measure.n)
+            units[measure.name] = measure.unit
+    expected = {}
+    for category, size in slots.items():
+        expected["set_accuracy", category] = (official["set_score"][category], size)
+        expected["individual_accuracy", category] = (official["individual_score"][category], size)
+        expected["confusion", category] = (official["confused"][category], official["valids"][category])
+        expected["invalid_rate", category] = (official["invalid"][category], size)
+    assert counts == expected
+    assert units["set_accuracy"] == units["confusion"] == "image slots"
+    assert units["individual_accuracy"] == "items"
+
+
+@needs_reference
+def test_the_intervals_of_a_recorded_run_are_those_of_its_58_groups(gpt4o: list[Result]) -> None:
+    in_set, alone = overall(gpt4o, metrics.set_accuracy), overall(gpt4o, metrics.individual_accuracy)
+    assert (in_set.value, in_set.low, in_set.high) == pytest.approx((0.1705, 0.112, 0.251), abs=5e-4)
+    assert (alone.value, alone.low, alone.high) == pytest.approx((0.5369, 0.498, 0.576), abs=5e-4)
+    (table,) = metrics.tables(gpt4o, [metrics.set_accuracy], ())
+    found = statistics.clustered(statistics.ratios(table.table()))
+    assert (found.groups[0], round(float(found.df[0]), 1)) == (58, 16.7)
+
+
+@needs_reference
+def test_the_published_reference_lines_of_pairs_come_out(gpt4o: list[Result]) -> None:
+    lines = {metric.name: overall(gpt4o, metric).references for metric in PAIRED}
+    assert lines["set_accuracy"] == {"random": 0.25, "majority": 0.0, "image_blind": 0.0}
+    assert lines["individual_accuracy"] == {"random": 0.5, "majority": 0.5, "image_blind": 0.5}
+    assert lines["confusion"] == {"random": 0.5, "majority": 1.0, "image_blind": 1.0}
+    assert lines["invalid_rate"] == {}
+
+
+@needs_reference
+def test_the_published_overall_of_table_2_is_the_micro_average() -> None:
+    folder = REFERENCE / "gmai-mmbench"
+    counts: dict[str, int] = json.loads((folder / "test_counts.json").read_text())["counts"]
+    rows: dict[str, dict[str, float]] = json.loads((folder / "paper_tables.json").read_text())["table2_tasks"]
+    off, macro_off = [], []
+    for row in rows.values():
+        results = []
+        for task, n in counts.items():
+            right = round(row[task] * n / 100)
+            results += [
+                ended(single(f"{task}-{i}", tags={"task": (task,)}), "correct" if i < right else "wrong")
+                for i in range(n)
+            ]
+        found = metrics.measures(
+            results, (metrics.accuracy, metrics.macro_accuracy("task")), (), benchmark="gmai", signature={}
+        )
+        micro, macro = (measure for measure in found if not measure.slice)
+        assert micro.value is not None
+        assert macro.value is not None
+        assert (micro.n, macro.n, macro.unit) == (20_602, 18, "slices")
+        off.append(abs(100 * micro.value - row["test"]))
+        macro_off.append(abs(100 * macro.value - row["test"]))
+        if len(off) == 6:
+            break
+    assert max(off) < 0.01
+    assert min(macro_off) > 0.1
+
+
+# What each metric counts
+
+
+@pytest.mark.parametrize(
+    ("technique", "finish", "outcome", "terms"),
+    [
+        ("mc", "length", "unparsed", (1, 1)),
+        ("mc", "length", "correct", (1, 1)),
+        ("ff", "length", "unscored", (1, 1)),
+        ("mc", "max_tokens", "unparsed", (1, 1)),
+        ("mc", "MAX_TOKENS", "correct", (1, 1)),
+        ("mc", "stop", "correct", (0, 1)),
+        ("mc", "refusal", "refused", (0, 1)),
+        ("mc", "", "correct", (0, 0)),
+        ("gd", "length", "correct", (0, 0)),
+        ("ps", "stop", "correct", (0, 0)),
+    ],
+)
+def test_truncated_answers_are_those_in_words_that_were_cut_off(
+    technique: Technique, finish: str, outcome: Outcome, terms: tuple[float, float]
+) -> None:
+    """Whether it has a score does not matter, and how an answer without words or of unknown end ended is not told."""
+    result = replace(ended(single(outcome), outcome), technique=technique, answer=Answer("A", finish=finish))
+    assert metrics.truncated_rate.terms([result]) == terms
+    assert metrics.truncated_rate.terms([replace(result, answer=None)]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "counted", "n"),
+    [
+        (metrics.accuracy, {"correct"}, 6),
+        (metrics.invalid_rate, {"refused", "abstained", "unparsed"}, 6),
+        (metrics.refused_rate, {"refused"}, 6),
+        (metrics.abstained_rate, {"abstained"}, 6),
+        (metrics.unparsed_rate, {"unparsed"}, 6),
+        (metrics.error_rate, {"error"}, 8),
+    ],
+)
+def test_invalid_answers_stay_in_the_denominator_and_answers_without_a_value_do_not(
+    metric: Metric, counted: set[Outcome], n: int
+) -> None:
+    results = [ended(single(outcome), outcome) for outcome in OUTCOMES]
+    found = overall(results, metric)
+    assert (found.count, found.n) == (len(counted), n)
+    for result in results:
+        alone = overall([result], metric)
+        assert alone.count == (result.score.outcome in counted)
+
+
+@pytest.mark.parametrize(
+    ("text", "precision", "recall", "exact"),
+    [
+        ("A,C", 1, 1, 1),
+        ("A", 1, 1 / 2, 0),
+        ("A,B", 1 / 2, 1 / 2, 0),
+        ("A,B,C", 2 / 3, 1, 0),
+        ("B", 0, 0, 0),
+        ("", 0, 0, 0),
+    ],
+)
+def test_formulas_two_and_three_of_gmai_mmbench(text: str, precision: float, recall: float, exact: float) -> None:
+    results = [said(multiple("q", "AC"), text), ended(multiple("lost", "AC"), "error")]
+    chosen = (metrics.precision_mcls, metrics.recall_mcls, metrics.exact_match)
+    assert [overall(results, metric).value for metric in chosen] == [precision, recall, exact]
+    assert [overall(results, metric).n for metric in chosen] == [1, 1, 1]
+
+
+def test_single_choice_and_multiple_response_are_kept_apart() -> None:
+    results = [said(single("1"), "A"), said(multiple("2", "AB"), "A")]
+    assert overall(results, metrics.accuracy).n == 1
+    assert overall(results, metrics.recall_mcls).value == 0.5
+    assert overall(results, metrics.mean_score).value == 0.75
+    assert at(results, metrics.mean_score, "kind", "multiple_response").value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "in_set", "confused"),
+    [
+        ("A", "B", 1, 0),
+        ("A", "A", 0, 1),
+        ("B", "A", 0, 0),
+        ("A", "", 0, None),
+        ("", "", 0, None),
+    ],
+)
+def test_pairs(first: str, second: str, in_set: int, confused: int | None) -> None:
+    results = [said(item, text) for item, text in zip(pair("7"), (first, second), strict=True)]
+    assert overall(results, metrics.set_accuracy).value == in_set
+    found = overall(results, metrics.confusion)
+    assert (found.value, found.n) == (confused, 0 if confused is None else 1)
+
+
+@pytest.mark.parametrize("outcome", ["error", "unscored"])
+def test_a_pair_with_a_member_without_value_is_left_out(outcome: Outcome) -> None:
+    whole, (one, other) = pair("1"), pair("2")
+    results = [said(whole[0], "A"), said(whole[1], "B"), ended(one, outcome), said(other, "A")]
+    assert (overall(results, metrics.set_accuracy).count, overall(results, metrics.set_accuracy).n) == (1, 1)
+    assert overall(results, metrics.confusion).n == 1
+    assert overall(results, metrics.individual_accuracy).n == 3
+
+
+def test_a_broken_pair_is_named_and_left_out_of_pair_metrics() -> None:
+    whole, (one, _) = pair("1"), pair("2")
+    results = [said(whole[0], "A"), said(whole[1], "B"), said(one, "A"), said(single("alone"), "A")]
+    assert metrics.broken_pairs(results) == ("2",)
+    assert overall(results, metrics.set_accuracy).n == 1
+    assert overall(results, metrics.individual_accuracy).n == 3
+
+
+def test_the_macro_average_is_the_mean_over_slices_with_a_value() -> None:
+    tasks = {"a": "AAAA", "b": "AB"}
+    results = [
+        said(single(f"{task}{i}", tags={"task": (task,)}), text)
+        for task, texts in tasks.items()
+        for i, text in enumerate(texts)
+    ]
+    results += [ended(single("lost", tags={"task": ("c",)}), "error"), said(single("untagged"), "B")]
+    found = overall(results, metrics.macro_accuracy("task"))
+    assert (found.value, found.n, found.unit, found.low, found.high) == (0.75, 2, "slices", None, None)
+    assert overall(results, metrics.accuracy).value == 5 / 7
+    assert measured(results, [metrics.macro_accuracy("organ")]) == []
+
+
+# Slices
+
+
+def test_slices_are_in_order_and_cover_every_dimension_and_the_kind() -> None:
+    tags = {"organ": ("lung", "heart"), "task": ("b",)}
+    results = [said(single("1", tags=tags), "A"), said(multiple("2", "AB", tags={"task": ("a",)}), "A,B")]
+    found = [measure.slice for measure in measured(results, [metrics.mean_score], ("task", "modality"))]
+    assert found == [
+        {},
+        {"task": "a"},
+        {"task": "b"},
+        {"kind": "multiple_response"},
+        {"kind": "single_choice"},
+        {"organ": "heart"},
+        {"organ": "lung"},
+    ]
+
+
+def test_a_value_that_is_repeated_counts_once() -> None:
+    assert at([said(single("1", tags={"task": ("a", "a")}), "A")], metrics.accuracy, "task", "a").n == 1
+
+
+def test_a_pair_counts_in_a_category_once_for_each_of_its_images_there() -> None:
+    categories = [{"category": ("cerebral", "vascular")}, {"category": ("cerebral",)}]
+    results = [said(item, text) for item, text in zip(pair("1", categories), "AB", strict=True)]
+    assert overall(results, metrics.set_accuracy).n == 1
+    assert at(results, metrics.set_accuracy, "category", "cerebral").n == 2
+    assert at(results, metrics.set_accuracy, "category", "vascular").n == 1
+    assert at(results, metrics.individual_accuracy, "category", "vascular").n == 1
+
+
+def test_two_image_slots_of_a_pair_do_not_narrow_its_interval() -> None:
+    here = {"category": ("cerebral",)}
+    results = [
+        said(item, text)
+        for i, answers in enumerate(["AB", "AA", "BB", "AB", "AA", "BA", "AB"])
+        for item, text in zip(pair(str(i), [here, here]), answers, strict=True)
+    ]
+    whole, slots = overall(results, metrics.set_accuracy), at(results, metrics.set_accuracy, "category", "cerebral")
+    assert slots.n == 2 * whole.n
+    assert slots.low is not None
+    assert (slots.value, slots.low, slots.high) == pytest.approx((whole.value, whole.low, whole.high))
+
+
+def test_units_that_are_right_or_wrong_have_wilson_s_interval_at_their_effective_number() -> None:
+    """7 of 10 independent: deff 10/9, 9 degrees of freedom, n* = 9 (1.95996 / 2.26216)^2 = 6.7561, Wilson of 0.7 n*."""
+    results = [said(single(str(i)), "A" if i < 7 else "B") for i in range(10)]
+    found, n = overall(results, metrics.accuracy), 9 * (norm.ppf(0.975) / t.ppf(0.975, 9)) ** 2
+    assert (found.low, found.high) == pytest.approx(proportion_confint(0.7 * n, n, method="wilson"))
+    assert (found.low, found.high) == pytest.approx((0.3422, 0.9128), abs=5e-5)
+
+
+def wilsons(value: float, variance: float, df: float) -> tuple[float, float]:
+    """Wilson's interval at n* = r (1 - r) / V (z / t)^2."""
+    n = value * (1 - value) / variance * (norm.ppf(0.975) / t.ppf(0.975, df)) ** 2
+    low, high = proportion_confint(value * n, n, method="wilson")
+    return float(low), float(high)
+
+
+def test_partial_credit_has_wilson_s_interval_at_its_own_variance() -> None:
+    """5 of 10 right, as accuracy has; with halves in place of the wrong answers the variance is a quarter."""
+    rows = [said(single(str(i)), "A" if i < 5 else "B") for i in range(10)]
+    halves = [*rows[:5], *(replace(each, score=Score(0.5, "partial")) for each in rows[5:])]
+    for results in (rows, halves):
+        scores = [each.score.value or 0.0 for each in results]
+        found = overall(results, metrics.mean_score)
+        assert (found.low, found.high) == pytest.approx(wilsons(mean(scores), stdev(scores) ** 2 / 10, 9))
+
+
+def test_questions_that_share_an_image_count_as_one_observation() -> None:
+    """Of each group all answers are right, or all wrong: as good as one answer of each."""
+    alone = [said(single(str(i)), "A" if i < 7 else "B") for i in range(10)]
+    shared = [
+        said(single(f"{i}-{n}", cluster_id=f"image {i}"), "A" if i < 7 else "B") for i in range(10) for n in range(4)
+    ]
+    one, four = overall(alone, metrics.accuracy), overall(shared, metrics.accuracy)
+    assert four.n == 40
+    assert (four.low, four.high) == pytest.approx((one.low, one.high))
+
+
+def test_both_questions_of_a_pair_are_one_observation_even_where_their_clusters_differ() -> None:
+    results = []
+    for i, answers in enumerate(["AB", "AA", "BB", "AB", "AA", "BA", "AB"]):
+        items = [replace(item, cluster_id=f"{i}-{n}") for n, item in enumerate(pair(str(i)))]
+        results += [said(item, text) for item, text in zip(items, answers, strict=True)]
+    for metric in (metrics.individual_accuracy, metrics.set_accuracy, metrics.invalid_rate):
+        named = overall(results, metric)
+        bare = overall([replace(each, item=replace(each.item, cluster_id=None)) for each in results], metric)
+        assert (named.low, named.high) == (bare.low, bare.high)
+        assert named.low is not None
+    # 9 of 14 right: the pairs' means are 1, .5, .5, 1, .5, 0, 1. As 3 are equal, 4 deviate: too few for their variance
+    # of 0.5 / 4 to count, so that seven pairs are taken for seven right or wrong ones.
+    found = overall(results, metrics.individual_accuracy)
+    assert found.value == pytest.approx(9 / 14)
+    assert (found.low, found.high) == pytest.approx(wilsons(9 / 14, 9 / 14 * 5 / 14 / 7, 6))
+
+
+def test_a_macro_average_has_the_interval_of_its_slices_together() -> None:
+    """Slices of 8 and 16 independent units: V = (V1 + V2) / 4, V = r (1 - r) / (n - 1) of each."""
+    tasks = {"a": "AAAAABBB", "b": "AAAAAAAAAAAABBBB"}
+    results = [
+        said(single(f"{task}{i}", tags={"task": (task,)}), text)
+        for task, texts in tasks.items()
+        for i, text in enumerate(texts)
+    ]
+    found = overall(results, metrics.macro_accuracy("task"))
+    first, second = 5 / 8 * 3 / 8 / 7, 3 / 4 / 4 / 15
+    # Under the working model of equal variances: 1/8 and 1/16, with 7 and 15 degrees of freedom.
+    df = (1 / 8 + 1 / 16) ** 2 / ((1 / 8) ** 2 / 7 + (1 / 16) ** 2 / 15)
+    assert found.value == (5 / 8 + 3 / 4) / 2
+    assert (found.low, found.high) == pytest.approx(wilsons(found.value, (first + second) / 4, df))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_few_groups_have_no_interval(count: int) -> None:
+    """So many independent units have count - 1 degrees of freedom, and 4 are needed."""
+    results = [said(single(str(i), cluster_id=str(i % count)), "AB"[i % 3 > 0]) for i in range(40)]
+    found = overall(results, metrics.accuracy)
+    assert (found.low, found.high) == (None, None)
+
+
+def test_samples_of_one_question_are_averaged_before_anything_is_counted() -> None:
+    """4 samples of each of 10 questions: 10 observations, not 40, and their means and variance."""
+    right = [4, 4, 3, 3, 2, 2, 1, 0, 4, 1]
+    results = [
+        replace(said(single(str(i)), "A" if n <= count else "B"), sample=n)
+        for i, count in enumerate(right)
+        for n in range(1, 5)
+    ]
+    found = overall(results, metrics.accuracy)
+    means = [count / 4 for count in right]
+    assert (found.value, found.n) == (pytest.approx(mean(means)), 10)
+    assert (found.low, found.high) == pytest.approx(wilsons(mean(means), stdev(means) ** 2 / 10, 9))
+    assert measured([*results, *results]) == measured(results)
+
+
+def test_a_sample_that_ended_in_error_is_left_out_of_its_question() -> None:
+    results = [replace(said(single(str(i)), "A"), sample=n) for i in range(10) for n in (1, 2)]
+    lost = replace(results[0], answer=None, score=Score(None, "error"))
+    found = overall([lost, *results[1:]], metrics.accuracy)
+    assert (found.value, found.n) == (1, 10)
+
+
+def test_of_a_pair_the_samples_with_one_number_are_together() -> None:
+    texts = [("AA", "AB"), ("AB", "BB"), ("AA", "BB"), ("BB", "AA"), ("AB", "AB"), ("AA", "AA")]
+    results = [
+        replace(said(item, text), sample=n)
+        for i, samples in enumerate(texts)
+        for item, said_of in zip(pair(str(i)), samples, strict=True)
+        for n, text in enumerate(said_of, 1)
+    ]
+    results.append(replace(said(pair("0")[0], "A"), sample=3))
+    found = overall(results, metrics.set_accuracy)
+    # Sample by sample: (A, A), (A, B) | (A, B), (B, B) | both right twice | never | (A, A), (B, B) | (A, A) twice.
+    assert (found.count, found.n) == (0.5 + 0.5 + 1, 6)
+    assert metrics.broken_pairs(results) == ()
+
+
+def test_one_wrong_sample_in_a_hundred_is_no_certainty() -> None:
+    """40 questions asked three times: the interval is no narrower than that of 40 right answers."""
+    rows = [
+        replace(said(single(f"q{i}"), "B" if (i, k) == (7, 1) else "A"), sample=k) for i in range(40) for k in range(3)
+    ]
+    found = overall(rows, metrics.accuracy)
+    assert found.value == pytest.approx(119 / 120)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.92
+    assert found.value < found.high < 1
+
+
+def test_a_signature_names_the_interval() -> None:
+    (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy])
+    assert metrics.parts(found.signature)["interval"] == "cr2-wilson"
+
+
+def test_a_metric_that_leaves_0_to_1_has_no_interval() -> None:
+    @metrics.metric(binary=False)
+    def words(results: Sequence[Result]) -> tuple[float, float]:
+        """Mean number of words."""
+        return float(results[0].item.id), 1.0
+
+    found = overall([said(single(str(i)), "A") for i in range(20)], words)
+    assert (found.value, found.low, found.high) == (9.5, None, None)
+
+
+def test_what_applies_to_nothing_is_left_out_and_what_is_undefined_is_null() -> None:
+    assert measured([]) == []
+    withheld = [said(single(str(i), "", tags={"task": ("a",)}), "A") for i in range(3)]
+    found = {measure.name: measure for measure in measured(withheld)}
+    assert (found["accuracy"].value, found["accuracy"].n, found["accuracy"].references) == (None, 0, {})
+    assert (found["macro_accuracy"].value, found["macro_accuracy"].n) == (None, 0)
+    assert not {"precision_mcls", "set_accuracy", "confusion"} & set(found)
+    assert {measure.name for measure in measured(withheld) if measure.slice} == {"error_rate", "truncated_rate"}
+
+
+# Laws
+
+drawn_tags = st.fixed_dictionaries(
+    {"task": st.lists(st.sampled_from("xyz"), max_size=2).map(tuple)},
+    optional={"organ": st.lists(st.sampled_from(["lung", "heart"]), min_size=1, max_size=1).map(tuple)},
+)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Result]:
+    """Results of single-choice, multiple-response and open questions, in and out of pairs, of every outcome."""
+    results = []
+    for n in range(draw(st.integers(1, 12))):
+        sort = draw(st.sampled_from(["single", "multiple", "open", "pair"]))
+        if sort == "pair":
+            items = pair(f"p{n}", [draw(drawn_tags), draw(drawn_tags)], draw(st.sampled_from(["AB", "BA", "AA"])))
+            items = items[: draw(st.sampled_from([1, 2, 2]))]
+        elif sort == "open":
+            open_item = Item(
+                f"o{n}", "slake", "short_answer", "Why?", answers=(draw(st.sampled_from(["pus", "oedema"])),)
+            )
+            items = [replace(open_item, tags=draw(drawn_tags))]
+        else:
+            options = "ABCDE"[: draw(st.integers(2, 5))]
+            key = draw(st.lists(st.sampled_from(options), min_size=1, max_size=5, unique=True))
+            make, answers = (single, key[0]) if sort == "single" else (multiple, "".join(sorted(key)))
+            items = [make(f"{sort}{n}", answers, options, tags=draw(drawn_tags))]
+        for item in items:
+            if draw(st.booleans()):
+                allowed = list(item.options) or ["pus", "oedema"]
+                results.append(said(item, ",".join(draw(st.lists(st.sampled_from(allowed), max_size=3, unique=True)))))
+            else:
+                results.append(ended(item, draw(st.sampled_from(OUTCOMES))))
+    return results
+
+
+@given(runs(), st.randoms(use_true_random=False))
+def test_the_order_of_results_does_not_matter_to_the_last_bit(results: list[Result], draw: random.Random) -> None:
+    shuffled = draw.sample(results, len(results))
+    assert repr(measured(shuffled)) == repr(measured(results))
+
+
+@given(runs(), st.sampled_from(OUTCOMES))
+def test_the_last_result_of_an_item_counts(results: list[Result], outcome: Outcome) -> None:
+    earlier = [ended(result.item, outcome) for result in results]
+    assert measured([*earlier, *results]) == measured(results)
+    assert metrics.latest([*earlier, *results]) == metrics.latest(results)
+
+
+@given(runs())
+def test_every_number_is_in_its_range_or_null(results: list[Result]) -> None:
+    for measure in measured(results):
+        if measure.value is None:
+            assert measure.n == 0
+            assert (measure.low, measure.high, measure.references) == (None, None, {})
+            continue
+        assert 0 <= measure.value <= 1
+        assert measure.n > 0
+        assert measure.count is None or measure.value == measure.count / measure.n
+        if measure.low is not None:
+            assert measure.high is not None
+            assert 0 <= measure.low <= measure.value <= measure.high <= 1
+        assert all(isfinite(line) and -1e-12 <= line <= 1 + 1e-12 for line in measure.references.values())
+        json.dumps(measure.value, allow_nan=False)
+
+
+@given(runs())
+def test_the_kinds_share_out_the_items(results: list[Result]) -> None:
+    found = measured(results, [metrics.error_rate, metrics.mean_score])
+    for name in ("error_rate", "mean_score"):
+        whole = next(measure for measure in found if measure.name == name and not measure.slice)
+        parts = [measure for measure in found if measure.name == name and "kind" in measure.slice]
+        assert sum(measure.n for measure in parts) == whole.n
+    assert next(measure for measure in found if measure.name == "error_rate" and not measure.slice).n == len(results)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "A", "B"]), st.sampled_from(["", "A", "B"])), min_size=1, max_size=20))
+def test_a_set_is_never_easier_than_its_questions(answers: list[tuple[str, str]]) -> None:
+    results = [
+        said(item, text) for i, texts in enumerate(answers) for item, text in zip(pair(str(i)), texts, strict=True)
+    ]
+    in_set, alone = overall(results, metrics.set_accuracy).value, overall(results, metrics.individual_accuracy).value
+    assert in_set is not None
+    assert alone is not None
+    assert in_set <= alone
+
+
+@given(runs())
+def test_invalid_answers_are_the_refused_the_abstained_and_the_unparsed(results: list[Result]) -> None:
+    invalid, *parts = (overall(results, metric).count for metric in metrics.rates[:4])
+    assert invalid == sum(part or 0 for part in parts)
+
+
+# References
+
+
+def answers_to(item: Item) -> list[str]:
+    """Every answer that a guesser may give."""
+    letters = list(item.options)
+    if item.kind == "single_choice":
+        return letters
+    return [",".join(chosen) for size in range(1, len(letters) + 1) for chosen in combinations(letters, size)]
+
+
+def question(drawn: tuple[bool, list[str], int], id: str) -> Item:
+    several, key, size = drawn
+    options = "ABCD"[: max(size, *("ABCD".index(letter) + 1 for letter in key))]
+    return multiple(id, "".join(sorted(key)), options) if several else single(id, key[0], options)
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.lists(st.sampled_from("ABCD"), min_size=1, unique=True), st.integers(2, 4)),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from(ITEM_METRICS),
+)
+def test_the_random_reference_is_the_mean_over_all_answers(
+    drawn: list[tuple[bool, list[str], int]], metric: Metric
+) -> None:
+    items = [question(each, str(i)) for i, each in enumerate(drawn)]
+    items = [item for item in items if metric.kinds is None or item.kind in metric.kinds]
+    means = []
+    for item in items:
+        values = [metric.terms([said(item, text)])[0] for text in answers_to(item)]
+        means.append(sum(values) / len(values))
+    if items:
+        expected = sum(means) / len(means)
+        assert overall([said(item, "A") for item in items], metric).references["random"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("size", "right"), [(2, 1), (4, 1), (5, 3), (6, 6), (20, 7)])
+def test_the_closed_forms_of_a_random_answer(size: int, right: int) -> None:
+    letters = "ABCDEFGHIJKLMNOPQRST"[:size]
+    one, several = [said(single("1", "A", letters), "A")], [said(multiple("1", letters[:right], letters), "A")]
+    subsets = 2**size - 1
+    assert overall(one, metrics.accuracy).references["random"] == pytest.approx(1 / size)
+    assert overall(several, metrics.precision_mcls).references["random"] == pytest.approx(right / size)
+    assert overall(several, metrics.recall_mcls).references["random"] == pytest.approx(2 ** (size - 1) / subsets)
+    assert overall(several, metrics.exact_match).references["random"] == pytest.approx(1 / subsets)
+    assert overall(several, metrics.mean_score).references["random"] == pytest.approx(2 ** (right - 1) / subsets)
+
+
+@given(st.integers(2, 4), st.integers(2, 4))
+def test_the_random_reference_of_pairs_is_the_mean_over_all_pairs_of_answers(first: int, second: int) -> None:
+    items = [single("1", "A", "ABCD"[:first], pair_id="p"), single("2", "B", "ABCD"[:second], pair_id="p")]
+    tried = [[said(items[0], a), said(items[1], b)] for a, b in product(answers_to(items[0]), answers_to(items[1]))]
+    for metric in (metrics.set_accuracy, metrics.confusion):
+        expected = sum(metric.terms(results)[0] for results in tried) / len(tried)
+        assert overall(tried[0], metric).references["random"] == pytest.approx(expected)
+
+
+def test_pairs_of_several_options_have_no_random_reference() -> None:
+    """Which letters are chosen tells two answers apart, and so one subset may not stand for others of its size."""
+    results = [said(multiple(f"p/{i}", key, pair_id="p"), "A") for i, key in enumerate(["AB", "CD"])]
+    assert "random" not in overall(results, metrics.confusion).references
+    assert "random" in overall(results, metrics.individual_accuracy).references
+
+
+def test_the_majority_answer_is_the_most_frequent_key_of_the_whole_run() -> None:
+    keys = {"x": "AABB", "y": "BCC"}  # A and C twice, B three times
+    results = [
+        said(single(f"{task}{i}", key, "ABC", tags={"task": (task,)}), "A")
+        for task, letters in keys.items()
+        for i, key in enumerate(letters)
+    ]
+    assert overall(results, metrics.accuracy).references["majority"] == pytest.approx(3 / 7)
+    assert at(results, metrics.accuracy, "task", "y").references["majority"] == pytest.approx(1 / 3)
+    macro = overall(results, metrics.macro_accuracy("task")).references
+    assert macro == pytest.approx({"random": 1 / 3, "majority": (2 / 4 + 1 / 3) / 2})
+
+
+def test_of_equally_frequent_keys_the_first_in_the_alphabet_is_the_majority() -> None:
+    results = [said(single(str(i), key, "ABC", tags={"key": (key,)}), "A") for i, key in enumerate("CB")]
+    lines = {key: at(results, metrics.accuracy, "key", key).references["majority"] for key in "BC"}
+    assert lines == {"B": 1, "C": 0}
+
+
+def test_a_majority_answer_that_is_no_option_is_wrong_and_confuses_nothing() -> None:
+    results = [said(item, "A") for item in pair("1")] + [said(single(str(i), "E", "ABCDE"), "A") for i in range(3)]
+    assert overall(results, metrics.set_accuracy).references["majority"] == 0
+    assert set(overall(results, metrics.confusion).references) == {"random", "image_blind"}
+
+
+def test_the_majority_answer_to_several_options_gets_the_credit_of_the_benchmark() -> None:
+    results = [said(multiple(str(i), key), "A") for i, key in enumerate(["AC", "AC", "ABC", "B"])]
+    found = {metric: overall(results, metric).references["majority"] for metric in ITEM_METRICS[1:]}
+    assert found[metrics.mean_score] == pytest.approx((1 + 1 + 2 / 3 + 0) / 4)
+    assert found[metrics.precision_mcls] == pytest.approx((1 + 1 + 1 + 0) / 4)
+    assert found[metrics.exact_match] == pytest.approx(2 / 4)
+
+
+def test_an_option_that_is_called_like_a_letter_does_not_spoil_the_reference() -> None:
+    def reads_texts(item: Item, answer: Answer) -> Score:
+        by_text = {text: letter for letter, text in item.options.items()}
+        return credit(item, Answer(",".join(by_text.get(letter, letter) for letter in answer.text.split(","))))
+
+    item = replace(multiple("1", "A", "AB"), options={"A": "B", "B": "A"})
+    found = metrics.measures(
+        [said(item, "A")], [metrics.exact_match], (), benchmark="slake", signature={}, score=reads_texts
+    )
+    assert found[0].references["majority"] == 1
+
+
+def test_open_questions_have_a_majority_but_no_random_answer() -> None:
+    results = [
+        said(Item(str(i), "slake", "judgment", "Is it?", answers=(key,)), "yes")
+        for i, key in enumerate(["no", "no", "yes"])
+    ]
+    assert overall(results, metrics.mean_score).references == pytest.approx({"majority": 2 / 3})
+    mixed = [*results, said(single("9"), "A")]
+    assert "random" not in overall(mixed, metrics.mean_score).references
+    assert at(mixed, metrics.mean_score, "kind", "single_choice").references["random"] == 0.5
+
+
+def test_references_are_over_the_units_that_the_measure_counts() -> None:
+    results = [said(single("1", "A", "AB"), "A"), ended(single("2", "B", "ABCD"), "error")]
+    assert overall(results, metrics.accuracy).references == {"random": 0.5, "majority": 1.0}
+
+
+def test_an_image_blind_line_needs_a_pair_that_only_the_image_tells_apart() -> None:
+    def lines(first: Item, second: Item) -> set[str]:
+        results = [said(first, "A"), said(second, "B")]
+        return set(overall(results, metrics.set_accuracy).references)
+
+    one, other = pair("1")
+    assert lines(one, other) == {"random", "majority", "image_blind"}
+    assert lines(one, replace(other, question="And this?")) == {"random", "majority"}
+    assert lines(one, replace(other, options={"A": "x", "B": "y"})) == {"random", "majority"}
+    assert lines(*pair("1", keys="AA")) == {"random", "majority"}
+    assert lines(*(replace(item, options={"A": "x", "B": "y", "C": "z"}) for item in pair("1"))) == {
+        "random",
+        "majority",
+    }
+    broken = [said(one, "A"), said(other, "A"), said(pair("2")[0], "A")]
+    assert overall(broken[:2], metrics.individual_accuracy).references["image_blind"] == 0.5
+    assert "image_blind" not in overall(broken, metrics.individual_accuracy).references
+
+
+def test_without_the_scoring_only_single_choice_has_references() -> None:
+    results = [said(single("1"), "A"), said(multiple("2", "AB"), "A")]
+    found = metrics.measures(results, ITEM_METRICS, (), benchmark="slake", signature={})
+    lines = {measure.name: set(measure.references) for measure in found if not measure.slice}
+    assert lines["accuracy"] == {"random", "majority"}
+    assert lines["recall_mcls"] == lines["mean_score"] == set()
+
+
+# A stranger's metric, and signatures
+
+
+def test_a_metric_is_a_decorated_function() -> None:
+    @metrics.metric(binary=False, kinds=["single_choice"])
+    def seconds(results: Sequence[Result]) -> tuple[float, float]:
+        """Mean seconds of an answer.
+
+        More about it.
+        """
+        return (results[0].answer.seconds or 0.0, 1.0) if results[0].answer else (0.0, 0.0)
+
+    assert (seconds.name, seconds.definition, seconds.unit) == ("seconds", "Mean seconds of an answer.", "item")
+    results = [replace(said(single(str(i)), "A"), answer=Answer("A", seconds=i)) for i in (1, 2, 6)]
+    found = overall(results, seconds)
+    assert (found.value, found.low, found.references) == (3.0, None, {})
+
+
+def test_metrics_that_share_a_function_are_kept_apart() -> None:
+    several = replace(metrics.accuracy, name="several", kinds=frozenset({"multiple_response"}))
+    plain = replace(metrics.accuracy, name="plain", binary=False)
+    results = [said(single("1"), "A"), said(multiple("2", "AB"), "A"), said(multiple("3", "AB"), "A,B")]
+    results += [said(single(f"more {i}"), "AB"[i % 2]) for i in range(9)]
+    found = {
+        measure.name: measure for measure in measured(results, [metrics.accuracy, several, plain]) if not measure.slice
+    }
+    assert {name: measure.n for name, measure in found.items()} == {"accuracy": 10, "several": 2, "plain": 10}
+    assert found["accuracy"].value == found["plain"].value
+
+
+@pytest.mark.parametrize(
+    ("binary", "terms", "message"),
+    [
+        (True, (0.5, 1.0), "a binary metric needs a numerator of 0 or 1"),
+        (True, (1.0, 2.0), "say binary=False"),
+        (False, (float("nan"), 1.0), "finite numbers"),
+        (False, (1.0, -1.0), "a denominator of at least 0"),
+        (False, 0.5, "must return (numerator, denominator)"),
+        (False, (1.0, 2.0, 3.0), "must return (numerator, denominator)"),
+        (False, None, "must return (numerator, denominator)"),
+        (False, "ab", "must return (numerator, denominator)"),
+    ],
+)
+def test_bad_terms_are_named(binary: bool, terms: Any, message: str) -> None:
+    broken = metrics.metric("broken", binary=binary)(lambda results: terms)
+    with pytest.raises(UsageError) as caught:
+        measured([said(single("q1"), "A"), said(single("q2"), "A")], [broken])
+    assert "metric 'broken'" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_the_item_with_bad_terms_is_named() -> None:
+    broken = metrics.metric("broken")(lambda results: (0.0, 1.0) if results[0].item.id == "q1" else (2.0, 1.0))
+    with pytest.raises(UsageError, match=r"gave \(2.0, 1.0\) for q2"):
+        measured([said(single("q1"), "A"), said(single("q2"), "A")], [broken])
+
+
+@given(st.dictionaries(st.text("ab|:\\ ", min_size=1).filter(lambda key: key != "v"), st.text("ab|:\\ ")))
+def test_a_signature_can_be_read_back(signature: dict[str, str]) -> None:
+    (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy], signature=signature)
+    parts = metrics.parts(found.signature)
+    assert {key: parts[key] for key in signature} == signature
+    assert set(parts) - set(signature) == {"interval", "metric", "unit", "kinds", "v"}
+
+
+def test_a_signature_is_read_with_its_escapes() -> None:
+    assert metrics.parts(r"data:a\|b\:c\\|v:2") == {"data": "a|b:c\\", "v": "2"}
+    for damaged in ("", "v", "a:b:c", "a:b|c", "a|b:c"):
+        with pytest.raises(ValueError, match="no signature of a measure"):
+            metrics.parts(damaged)
+
+
+def test_a_signature_tells_technique_definition_and_dimension() -> None:
+    results = [said(single("1", tags={"task": ("a",), "organ": ("b",)}), "A")]
+    redefined = replace(metrics.accuracy, definition="Something else.")
+    chosen = (metrics.accuracy, redefined, metrics.macro_accuracy("task"), metrics.macro_accuracy("organ"))
+    signatures = [
+        measure.signature
+        for technique in ("mc", "ps")
+        for measure in measured(results, chosen, signature={"technique": technique})
+        if not measure.slice
+    ]
+    assert len(set(signatures)) == 8
+    assert signatures[0].startswith("interval:cr2-wilson|kinds:single_choice|metric:accuracy@")
+    assert signatures[0].endswith("|technique:mc|unit:item|v:2")

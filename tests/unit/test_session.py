@@ -1,0 +1,316 @@
+"""A run without pytest: planned, asked, delivered and finished in one process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import records
+from medvqa.cli import main
+from medvqa.items import OUTCOMES, DataError, Query, QuestionKey, UsageError
+from medvqa.session.asker import Asker
+from medvqa.session.delivery import Delivery
+from medvqa.session.loop import ask_all
+from medvqa.session.options import OPTIONS, Options, Setting
+from medvqa.session.plan import Plan, resolve
+from medvqa.session.registry import Registry
+from medvqa.session.run import Finished, Run, process_of
+from support.strangers import CONFTEST, TEST
+
+
+def module(text: str, name: str = "conftest") -> ModuleType:
+    made = ModuleType(name)
+    made.__file__ = f"/somewhere/{name}.py"
+    exec(text, vars(made))
+    return made
+
+
+def plan(root: Path, *modules: ModuleType, **typed: object) -> Plan:
+    registry = Registry.of(modules or [module(CONFTEST)])
+    given = {"model": "stubborn:A", "benchmark": ["slake"], **typed}
+    return resolve(Options.of(given, root), Setting(root, root), registry)
+
+
+def queries(planned: Plan) -> list[Query]:
+    return [
+        Query(item, technique, sample)
+        for name in planned.benchmarks
+        for item in planned.items(name)
+        for technique in planned.techniques
+        for sample in planned.samples or (0,)
+    ]
+
+
+def run(planned: Plan, name: str = "first", session: str = "a1", count: int | None = None) -> Finished:
+    process = process_of(planned, name, session)
+    made, asker = Run(planned, process), Asker(planned, process)
+    made.check()
+    made.open()
+    ask_all(made, asker, queries(planned)[:count])
+    return made.finish()
+
+
+# A whole run
+
+
+def test_a_run_needs_no_pytest(tmp_path: Path) -> None:
+    """The three rooms above reports, and the command that draws reports, leave pytest alone."""
+    rooms = "medvqa.session.loop, medvqa.session.rescoring, medvqa.session.run, medvqa.cli.report, medvqa.cli"
+    code = f"import sys, {rooms}; print({{'pytest', '_pytest', 'xdist'}} & {{*sys.modules}})"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_medvqa_report_imports_no_pytest(tmp_path: Path) -> None:
+    run(plan(tmp_path))
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    code = "import sys; from medvqa.cli import main; main(sys.argv[1:]); print('pytest' in sys.modules)"
+    command = [sys.executable, "-c", code, "report", "reports/first", "--plugin=conftest.py"]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_all_questions_are_asked_and_reported(tmp_path: Path) -> None:
+    finished = run(plan(tmp_path))
+    assert (finished.asked, finished.problem, finished.incomplete, finished.exit_code) == (True, None, False, 0)
+    folder = tmp_path / "reports/first"
+    stored = records.read(folder).results
+    assert [result.key for result in stored] == sorted(query.key for query in queries(plan(tmp_path)))
+    measures = json.loads((folder / "metrics.json").read_text())["measures"]
+    accuracy = next(each for each in measures if each["name"] == "accuracy" and not each["slice"])
+    assert (accuracy["value"], accuracy["n"]) == (pytest.approx(8 / 24), 24)
+
+
+def test_a_run_equals_that_of_pytest(tmp_path: Path, pytester: pytest.Pytester) -> None:
+    """The measures are the same."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_slake=TEST)
+    arguments = ("--model=moody", "--benchmark=slake", "--run=first", "-p", "no:benchmark", "-p", "no:randomly")
+    assert pytester.runpytest_inprocess(*arguments).ret == 1
+    run(plan(tmp_path, model="moody"))
+    one, other = (
+        json.loads((root / "reports/first/metrics.json").read_text())["measures"] for root in (pytester.path, tmp_path)
+    )
+    assert one == other
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    """What was asked is not asked again; the questions of both sessions are selected."""
+    run(plan(tmp_path), count=10)
+    run(plan(tmp_path), session="b2")
+    sessions = records.read_run(tmp_path / "reports/first")["sessions"]
+    assert [(each["asked"], each["reused"]) for each in sessions] == [(10, 0), (14, 10)]
+    assert len(records.selected(tmp_path / "reports/first")) == 24
+
+
+def test_errors_in_a_row_end_a_run(tmp_path: Path) -> None:
+    finished = run(plan(tmp_path, model="broken", **{"max-errors": 3}))
+    assert (finished.incomplete, finished.exit_code) == (True, 1)
+    assert len(records.read(tmp_path / "reports/first").results) == 3
+
+
+def test_a_model_that_cannot_be_made_leaves_the_reason(tmp_path: Path) -> None:
+    planned = plan(tmp_path, model="unmakable")
+    process = process_of(planned, "first", "a1")
+    asker = Asker(planned, process)
+    with pytest.raises(RuntimeError, match="no weights here"):
+        ask_all(Run(planned, process), asker, queries(planned))
+    assert asker.stop == "model 'unmakable' could not be made: RuntimeError: no weights here"
+
+
+def test_nothing_asked_leaves_no_folder(tmp_path: Path) -> None:
+    planned = plan(tmp_path)
+    made = Run(planned, process_of(planned, "first", "a1"))
+    made.check()
+    assert made.finish() == Finished()
+    assert not (tmp_path / "reports/first").exists()
+
+
+@pytest.mark.parametrize("name", ["../up", "", ".hidden", "a/b", "x" * 121])
+def test_a_run_s_name_is_that_of_a_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="a run's name is a letter or digit"):
+        process_of(plan(tmp_path), name, "a1")
+
+
+# Options and registry
+
+
+def test_options_know_every_row_of_the_table(tmp_path: Path) -> None:
+    empty = Options.of({}, tmp_path)
+    assert (empty.typed, empty.model, empty.extraction) == (False, "phantom-vlm", "sound")
+    assert all(Options.of({name: how.get("const", "1")}, tmp_path).typed for name, how in OPTIONS.items())
+
+
+MINE = """
+from medvqa import Answer, Backend
+
+class Mine(Backend):
+    sends_to = None
+    def generate(self, prompts):
+        return [Answer("A") for _ in prompts]
+
+class _Helper(Backend):
+    pass
+"""
+
+
+def test_a_backend_needs_no_hook(tmp_path: Path) -> None:
+    known = Registry.of([module(MINE), module(CONFTEST, "other")]).backends
+    assert "mine" in known
+    assert not any(name.startswith("_") for name in known)
+    assert run(plan(tmp_path, module(MINE), module(CONFTEST, "other"), model="mine")).exit_code == 0
+
+
+def test_a_backend_that_is_imported_or_returned_counts_once() -> None:
+    text = MINE + "\ndef pytest_medvqa_backends():\n    return [Mine]\n"
+    first = module(text)
+    second = module("", "second")
+    vars(second)["Mine"] = vars(first)["Mine"]
+    assert "mine" in Registry.of([first, second]).backends
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name"),
+    [(MINE, "backends", "mine"), (CONFTEST, "benchmarks", "slake")],
+    ids=["backend", "benchmark"],
+)
+def test_two_of_one_name_are_refused_with_both_files(text: str, kind: str, name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Registry.of([module(text, "one"), module(text, "two")])
+    assert str(caught.value) == (
+        f"two {kind} are called '{name}', in /somewhere/one.py and in /somewhere/two.py; rename one of them"
+    )
+
+
+# Deliveries and selections
+
+KEYS = st.builds(QuestionKey, st.text(), st.text(), st.sampled_from(["mc", "ff"]), st.text(), st.integers(0, 9))
+
+
+@given(st.lists(st.tuples(KEYS, st.sampled_from(OUTCOMES))), st.integers(0, 9))
+def test_a_delivery_survives_the_way_to_the_controller(outcomes: list[tuple[QuestionKey, str]], reused: int) -> None:
+    lines = [f'{{"n":{number}}}' for number in range(len(outcomes))]
+    delivery = Delivery(lines, outcomes, {"cost": 0.5}, reused, 1, 2, {"input": 3}, ["x"], {"engine": {}}, {"b": {}})
+    plain = delivery.plain()
+    assert Delivery.of(plain) == delivery
+    # What execnet can send: it looks at the exact type.
+    assert all(type(key) is tuple for key, _ in plain["outcomes"])
+
+
+@given(first=st.lists(KEYS), second=st.lists(KEYS))
+def test_selections_of_sessions_add_up(
+    tmp_path_factory: pytest.TempPathFactory, first: list[QuestionKey], second: list[QuestionKey]
+) -> None:
+    folder = tmp_path_factory.mktemp("run") / "first"
+    for session, keys in (("a1", first), ("b2", second)):
+        records.select(folder, session, keys)
+        records.select(folder, session, keys)
+        assert records.selected_by(folder, session) == tuple(keys)
+        records.add_selected(folder)
+        records.remove_selected(folder, session)
+        assert records.selected_by(folder, session) is None
+    assert records.selected(folder) == tuple(sorted({*first, *second}))
+    assert [path.name for path in folder.iterdir()] == [records.SELECTED]
+
+
+def test_a_damaged_selection_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    run(plan(tmp_path))
+    folder = tmp_path / "reports/first"
+    (folder / records.SELECTED).write_text('["a"\n')
+    (folder / ".selected-dead.jsonl").write_text("")
+    with pytest.raises(
+        DataError, match=r"selected\.jsonl: damaged: .*; remove it, and type the command of the run again"
+    ):
+        run(plan(tmp_path), session="b2")
+    (folder / records.SELECTED).unlink()
+    assert run(plan(tmp_path), session="b2").exit_code == 0
+    assert [path.name for path in folder.glob("*selected*")] == [records.SELECTED]
+
+
+def test_a_selection_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("")
+    (tmp_path / records.SELECTED).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=r"is a symbolic link; remove it, and type the command"):
+        records.selected(tmp_path)
+
+
+def test_keys_that_cannot_be_added_cost_no_report(tmp_path: Path) -> None:
+    """The results count; that the selection is not known is said, and is exit code 1."""
+    planned = plan(tmp_path)
+    process = process_of(planned, "first", "a1")
+    made, asker = Run(planned, process), Asker(planned, process)
+    made.open()
+    ask_all(made, asker, queries(planned))
+    (made.folder / records.SELECTED).write_text("damaged")
+    finished = made.finish()
+    assert finished.report is not None
+    assert "the keys of the selected questions could not be stored" in str(finished.problem)
+    assert finished.exit_code == 1
+
+
+# Beside fixtures of the suite's own
+
+OWN_MODEL = """
+import pytest
+@pytest.fixture
+def model():
+    return "mine"
+"""
+
+
+def test_a_model_of_a_plugin_of_the_suite_comes_first(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(fx=OWN_MODEL, test_it="def test_it(model):\n    assert model == 'mine'\n")
+    pytester.makeconftest("pytest_plugins = ['fx']")
+    pytester.syspathinsert()
+    result = pytester.runpytest_inprocess("-p", "no:benchmark")
+    assert result.ret == 0
+    assert not (pytester.path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    "fixture",
+    [
+        "@pytest.fixture(params=['a', 'b'])\ndef evaluate(evaluate, request):\n    return evaluate",
+        "@pytest.fixture\ndef evaluate(evaluate, tmp_path):\n    return evaluate",
+    ],
+    ids=["parametrized", "of a function"],
+)
+def test_an_evaluate_of_the_suite_may_wrap_the_plugin_s(pytester: pytest.Pytester, fixture: str) -> None:
+    pytester.makeconftest(f"{CONFTEST}\nimport pytest\n\n{fixture}\n")
+    pytester.makepyfile(test_slake=TEST)
+    arguments = ("--model=stubborn:A", "--benchmark=slake", "--repeat=2", "--run=first", "-p", "no:benchmark")
+    assert pytester.runpytest_inprocess(*arguments).ret == 0
+    assert len(records.read(pytester.path / "reports/first").results) == 48
+
+
+@pytest.mark.slow
+def test_workers_that_die_where_nothing_was_typed_end_in_exit_code_1(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("[Answer(self.argument) for _ in prompts]", "__import__('os')._exit(3)"))
+    pytester.makepyfile(test_slake=TEST)
+    (pytester.path / "models").mkdir()
+    (pytester.path / "models/phantom-vlm.toml").write_text('backend = "stubborn"\nargument = "A"\n')
+    result = pytester.runpytest_subprocess("-n1", "--max-worker-restart=0", "-p", "no:randomly")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["! the workers died before anything was answered", "to go on: pytest *"])
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("report", "reports/first"), ("rescore", "reports/first"), ("gate", "reports/first", "--baseline=reports/first")],
+    ids=["report", "rescore", "gate"],
+)
+def test_a_command_executes_conftest_once(
+    tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(plan(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("conftest.py").write_text(CONFTEST + "\nopen('executed', 'a').write('x')\n")
+    main([*command, "--plugin=conftest.py"])
+    assert Path("executed").read_text() == "x"

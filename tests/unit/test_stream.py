@@ -1,0 +1,538 @@
+"""The stream: every prompt answered exactly once, whatever the batches, and nothing that a model does stops a test."""
+
+import _thread
+import gc
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medvqa.engine import AnswerMemory, Limits, Recollection, Stream, Streamed
+from medvqa.engine import stream as stream_module
+from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
+from support.stubs import backend
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named like torch's."""
+
+
+class Recorded:
+    """Answers with the prompt's text, and keeps the batches that it was given."""
+
+    name = "recorded"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self, before: Callable[[list[str]], None] = lambda texts: None) -> None:
+        self.before = before
+        self.batches: list[list[str]] = []
+        self.threads: set[int] = set()
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        texts = [prompt.text for prompt in prompts]
+        self.batches.append(texts)
+        self.threads.add(threading.get_ident())
+        self.before(texts)
+        return [Answer(text) for text in texts]
+
+    @property
+    def asked(self) -> Counter[str]:
+        return Counter(text for batch in self.batches for text in batch)
+
+
+class Ahead:
+    """Items that lie ahead, handed over in portions as xdist does; `after` more come with each that is answered."""
+
+    def __init__(self, items: Sequence[Query], first: int | None = None, more: int = 1) -> None:
+        self.items = list(items)
+        self.known = len(self.items) if first is None else first
+        self.more = more
+        self.taken = 0
+        self.ends = False
+
+    def advance(self) -> None:
+        self.known = min(len(self.items), self.known + self.more)
+
+    def take(self, count: int) -> list[Query]:
+        start = self.taken
+        self.taken = max(start, min(self.known, start + count))
+        return self.items[start : self.taken]
+
+    def exhausted(self) -> bool:
+        return self.taken == len(self.items)
+
+    def stopped(self) -> bool:
+        return self.ends
+
+
+def item(number: int, images: tuple[Image, ...] = ()) -> Query:
+    return Query(Item(str(number), "slake", "single_choice", f"q{number}", images=images))
+
+
+def prompt(query: Query) -> Prompt:
+    return Prompt(query.item.question, images=query.item.images)
+
+
+ITEMS = [item(number) for number in range(50)]
+
+
+@contextmanager
+def streaming(
+    model: Model,
+    ahead: Ahead | None = None,
+    build: Callable[[Query], Prompt] = prompt,
+    *,
+    batch_size: int | None = None,
+    concurrency: int | None = None,
+    deadline: float | None = 60,
+    window: int = 4,
+    memory: AnswerMemory | None = None,
+) -> Iterator[Stream]:
+    made = backend(model)
+    limits = Limits.of(made, batch_size=batch_size, concurrency=concurrency, deadline=deadline, window=window)
+    stream = Stream(made, build, ahead or Ahead(ITEMS), limits, memory)
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def said(stream: Stream, items: Sequence[Query], ahead: Ahead | None = None) -> list[str]:
+    """What came back for each item: the text, or the error with a mark before it."""
+    texts = []
+    for each in items:
+        reply = stream.answer(each)
+        asked, answer = reply.prompt, reply.answer
+        assert asked.text == each.item.question
+        texts.append(answer.text if isinstance(answer, Answer) else f"! {answer}")
+        if ahead is not None:
+            ahead.advance()
+    return texts
+
+
+# --- laws ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(
+    lengths=st.lists(st.integers(1, 60), max_size=60),
+    shared=st.integers(1, 5),
+    size=st.integers(1, 9),
+    window=st.integers(1, 5),
+    first=st.integers(2, 60),
+    more=st.integers(1, 12),
+)
+def test_every_prompt_is_asked_once_and_gets_its_own_answer(
+    lengths: list[int], shared: int, size: int, window: int, first: int, more: int
+) -> None:
+    items = [
+        Query(Item(str(n), "slake", "short_answer", f"{n} " + "x" * length, images=(Image(f"{n // shared}.png"),)))
+        for n, length in enumerate(lengths)
+    ]
+    ahead, model = Ahead(items, first, more), Recorded()
+    with streaming(model, ahead, batch_size=size, window=window) as stream:
+        assert said(stream, items, ahead) == [each.item.question for each in items]
+    assert model.asked == Counter(each.item.question for each in items)
+    assert max(map(len, model.batches), default=0) <= size
+    assert len(model.threads) <= 1
+
+
+@settings(max_examples=60)
+@given(
+    count=st.integers(1, 40),
+    size=st.integers(1, 16),
+    poison=st.sets(st.integers(0, 39)),
+    memory=st.booleans(),
+)
+def test_a_batch_that_raises_is_halved_until_the_bad_items_stand_alone(
+    count: int, size: int, poison: set[int], memory: bool
+) -> None:
+    bad = {f"q{n}" for n in poison}
+
+    def refuse(texts: list[str]) -> None:
+        if bad & set(texts):
+            raise (OutOfMemoryError if memory else ValueError)("poison")
+
+    name = "OutOfMemoryError" if memory else "ValueError"
+    with streaming(Recorded(refuse), Ahead(ITEMS[:count]), batch_size=size) as stream:
+        expected = [f"! {name}: poison" if text in bad else text for text in (f"q{n}" for n in range(count))]
+        assert said(stream, ITEMS[:count]) == expected
+
+
+@settings(max_examples=30)
+@given(size=st.integers(1, 64), fits=st.integers(1, 64))
+def test_out_of_memory_halves_the_size_for_good(size: int, fits: int) -> None:
+    def refuse(texts: list[str]) -> None:
+        if len(texts) > fits:
+            raise MemoryError
+
+    model = Recorded(refuse)
+    with streaming(model, batch_size=size) as stream:
+        assert said(stream, ITEMS) == [each.item.question for each in ITEMS]
+    failed = [batch for batch in model.batches if len(batch) > fits]
+    assert len(failed) <= 7, "once for each halving, not once for each batch"
+    assert [len(batch) for batch in failed] == sorted((len(batch) for batch in failed), reverse=True)
+
+
+def test_a_prompt_that_does_not_fit_alone_does_not_shrink_the_batches_of_others() -> None:
+    def refuse(texts: list[str]) -> None:
+        if "q3" in texts:
+            raise OutOfMemoryError("huge")
+
+    model = Recorded(refuse)
+    with streaming(model, batch_size=8, window=1) as stream:
+        assert said(stream, ITEMS)[3] == "! OutOfMemoryError: huge"
+    assert len(model.batches[-2]) == 8
+
+
+# --- batches ------------------------------------------------------------------------------------------------
+
+
+def test_what_shares_an_image_and_what_is_alike_stands_together() -> None:
+    images = [Image(f"{n % 4}.png") for n in range(16)]
+    items = [
+        Query(Item(str(n), "slake", "short_answer", "x" * (50 - n % 4) + str(n), images=(images[n],)))
+        for n in range(16)
+    ]
+    model = Recorded()
+    with streaming(model, Ahead(items), batch_size=4) as stream:
+        said(stream, items)
+    rests = [{len(text.rstrip("0123456789")) for text in batch} for batch in model.batches]
+    assert all(len(rest) == 1 for rest in rests)
+    assert len(model.batches) == 4
+
+
+def test_batches_are_full_although_tests_arrive_one_by_one() -> None:
+    ahead, model = Ahead(ITEMS, first=20, more=1), Recorded()
+    with streaming(model, ahead, batch_size=8) as stream:
+        said(stream, ITEMS, ahead)
+    assert [len(batch) for batch in model.batches[:2]] == [8, 8]
+    assert len(model.batches) <= 9
+
+
+def test_the_size_is_what_was_typed_else_what_the_model_says_else_32() -> None:
+    model = Recorded()
+    assert Limits.of(backend(model)).batch_size == 32
+    model.batch_size = 4  # type: ignore[attr-defined]
+    assert Limits.of(backend(model)).batch_size == 4
+    assert Limits.of(backend(model), batch_size=7).batch_size == 7
+    model.concurrency = 16  # type: ignore[attr-defined]
+    assert (Limits.of(backend(model)).batch_size, Limits.of(backend(model)).concurrency) == (4, 16)
+    assert Limits.of(backend(model), concurrency=2).concurrency == 2
+    del model.batch_size  # type: ignore[attr-defined]
+    assert Limits.of(backend(model)).batch_size == 1
+
+
+def test_concurrency_is_refused_where_the_model_has_none() -> None:
+    with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' is asked one batch at a time"):
+        Limits.of(backend(Recorded()), concurrency=2)
+
+
+def test_the_automatic_deadline_grows_with_the_batch() -> None:
+    assert Limits(1, 1).seconds(1) == 660
+    assert Limits(1, 1).seconds(32) == 2520
+    assert Limits(1, 1, deadline=5).seconds(32) == 5
+    assert Limits(1, 1, patience=900).seconds(1) == 900
+    assert Limits(1, 1, patience=900).seconds(4) == 3600
+    assert Limits(1, 1, patience=1).seconds(1) == 660
+    assert Limits(1, 1, deadline=5, patience=900).seconds(1) == 5
+
+
+def test_as_many_calls_are_in_flight_as_the_model_allows() -> None:
+    meeting = threading.Barrier(5, timeout=10)
+    model = Recorded(lambda texts: meeting.wait() and None)
+    model.concurrency = 5  # type: ignore[attr-defined]
+    with streaming(model) as stream:
+        assert said(stream, ITEMS) == [each.item.question for each in ITEMS], "five at a time, or the barrier breaks"
+    assert len(model.threads) == 5
+    assert all(len(batch) == 1 for batch in model.batches)
+
+
+def test_what_a_batch_took_is_shared_out() -> None:
+    with streaming(Recorded(lambda texts: time.sleep(0.08)), Ahead(ITEMS[:4]), batch_size=4) as stream:
+        answers = [stream.answer(each).answer for each in ITEMS[:4]]
+    seconds = [answer.seconds for answer in answers if isinstance(answer, Answer)]
+    assert seconds == [pytest.approx(0.02, abs=0.015)] * 4
+
+
+# --- what is not ahead --------------------------------------------------------------------------------------
+
+
+def test_an_item_that_is_not_ahead_is_asked_at_once_by_the_same_thread() -> None:
+    model = Recorded()
+    with streaming(model, Ahead(ITEMS[:40]), batch_size=8) as stream:
+        assert said(stream, [ITEMS[0], ITEMS[45], ITEMS[1], ITEMS[1]]) == ["q0", "q45", "q1", "q1"]
+    assert model.asked["q45"] == 1
+    assert model.asked["q1"] == 2, "asked for twice, answered twice"
+    assert len(model.threads) == 1
+
+
+def test_an_answer_that_no_test_asked_for_is_forgotten() -> None:
+    model = Recorded()
+    with streaming(model, batch_size=8, window=1) as stream:
+        for each in ITEMS:
+            if each is not ITEMS[0]:
+                said(stream, [each]) if int(each.item.id) % 2 else stream.forget(each)
+        assert said(stream, [ITEMS[2]]) == ["q2"]
+    assert model.asked["q2"] == 2
+    assert model.asked["q49"] == 1, "what was forgotten does not stand in the way of what lies ahead"
+
+
+def test_what_a_test_has_got_is_kept_no_longer() -> None:
+    class Text(str):
+        """What a weak reference can be made to."""
+
+    said: list[weakref.ref[Text]] = []
+
+    class Told(Recorded):
+        def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+            texts = [Text(prompt.text) for prompt in prompts]
+            said.extend(map(weakref.ref, texts))
+            return [Answer(text) for text in texts]
+
+    with streaming(Told(), batch_size=4, window=2) as stream:
+        for each in ITEMS:
+            stream.answer(each)
+            stream.forget(each)
+        gc.collect()
+        # A lane may hold its last batch.
+        assert [text() for text in said[:-8]] == [None] * (len(ITEMS) - 8)
+
+
+def test_the_model_that_tests_get_asks_through_the_stream() -> None:
+    model = Recorded()
+    with streaming(model, batch_size=4) as stream:
+        shown = Streamed(backend(model), stream)
+        said(stream, ITEMS[:3])
+        assert [a.text for a in shown.generate([Prompt(str(n)) for n in range(6)]) if isinstance(a, Answer)] == list(
+            "012345"
+        )
+        assert shown.generate([]) == []
+        assert (shown.name, shown.capabilities, shown.backend.batch_size) == ("recorded", {"generate"}, None)
+        assert isinstance(shown, Model)
+    assert len(model.threads) == 1
+    assert max(map(len, model.batches)) == 4
+
+
+# --- memory -------------------------------------------------------------------------------------------------
+
+
+class Kept:
+    """A memory in a dictionary, keyed by texts, that notes what is in flight; `bad` texts are to be asked alone."""
+
+    def __init__(self, texts: Iterable[str] = (), bad: Iterable[str] = ()) -> None:
+        self.answers = {text: Answer(f"kept {text}") for text in texts}
+        self.bad = frozenset(bad)
+        self.looked_up: list[str] = []
+        self.calls: dict[int, Sequence[str]] = {}
+        self.flying: list[set[str]] = []
+
+    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
+        return prompt.text + "'" * sample
+
+    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+        self.looked_up.extend(keys)
+        return [Recollection(self.answers.get(key), key in self.answers, key in self.bad) for key in keys]
+
+    def begin(self, call: int, keys: Sequence[str]) -> None:
+        assert call not in self.calls
+        self.calls[call] = keys
+        self.flying.append({key for each in list(self.calls.values()) for key in each})
+
+    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
+        assert set(keys) <= set(self.calls[call])
+        self.answers.update(zip(keys, answers, strict=True))
+        self.calls[call] = ()
+
+
+@settings(max_examples=60)
+@given(known=st.sets(st.integers(0, 49)), size=st.integers(1, 9), window=st.integers(1, 5), lanes=st.integers(1, 3))
+def test_what_is_known_is_not_asked_and_the_rest_is_asked_in_full_batches(
+    known: set[int], size: int, window: int, lanes: int
+) -> None:
+    model, memory = Recorded(), Kept(f"q{n}" for n in known)
+    model.concurrency = lanes  # type: ignore[attr-defined]
+    with streaming(model, batch_size=size, window=window, memory=memory) as stream:
+        for n, each in enumerate(ITEMS):
+            reply = stream.answer(each)
+            assert reply.answer == memory.answers[f"q{n}"], "kept before a test has it"
+            assert reply.reused == (n in known)
+    assert model.asked == Counter(f"q{n}" for n in range(50) if n not in known)
+    assert Counter(memory.looked_up) == Counter(f"q{n}" for n in range(50)), "each looked up once"
+    if lanes == 1:
+        windows = 50 // (size * window) + 1
+        assert len(model.batches) <= (50 - len(known)) // size + windows
+
+
+@settings(max_examples=30)
+@given(bad=st.sets(st.integers(0, 29), max_size=5), size=st.integers(1, 9), lanes=st.integers(1, 4))
+def test_what_is_suspected_is_asked_when_nothing_else_is(bad: set[int], size: int, lanes: int) -> None:
+    model, memory = Recorded(lambda texts: time.sleep(0.001)), Kept(bad={f"q{n}" for n in bad})
+    model.concurrency = lanes  # type: ignore[attr-defined]
+    with streaming(model, Ahead(ITEMS[:30]), batch_size=size, memory=memory) as stream:
+        assert said(stream, ITEMS[:30]) == [f"q{n}" for n in range(30)]
+    assert all(len(flying) == 1 for flying in memory.flying if flying & memory.bad)
+
+
+def test_an_error_is_not_kept() -> None:
+    memory = Kept()
+
+    def refuse(texts: list[str]) -> None:
+        if "q3" in texts:
+            raise ValueError("bad")
+
+    with streaming(Recorded(refuse), batch_size=8, memory=memory) as stream:
+        said(stream, ITEMS)
+    assert memory.answers.keys() == {f"q{n}" for n in range(50) if n != 3}
+    assert not any(memory.calls.values())
+
+
+def test_equal_prompts_of_one_call_are_samples_and_both_are_kept() -> None:
+    model, memory = Recorded(), Kept()
+    with streaming(model, Ahead([]), memory=memory) as stream:
+        for _ in range(2):
+            stream.generate([Prompt("x"), Prompt("y"), Prompt("x")])
+    assert memory.answers.keys() == {"x", "x'", "y"}
+    assert model.asked == {"x": 2, "y": 1}
+
+
+@pytest.mark.parametrize("when", ["recall", "begin", "end"])
+def test_a_memory_that_fails_ends_the_stream_with_what_it_said(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MedVQAError("the disk is full")
+
+    model, memory = Recorded(), Kept()
+    monkeypatch.setattr(memory, when, fail)
+    with streaming(model, memory=memory) as stream:
+        for each in ITEMS[:2]:
+            with pytest.raises(MedVQAError, match="the disk is full"):
+                stream.answer(each)
+    assert len(model.batches) == (when == "end")
+
+
+def test_an_answer_that_comes_after_its_deadline_is_kept() -> None:
+    late, memory = threading.Event(), Kept()
+    with streaming(Recorded(lambda texts: bool(late.wait(5))), deadline=0.05, memory=memory) as stream:  # type: ignore[arg-type]
+        assert isinstance(stream.answer(ITEMS[0]).answer, AnswerError)
+        late.set()
+    assert memory.answers["q0"] == Answer("q0", seconds=memory.answers["q0"].seconds)
+
+
+# --- when things go wrong -----------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_cannot_be_built_is_raised_in_its_own_test() -> None:
+    def build(each: Query) -> Prompt:
+        if each.item.id == "3":
+            raise KeyError("no template")
+        return prompt(each)
+
+    with streaming(Recorded(), build=build, batch_size=4) as stream:
+        assert said(stream, ITEMS[:3]) == ["q0", "q1", "q2"]
+        with pytest.raises(KeyError, match="no template"):
+            stream.answer(ITEMS[3])
+        assert said(stream, ITEMS[4:]) == [each.item.question for each in ITEMS[4:]]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, pytest.skip.Exception])
+def test_what_is_no_error_is_raised_in_the_tests_of_its_batch(stop: type[BaseException]) -> None:
+    def end(texts: list[str]) -> None:
+        if "q0" in texts:
+            raise stop("enough")
+
+    with streaming(Recorded(end), batch_size=4) as stream:
+        with pytest.raises(stop):
+            stream.answer(ITEMS[0])
+        assert said(stream, ITEMS[4:8]) == ["q4", "q5", "q6", "q7"]
+
+
+def test_a_lane_that_breaks_tells_every_test() -> None:
+    class Broken(Ahead):
+        def stopped(self) -> bool:
+            if threading.current_thread() is not threading.main_thread():
+                raise RuntimeError("lost")
+            return False
+
+    with streaming(Recorded(), Broken(ITEMS)) as stream:
+        for each in ITEMS[:2]:
+            with pytest.raises(RuntimeError, match="model 'recorded' cannot be asked any more"):
+                stream.answer(each)
+
+
+def test_after_its_end_nothing_is_asked() -> None:
+    with streaming(Recorded()) as stream:
+        pass
+    with pytest.raises(RuntimeError, match="model 'recorded' was closed"):
+        stream.answer(ITEMS[0])
+
+
+def test_when_the_session_stops_only_what_a_test_waits_for_is_asked() -> None:
+    ahead = Ahead(ITEMS)
+    model = Recorded(lambda texts: setattr(ahead, "ends", True))
+    with streaming(model, ahead, batch_size=4) as stream:
+        assert said(stream, [*ITEMS[:4], ITEMS[7], ITEMS[45]]) == ["q0", "q1", "q2", "q3", "q7", "q45"]
+    assert model.batches == [["q0", "q1", "q2", "q3"], ["q7"], ["q45"]]
+
+
+def test_a_batch_over_its_deadline_ends_in_errors_and_the_rest_goes_on() -> None:
+    def slow(texts: list[str]) -> None:
+        if "q0" in texts:
+            time.sleep(0.5)
+
+    model = Recorded(slow)
+    with streaming(model, batch_size=4, deadline=0.3) as stream:
+        assert said(stream, ITEMS[:4]) == ["! no answer within 0.3 s"] * 4
+        assert said(stream, ITEMS[4:]) == [each.item.question for each in ITEMS[4:]]
+    assert len(model.threads) == 1
+
+
+def test_a_model_that_never_comes_back_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "FAREWELL", 0.1)
+    released = threading.Event()
+    model = Recorded(lambda texts: released.wait() and None)
+    start = time.monotonic()
+    with streaming(model, batch_size=4, deadline=0.2) as stream:
+        expected = ["! no answer within 0.2 s"] * 4 + ["! model 'recorded' hangs: a call never came back"] * 46
+        assert said(stream, ITEMS) == expected
+    assert time.monotonic() - start < 5
+    assert len(model.batches) == 1, "a second thread in a model that is made for one could mix up answers"
+    released.set()
+
+
+def test_being_interrupted_while_waiting() -> None:
+    released = threading.Event()
+
+    def interrupt(texts: list[str]) -> None:
+        _thread.interrupt_main()
+        released.wait(10)
+
+    with streaming(Recorded(interrupt), Ahead(ITEMS[:4])) as stream:
+        with pytest.raises(KeyboardInterrupt):
+            stream.answer(ITEMS[0])
+        released.set()
+
+
+class Prepared(Recorded):
+    """Keeps what it was told to prepare, and how many batches it had been given by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[int, list[str]]] = []
+
+    def prepare(self, prompts: Sequence[Prompt]) -> None:
+        self.told.append((len(self.batches), [prompt.text for prompt in prompts]))
+
+
+def test_a_model_is_told_of_the_batch_that_comes_next() -> None:
+    model = Prepared()
+    with streaming(model, batch_size=4) as stream:
+        said(stream, ITEMS)
+    assert len(model.told) > len(model.batches) // 2
+    # Told before the batch ahead of it is asked.
+    assert [texts for _, texts in model.told] == [model.batches[number + 1] for number, _ in model.told]
