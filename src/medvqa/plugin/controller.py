@@ -310,10 +310,8 @@ class Controller:
             from medvqa.plugin.terminal import summarise
 
             summarise(terminalreporter, finished.report)
-            if self._run.gated_later:
-                terminalreporter.write_line("gate: decided on all shares, after medvqa merge, by medvqa gate")
-            elif unread := self._run.rules_unread:
-                terminalreporter.write_line(f"gate: none; {unread}")
+            for line in self._run.notes(finished):
+                terminalreporter.write_line(line)
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")

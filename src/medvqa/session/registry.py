@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +22,8 @@ class Registry:
     benchmarks: Mapping[str, Benchmark]
     backends: Mapping[str, type[Backend]]
     metrics: Sequence[Metric]
+    models: Mapping[str, Backend] = field(default_factory=dict)
+    """Models that were given as objects, by the SPEC of --model=SPEC that names them."""
 
     @classmethod
     def of(cls, modules: Iterable[object] = ()) -> Registry:
@@ -49,6 +51,29 @@ class Registry:
                     found_backends[kind.name] = kind
             metrics += _offered(module, "pytest_medvqa_metrics")
         return cls(dict(sorted(found_benchmarks.items())), found_backends, tuple(metrics))
+
+    def with_objects(self, *, models: Sequence[Backend] = (), benchmarks: Sequence[Benchmark] = ()) -> Registry:
+        """The registry with models and benchmarks that Python code gives; options name them as any other.
+
+        A model is named by `spec_of(model)`, a benchmark by its name. UsageError if a name is taken by something else.
+        """
+        given = {spec_of(model): model for model in models}
+        by_name = {benchmark.name: benchmark for benchmark in benchmarks}
+        for name, benchmark in by_name.items():
+            if self.benchmarks.get(name, benchmark) != benchmark:
+                raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
+        return replace(
+            self,
+            benchmarks=dict(sorted({**self.benchmarks, **by_name}.items())),
+            backends={**self.backends, **{type(model).name: type(model) for model in models}},
+            models={**self.models, **given},
+        )
+
+
+def spec_of(model: Backend) -> str:
+    """The SPEC by which `--model=SPEC` names a model: BACKEND, or BACKEND:ARGUMENT."""
+    name = type(model).name
+    return f"{name}:{model.argument}" if model.argument else name
 
 
 def _offered(module: object, name: str) -> Any:

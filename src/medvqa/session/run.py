@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from medvqa import records
 from medvqa.comparing.gating import Gate, Verdict
@@ -15,6 +16,7 @@ from medvqa.session import checks, gates
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
+from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.recording import Recording
 
@@ -239,6 +241,16 @@ class Run:
 
     # At the end
 
+    def notes(self, finished: Finished) -> list[str]:
+        """Lines that follow the summary: why there is no gate's verdict, and missing questions of earlier sessions."""
+        lines = []
+        if finished.report is not None:
+            if self.gated_later:
+                lines.append("gate: decided on all shares, after medvqa merge, by medvqa gate")
+            elif unread := self.rules_unread:
+                lines.append(f"gate: none; {unread}")
+        return lines
+
     def finish(self, *, skipped: bool = False, died: bool = False, ended: bool = True) -> Finished:
         """Write the reports and decide the gate.
 
@@ -293,6 +305,14 @@ class Run:
         selected = {self.plan.name_of(key) for key in self._selected}
         unselected = len(set(recording.missing) - selected)
         return Finished(True, report, recording.verdict, problem, not recording.complete, unselected)
+
+
+def name_of(options: Options, setting: Setting) -> str:
+    """The name of the run folder: that of --run, else one of the time and the model that is not taken."""
+    if options.run is not None:
+        return options.run
+    when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return records.run_name(options.model, when, setting.reports)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
