@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from medvqa.face import ComparedRuns as ComparedRuns
     from medvqa.face import LoadedRun as LoadedRun
     from medvqa.face import compare as compare
+    from medvqa.face import evaluate as evaluate
     from medvqa.face import load as load
     from medvqa.items import Answer as Answer
     from medvqa.items import Benchmark as Benchmark
@@ -24,6 +25,7 @@ _WHERE = {
     "Item": "medvqa.items",
     "LoadedRun": "medvqa.face",
     "compare": "medvqa.face",
+    "evaluate": "medvqa.face",
     "load": "medvqa.face",
 }
 

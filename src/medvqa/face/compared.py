@@ -82,7 +82,10 @@ class ComparedRuns:
 
     @cached_property
     def _sections(self) -> list[Section]:
-        return comparison.sections(self._paired, self._known.benchmarks, refusals=self._refusals, notes=self._notes)
+        shown = comparison.Shown(flips=0, slices=0)
+        return comparison.sections(
+            self._paired, self._known.benchmarks, refusals=self._refusals, notes=self._notes, shown=shown
+        )
 
     def __repr__(self) -> str:
         """Return the tables as text."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from medvqa.backend import Backend
 from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.session.registry import Registry
 
@@ -22,17 +21,11 @@ def known_with(
     *,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    backends: Iterable[type[Backend]] = (),
     plugins: Iterable[Extra] = (),
 ) -> Registry:
-    """What ships, what the plugins define, and these values (UsageError if two benchmarks or backends share a name)."""
-    registry = Registry.of([_module(extra) for extra in plugins])
-    return replace(
-        registry,
-        benchmarks=_added("benchmarks", registry.benchmarks, {each.name: each for each in benchmarks}),
-        backends=_added("backends", registry.backends, {each.name: each for each in backends}),
-        metrics=(*registry.metrics, *metrics),
-    )
+    """What ships, what the plugins define, and these values (UsageError if two benchmarks share a name)."""
+    registry = Registry.of([_module(extra) for extra in plugins]).with_objects(benchmarks=list(benchmarks))
+    return replace(registry, metrics=(*registry.metrics, *metrics))
 
 
 def joined(registries: Iterable[Registry]) -> Registry:
@@ -46,13 +39,6 @@ def joined(registries: Iterable[Registry]) -> Registry:
             metrics=tuple(dict.fromkeys([*first.metrics, *other.metrics])),
         )
     return first
-
-
-def _added(kind: str, known: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    for name, value in given.items():
-        if known.get(name, value) is not value:
-            raise UsageError(f"two {kind} are called '{name}': the one that was given, and one that is known already")
-    return dict(sorted({**known, **given}.items()))
 
 
 def _module(extra: Extra) -> ModuleType:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa import records, report
+from medvqa import printing, records, report
 from medvqa.comparing import Side
 from medvqa.face import drawn, frames
 from medvqa.face.known import Extra, known_with
@@ -38,6 +38,7 @@ class LoadedRun:
 
     _report: Report
     _known: Registry
+    _notes: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -96,7 +97,7 @@ class LoadedRun:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences that a reader must know beside the numbers; the first ones say if results are missing."""
-        return (*self._report.covered.lines, *report.notes_of(self._report))
+        return (*self._report.covered.lines, *self._notes, *report.notes_of(self._report))
 
     def report(self) -> Path:
         """Return the path of the run's page, index.html; write it, and the other reports, if it is not there.
@@ -110,13 +111,14 @@ class LoadedRun:
 
     def __repr__(self) -> str:
         """Return the tables as text."""
-        return terminal.summary(self._report, width=WIDTH, exits=False)
+        notes = [f"! {printing.line(note)}" for note in self._notes]
+        return "\n".join([*notes, terminal.summary(self._report, width=WIDTH, exits=False)])
 
     def _repr_html_(self) -> str:
         shown = [tables.headline(self._report, ["random"]), tables.outcomes(self._report)]
         blocks = [
             drawn.paragraph(self._report.title, strong=True),
-            *(drawn.paragraph(line, strong=True) for line in self._report.covered.lines),
+            *(drawn.paragraph(line, strong=True) for line in (*self._notes, *self._report.covered.lines)),
             *(drawn.grid(table) for table in shown if table.rows),
             drawn.listed(report.notes_of(self._report)),
         ]
