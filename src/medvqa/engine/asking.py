@@ -38,8 +38,9 @@ def attempt(
 ) -> list[Answer | AnswerError] | Failure:
     """Return one answer or error per prompt, in order; answers without `seconds` get their share of the wall time.
 
-    Any exception of the model becomes a Failure, so that the other items of a run are not lost: it is recorded with
-    every item, and the exit code is 1. An invalid answer costs only its own item. `secrets` are removed from all texts.
+    Any exception of the model becomes a Failure, so that the other items of a run are not lost. The failure is recorded
+    with every item, and the exit code is 1. An invalid answer costs only its own item. `secrets` are
+    removed from all texts.
     """
     start = time.perf_counter()
     try:

@@ -34,12 +34,12 @@ class Pending:
 class JudgedAnswer:
     """The score of one answer after judging; `judgement` is None if the rule stands.
 
-    `asked` are the replies from this session; `reused` counts replies from earlier sessions.
+    `new_replies` holds the replies from this session; `reused` counts replies from earlier sessions.
     """
 
     score: Score
     judgement: Judgement | None = None
-    asked: tuple[Answer, ...] = ()
+    new_replies: tuple[Answer, ...] = ()
     reused: int = 0
 
 
@@ -94,7 +94,7 @@ class Judge:
         readings: list[judging.JudgeReading] = []
         replies: list[Answer] = []
         digests: list[str] = []
-        asked: list[Answer] = []
+        new_replies: list[Answer] = []
         why = unread = ""
         for ticket in pending.tickets:
             following: Ticket | None = ticket
@@ -108,7 +108,7 @@ class Judge:
                 replies.append(reply.answer)
                 digests.append(reply.digest)
                 if not reply.reused:
-                    asked.append(reply.answer)
+                    new_replies.append(reply.answer)
                 step: _Step = reply.then
                 following = step.following
                 if isinstance(step.read, judging.Complaint):
@@ -123,7 +123,7 @@ class Judge:
             score = Score(None, "error", why=why or unread)
         else:
             score = judging.score(pending.case, pending.item, readings, self.settings)
-        return JudgedAnswer(score, judgement, tuple(asked), len(replies) - len(asked))
+        return JudgedAnswer(score, judgement, tuple(new_replies), len(replies) - len(new_replies))
 
     def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
         cut = "; its reply was cut off: let it write more tokens" if scoring.cut_off(answer) else ""
@@ -168,4 +168,4 @@ class Judge:
 
 
 def _no_prompt(query: Query) -> Prompt:
-    raise AssertionError(f"a judge was asked {query}")
+    raise AssertionError(f"a judge was new_replies {query}")

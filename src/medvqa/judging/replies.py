@@ -48,7 +48,7 @@ class Complaint:
 def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeReading | Complaint:
     """Read the reply to one prompt of a case.
 
-    Marked reasoning (<think>) is ignored. A score needs exactly one <result>...</result> with 0, 0.5 or 1: two are a
+    Marked reasoning (<think>) is ignored. A score needs exactly one <result>...</result> with 0, 0.5 or 1. Two are a
     complaint even if equal, since one may be copied from the judged answer. Closeness needs exactly one line per
     option with a number from 1 to 10, before any explanation. Options need letters alone, or Z; one letter if one
     option is right. A benchmark's `extractor` replaces these rules for options.

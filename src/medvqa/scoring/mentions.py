@@ -87,8 +87,8 @@ class Mention:
 def find_mentions(text: str, phrases: Phrases, *, letters: bool) -> list[Mention]:
     """Return the places of `text` that name options, in order; a list of options is one place.
 
-    `letters`: options are named by their letters, too. A text that is the letter of an option is then not
-    looked for: "B" is option B, whatever option A's text.
+    `letters`: options are named by their letters, too. Texts equal to the letter of an
+    option are then ignored: "B" means option B, even if it is the text of option A.
     """
     single = {name: "".join(tokens(texts[0])).upper() for name, texts in phrases.items()} if letters else {}
     single = {name: letter for name, letter in single.items() if letter in phrases}

@@ -51,9 +51,9 @@ class MarginRule:
     `chance` is the value of guessing, None if unknown. `baseline_low`, the baseline's own lower bound, must be above
     it, since a guessing model cannot get worse. `unchanged`: the responses are identical on every unit. `of_slice`: the
     rule is about a slice, gated if it is large enough. If `better` is "lower", all numbers are those of 1 minus the
-    measure; the verdict's sentence converts them back. `asked` is the user's margin, if a judge's reliability reduced
-    it to `margin`. The rule is gated by its `design`; None takes the comparison's units and groups, which depend on the
-    answers if the measure leaves some out.
+    measure; the verdict's sentence converts them back. `user_margin` is set if a judge's reliability reduced the user's
+    margin to `margin`. The rule is gated by its `design`; None takes the comparison's units and groups, which depend on
+    the answers if the measure leaves some out.
     """
 
     name: str
@@ -64,7 +64,7 @@ class MarginRule:
     unchanged: bool = False
     of_slice: bool = False
     better: Better = "higher"
-    asked: float | None = None
+    user_margin: float | None = None
     design: Design | None = None
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class RuleVerdict:
     that the estimate is the true value. `units` is the number of units in the run, and `passable` the margin that
     they would pass. Both `needed` and `passable` are None if the baseline is not above chance: no number of units is
     enough then. `detectable` is the true loss that the rule would have shown with 80 % power, at its own share of the
-    error and with at least 5 changed groups.
+    error, with at least 5 changed groups.
     """
 
     name: str
@@ -235,8 +235,8 @@ def smallest_loss(
 ) -> float | None:
     """Return the true loss (a fraction) that a test of level `alpha` shows with chance `power`; None if alpha is 0.
 
-    `se` and `deff` are the observed ones. The result is at least the loss at which enough units are lost with that
-    chance if none is gained: enough to bring the score statistic to the quantile, and 5 in 5 groups.
+    `se` and `deff` are the observed ones. A loss must also be large enough that, with this chance and without gains,
+    enough units are lost: enough to bring the score statistic to the quantile, and 5 in 5 groups.
     """
     if alpha <= 0:
         return None
@@ -299,9 +299,9 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     if isinstance(rule, FloorRule):
         return _floor_verdict(rule, adjusted, alpha)
     seen, margin, design = rule.comparison, rule.margin, _design(rule)
-    chance = low = asked = None
+    chance = low = user_margin = None
     if isinstance(rule, MarginRule):
-        chance, low, asked = rule.chance, rule.baseline_low, rule.asked
+        chance, low, user_margin = rule.chance, rule.baseline_low, rule.user_margin
     above_chance = chance is None or (low is not None and low > chance)
     p = seen.worse
     outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
@@ -332,7 +332,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         unchanged=rule.unchanged,
         still=still,
         margin=margin,
-        asked=asked,
+        user_margin=user_margin,
         baseline=seen.baseline,
         baseline_low=low,
         chance=chance,

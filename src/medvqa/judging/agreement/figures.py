@@ -36,7 +36,7 @@ LEAST_GROUPS = 10
 """Fewest groups for an interval."""
 
 MOST_PAIRED = 5
-"""Most raters who are also compared in pairs: thirty would be 435 pairs."""
+"""Most raters for comparisons in pairs: thirty would be 435 pairs."""
 
 
 @dataclass(frozen=True, slots=True)

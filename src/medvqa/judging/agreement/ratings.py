@@ -166,8 +166,8 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
 
     `id` is an `answer_id` from a sheet, or the data set's own id; the optional columns benchmark, technique and sample
     make the latter unambiguous. The rater is in the column `rater`, else it is the file's name without ending. Scores
-    may have a decimal comma. Raises DataError, with file and row, for an unknown or ambiguous id, a missing score or
-    one off the scale, and an answer scored twice by one rater.
+    may have a decimal comma. Raises DataError, with file and row, for an unknown or ambiguous id, for a score that is
+    missing or off the scale, and for an answer scored twice by one rater.
     """
     stems = Counter(path.stem for path in files)
     by_item: dict[str, list[str]] = {}
