@@ -126,6 +126,19 @@ def make(config: ModelConfig, backends: Backends) -> Backend:
     return kind(argument, _options(config, backends, where=config.name), inner)
 
 
+def config_of(model: Backend, name: str) -> ModelConfig:
+    """The config that makes such a model: its backend, its argument, and the options that are no defaults."""
+    kind, options = type(model), model.options
+    defaults = None if kind.Options is None else kind.Options()
+    changed = {
+        field.name: msgspec.to_builtins(getattr(options, field.name))
+        for field in (() if kind.Options is None else fields(kind.Options))
+        if getattr(options, field.name) != getattr(defaults, field.name)
+    }
+    inner = None if not kind.wraps else config_of(model.inner, model.argument)
+    return ModelConfig(name, kind.name, model.argument, options=changed, inner=inner)
+
+
 def as_judge(config: ModelConfig, backends: Backends) -> ModelConfig:
     """Return the config with options that suit a judge, also in its inner config; raises UsageError as `make`."""
     inner = None if config.inner is None else as_judge(config.inner, backends)
