@@ -53,7 +53,7 @@ class MedVQAError(Exception):
 
 
 class UsageError(MedVQAError):
-    """The user asked for something that does not exist; the message lists the choices and says what to type."""
+    """The user asked for something that does not exist; the message lists the choices and the text to type."""
 
 
 class DataError(MedVQAError):

@@ -173,12 +173,12 @@ def _may_be_label(text: str, phrases: Phrases, letter: str, end: int, following:
 
 def _letters_in_a_word(text: str, phrases: Phrases, texts: Sequence[Occurrence]) -> list[Mention]:
     """Find "AC" for A and C, in option order, in the place of an answer only."""
-    taken = {place.start for place in texts}
+    text_starts = {place.start for place in texts}
     order = list(phrases)
     mentions = []
     for match in _LETTERS_IN_A_WORD.finditer(text):
         letters = match["letters"]
-        if match.start("letters") not in taken and list(letters) == [name for name in order if name in letters]:
+        if match.start("letters") not in text_starts and list(letters) == [name for name in order if name in letters]:
             mentions.append(Mention(*match.span("letters"), frozenset(letters), FIRM, label=True, pure=True))
     return mentions
 

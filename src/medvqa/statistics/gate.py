@@ -256,8 +256,8 @@ def _of_slice(rule: TestedRule) -> bool:
 def _design(rule: TestedRule) -> Design | None:
     if rule.design is not None or isinstance(rule, FloorRule):
         return rule.design
-    seen = rule.comparison
-    return Design(units=seen.units, groups=seen.groups, df=seen.df)
+    comparison = rule.comparison
+    return Design(units=comparison.units, groups=comparison.groups, df=comparison.df)
 
 
 def _has_bounds(design: Design | None) -> bool:
@@ -298,42 +298,48 @@ def _adjusted(rules: Sequence[TestedRule]) -> tuple[dict[int, float], dict[int, 
 def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: float) -> RuleVerdict:
     if isinstance(rule, FloorRule):
         return _floor_verdict(rule, adjusted, alpha)
-    seen, margin, design = rule.comparison, rule.margin, _design(rule)
+    comparison, margin, design = rule.comparison, rule.margin, _design(rule)
     chance = low = user_margin = None
     if isinstance(rule, MarginRule):
         chance, low, user_margin = rule.chance, rule.baseline_low, rule.user_margin
     above_chance = chance is None or (low is not None and low > chance)
-    p = seen.worse
+    p = comparison.worse
     outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
     detectable = None
-    if outcome != "NOT GATED" and p is not None and seen.df is not None and seen.se is not None and seen.units:
-        detectable = smallest_loss(seen.se, seen.df, seen.units, seen.deff, share)
+    if (
+        outcome != "NOT GATED"
+        and p is not None
+        and comparison.df is not None
+        and comparison.se is not None
+        and comparison.units
+    ):
+        detectable = smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
     needed = passable = None
-    still = seen.discordant_groups == 0
-    if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
-        passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
-        if still and seen.low:
+    still = comparison.discordant_groups == 0
+    if outcome == "INCONCLUSIVE" and margin is not None and comparison.detectable is not None and above_chance:
+        passable, needed = comparison.detectable, ceil(comparison.units * (comparison.detectable / margin) ** 2)
+        if still and comparison.low:
             # If none of n* units flipped, Tango's bound is z^2 / (n* + z^2).
-            passable, needed = -seen.low, ceil(seen.units * (1 / margin - 1) / (-1 / seen.low - 1))
+            passable, needed = -comparison.low, ceil(comparison.units * (1 / margin - 1) / (-1 / comparison.low - 1))
     facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
         better=rule.better,
         unit=design.unit if design is not None else "unit",
-        units=design.units if design is not None and outcome == "NOT GATED" else seen.units,
-        groups=design.groups if design is not None else seen.groups,
-        df=seen.df if design is None or _has_bounds(design) else design.df,
-        value=seen.new,
-        low=seen.low,
-        high=seen.high,
+        units=design.units if design is not None and outcome == "NOT GATED" else comparison.units,
+        groups=design.groups if design is not None else comparison.groups,
+        df=comparison.df if design is None or _has_bounds(design) else design.df,
+        value=comparison.new,
+        low=comparison.low,
+        high=comparison.high,
         adjusted=None if p is None else adjusted,
         alpha=alpha,
-        discordant=seen.discordant_groups,
+        discordant=comparison.discordant_groups,
         unchanged=rule.unchanged,
         still=still,
         margin=margin,
         user_margin=user_margin,
-        baseline=seen.baseline,
+        baseline=comparison.baseline,
         baseline_low=low,
         chance=chance,
         needed=needed,
@@ -353,22 +359,22 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
 
 
 def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> RuleOutcome:
-    seen, margin = rule.comparison, rule.margin
+    comparison, margin = rule.comparison, rule.margin
     if not _eligible(rule):
         return "NOT GATED"
     if rule.unchanged:
         return "PASS"
-    if margin is not None and seen.low is not None and seen.low > -margin and above_chance:
+    if margin is not None and comparison.low is not None and comparison.low > -margin and above_chance:
         return "PASS"
     if (
-        seen.worse is not None
+        comparison.worse is not None
         and adjusted is not None
         and adjusted <= alpha
-        and seen.discordant_groups >= LEAST_DISCORDANT
+        and comparison.discordant_groups >= LEAST_DISCORDANT
     ):
         return "FAIL"
     # A guard without a test is inconclusive.
-    return "PASS" if isinstance(rule, SliceGuard) and seen.worse is not None else "INCONCLUSIVE"
+    return "PASS" if isinstance(rule, SliceGuard) and comparison.worse is not None else "INCONCLUSIVE"
 
 
 def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> RuleVerdict:

@@ -80,7 +80,7 @@ def sentence(facts: RuleFigures) -> str:
         return f"no bounds: {_freedom(facts.df)}"
     if facts.kind == "guard" and facts.outcome == "PASS" and not _within(facts):
         return _of_guard(facts)
-    return _seen(facts) if facts.margin is None else _of_margin(facts)
+    return _change(facts) if facts.margin is None else _of_margin(facts)
 
 
 def _shortfall(facts: RuleFigures) -> str:
@@ -97,7 +97,7 @@ def _freedom(df: float | None) -> str:
     return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
 
 
-def _seen(facts: RuleFigures) -> str:
+def _change(facts: RuleFigures) -> str:
     """Describe the loss or gain between two runs."""
     low, high = 100 * (facts.low or 0.0), 100 * (facts.high or 0.0)
     loss, gain = _words(facts)
@@ -135,11 +135,11 @@ def _of_margin(facts: RuleFigures) -> str:
     named = f"{100 * margin:g}"
     if facts.user_margin is not None and facts.user_margin != margin:
         named += f" ({100 * facts.user_margin:g}, times the judge's reliability)"
-    seen, low, high = _seen(facts), facts.low or 0.0, facts.high or 0.0
+    change, low, high = _change(facts), facts.low or 0.0, facts.high or 0.0
     if high < -margin and facts.outcome == "FAIL":
-        return f"{seen}, all of it more than the margin of {named}"
+        return f"{change}, all of it more than the margin of {named}"
     too_much = f"{named} or more" if high < 0 else f"a {loss} of {named} points or more"
-    text = f"{seen}; {too_much} is {'' if low > -margin else 'not '}ruled out"
+    text = f"{change}; {too_much} is {'' if low > -margin else 'not '}ruled out"
     if not _above_chance(facts):
         return f"{text}, {'but' if low > -margin else 'and'} {_at_chance(facts)}"
     if facts.outcome == "INCONCLUSIVE":

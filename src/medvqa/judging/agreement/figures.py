@@ -174,24 +174,24 @@ def figures_of(counts: NDArray[np.float64], *, two: bool) -> NDArray[np.float64]
     """
     import numpy as np
 
-    apart = np.abs(np.subtract.outer(SCALE, SCALE))
+    distance = np.abs(np.subtract.outer(SCALE, SCALE))
     total = counts.sum((-2, -1))
 
     def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.divide(numerator, denominator, out=np.full(total.shape, np.nan), where=denominator > 0)
 
     def expected(rows: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(((rows @ apart**2) * columns).sum(-1))
+        return np.asarray(((rows @ distance**2) * columns).sum(-1))
 
-    observed = (counts * apart**2).sum((-2, -1))
+    observed = (counts * distance**2).sum((-2, -1))
     kappa = np.full(total.shape, np.nan)
     if two:
         kappa = 1 - ratio(observed * total, expected(counts.sum(-1), counts.sum(-2)))
     coincidences = counts + np.swapaxes(counts, -1, -2) if two else counts
     marginal, n = coincidences.sum(-1), coincidences.sum((-2, -1))
-    alpha = 1 - ratio((coincidences * apart**2).sum((-2, -1)) * (n - 1), expected(marginal, marginal))
+    alpha = 1 - ratio((coincidences * distance**2).sum((-2, -1)) * (n - 1), expected(marginal, marginal))
     exact = ratio(np.trace(counts, axis1=-2, axis2=-1), total)
-    difference = ratio((counts * apart).sum((-2, -1)), total)
+    difference = ratio((counts * distance).sum((-2, -1)), total)
     return np.stack([exact, difference, kappa, alpha], axis=-1)
 
 
@@ -212,16 +212,16 @@ def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Figu
     values = estimates(codes)
     if len(np.unique(group)) < LEAST_GROUPS:
         return {name: Figure(value) for name, value in values.items()}
-    counts, apart = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
+    counts, distance = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
     two = codes.shape[1] == 2
     exact = _interval(_ratio(counts, np.eye(len(SCALE)), group), binary=two)
-    figures = {"exact": exact, "difference": _interval(_ratio(counts, apart, group), binary=False)}
-    disagreement = _ratio(counts, apart**2, group)
+    figures = {"exact": exact, "difference": _interval(_ratio(counts, distance, group), binary=False)}
+    disagreement = _ratio(counts, distance**2, group)
     pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
     scores = float(pooled.sum())
     # Alpha pairs scores without replacement, so its disagreement by chance is larger.
     for name, paired, larger in (("kappa", counts, 1.0), ("alpha", pooled, scores / max(scores - 1, 1))):
-        chance, by_answer = _chance(paired, apart**2)
+        chance, by_answer = _chance(paired, distance**2)
         if values[name] is None:
             continue
         share = float(disagreement.value[0]) / chance
