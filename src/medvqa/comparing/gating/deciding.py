@@ -379,7 +379,7 @@ def _compared(gate: Gate, found: Paired, new: Side) -> list[_Tested]:
                     unchanged=unchanged,
                     of_slice=where is not None,
                     better=each.better,
-                    asked=rule.margin / 100,
+                    user_margin=rule.margin / 100,
                     design=design,
                 )
             elif rule.dimension in gate.rules.slices:
