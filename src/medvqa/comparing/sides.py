@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medvqa import records
-from medvqa.items import TECHNIQUES, QuestionKey, Result
+from medvqa.items import TECHNIQUES, QuestionKey, Result, UsageError
 from medvqa.records import DISTRIBUTION
 
 WHAT: Mapping[str, str] = {
@@ -120,6 +121,27 @@ def load(path: Path) -> Side:
         name = path.resolve().name
     records.check_scored(path, run)
     return Side(name, run, results, covered, key)
+
+
+def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), *, option: str) -> list[Side]:
+    """Prepare runs, each given with its path, for a comparison with each other.
+
+    Runs of one name are named by their paths, hashes are replaced by ids and texts that another run holds, and only the
+    named benchmarks are kept (all if none is named). UsageError, with the `option` that named it, for a benchmark that
+    no run has, and for files with hashes by different keys.
+    """
+    names = Counter(side.name for side in dict(sides).values())
+    made = [replace(side, name=path) if names[side.name] > 1 else side for path, side in sides]
+    keys = {side.key.name: path for path, side in sides if side.key is not None}
+    if len(keys) > 1:
+        one, other = list(keys.values())[:2]
+        raise UsageError(f"{one} and {other} hold hashes by different keys: write one of them anew from its run folder")
+    made = [side.revealed(made) for side in made]
+    there = sorted({result.item.benchmark for side in made for result in side.results})
+    for name in benchmarks:
+        if name not in there:
+            raise UsageError(f"{option}{name}: no run has it; there are: {', '.join(there)}")
+    return [side.only(benchmarks) for side in made] if benchmarks else made
 
 
 def refusals(new: Side, baseline: Side) -> list[str]:

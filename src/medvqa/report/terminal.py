@@ -37,6 +37,17 @@ BAR = 20
 """Columns of a bar, each of which is two steps of 2.5 %."""
 GLYPHS = "━╾─┿┼"
 """Characters of a bar: filled, half filled, empty, and the level of chance within either."""
+
+
+def can_draw(encoding: str | None) -> bool:
+    """Whether a terminal with this encoding can show the characters of bars; None (unknown) cannot."""
+    try:
+        GLYPHS.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 SCALE = f"0{'┼ random':^{BAR - 4}}100"
 
 

@@ -95,9 +95,7 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     if not as_before:
         rules.check(extraction, items, known)
     # Without a judge another lead takes the replies that are recorded.
-    judging = resolve(
-        options if options.judge is not None else replace(options, ff_gap=None), setting, registry.backends
-    )
+    judging = resolve(options if options.judge is not None else replace(options, ff_gap=None), setting, registry)
     return Rescoring(folder, options, about, stored.results, known, extraction, judging, setting.root)
 
 

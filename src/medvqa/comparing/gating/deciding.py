@@ -279,7 +279,8 @@ def _other_judge(new: Side, side: Side, targets: Iterable[Target]) -> list[str]:
         one, other = (run.signature(name).get("judge") for run in (new, side))
         if one != other:
             lines.append(
-                f"{name}: the judge is {one or 'not recorded'} in {new.name} and {other or 'not recorded'} in {side.name}"
+                f"{name}: the judge is {one or 'not recorded'} in {new.name} and {other or 'not recorded'} in "
+                f"{side.name}"
             )
     return lines
 
