@@ -87,8 +87,8 @@ class _Paced:
         if self._state is not None:
             self._draw(*self._state, ended=True)
 
-    def _line(self, counts: Counter[Outcome], total: int) -> str:
-        return line(counts, total, time.monotonic() - self._began)
+    def _line(self, counts: Counter[Outcome], total: int, *, ended: bool) -> str:
+        return line(counts, total, 0 if ended else time.monotonic() - self._began)
 
     def _draw(self, counts: Counter[Outcome], total: int, *, ended: bool) -> None:
         raise NotImplementedError
@@ -103,9 +103,14 @@ class InTerminal(_Paced):
 
     def _draw(self, counts: Counter[Outcome], total: int, *, ended: bool) -> None:
         if sys.stderr.isatty():
-            print(f"\r{self._line(counts, total)}\x1b[K", end="\n" if ended else "", file=sys.stderr, flush=True)
+            print(
+                f"\r{self._line(counts, total, ended=ended)}\x1b[K",
+                end="\n" if ended else "",
+                file=sys.stderr,
+                flush=True,
+            )
         elif ended:
-            print(self._line(counts, total), file=sys.stderr, flush=True)
+            print(self._line(counts, total, ended=ended), file=sys.stderr, flush=True)
 
 
 class InNotebook(_Paced):
@@ -122,7 +127,7 @@ class InNotebook(_Paced):
         self._display(_Html(drawn.paragraph(message), printing.lines(message)))
 
     def _draw(self, counts: Counter[Outcome], total: int, *, ended: bool) -> None:
-        words = self._line(counts, total)
+        words = self._line(counts, total, ended=ended)
         bar = "" if ended else f'<progress value="{counts.total()}" max="{total}"></progress> '
         content = _Html(f"<div>{bar}{drawn.text(words)}</div>", words)
         if self._handle is None:
@@ -146,13 +151,14 @@ class _Html:
 
 
 def line(counts: Counter[Outcome], total: int, seconds: float) -> str:
-    """The state in a line, such as "120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"."""
+    """The state in a line, such as "120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89".
+
+    Rate and time left are shown from the first second on.
+    """
     done = counts.total()
     parts = [f"{done:,}/{total:,} items", f"{100 * done // max(total, 1)} %"]
-    if seconds >= 1 and done:
+    if seconds >= 1 and 0 < done < total:
         rate = done / seconds
-        parts += [f"{rate:.3g}/s" if rate < 10 else f"{rate:.0f}/s"]
-        if done < total:
-            minutes, rest = divmod(round((total - done) / rate), 60)
-            parts.append(f"{minutes}:{rest:02} left")
+        minutes, rest = divmod(round((total - done) / rate), 60)
+        parts += [f"{rate:.3g}/s" if rate < 10 else f"{rate:.0f}/s", f"{minutes}:{rest:02} left"]
     return "  ".join([*parts, *(f"{outcome} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome])])
