@@ -11,9 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from test_plugin import SPREAD, folder, outcomes, run, text, written
 
 from medvqa.plugin.spread import BatchScheduling
+from support.sessions import SPREAD, folder, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
 
 BACKENDS = '''

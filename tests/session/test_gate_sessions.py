@@ -574,7 +574,7 @@ def test_a_measure_of_which_nothing_was_asked_is_not_forgotten(repo: pytest.Pyte
     assert done.ret == 11, text(done)
     lost, entry = gate(repo, "new")["entries"]
     assert lost["kind"] == "units"
-    assert entry["why"] == "nothing of it was asked"
+    assert entry["why"] == "none of its questions was asked"
 
 
 def test_a_narrower_session_decides_on_the_whole_run(suite: pytest.Pytester) -> None:

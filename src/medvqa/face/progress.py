@@ -50,7 +50,8 @@ def _notebook() -> Callable[..., Any] | None:
         return None
     from IPython.display import display
 
-    return display
+    show: Callable[..., Any] = display
+    return show
 
 
 class Silent:

@@ -38,6 +38,17 @@ BAR = 20
 """Columns of a bar, each of which is two steps of 2.5 %."""
 GLYPHS = "━╾─┿┼"
 """What a bar is drawn with: filled, half filled, empty, and the level of chance within either."""
+
+
+def can_draw(encoding: str | None) -> bool:
+    """Whether a terminal of this encoding has the characters of bars; None: unknown, so that it has not."""
+    try:
+        GLYPHS.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 SCALE = f"0{'┼ random':^{BAR - 4}}100"
 
 
