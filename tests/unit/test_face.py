@@ -164,6 +164,7 @@ def test_options_are_those_of_the_command_line() -> None:
         ({"run": "../up"}, "--run=../up: a run's name is a letter or digit"),
         ({"select": "nowhere"}, "nothing was asked: no question was selected"),
         ({"plugins": ["nowhere.py"]}, "plugins=['nowhere.py']: no such Python file"),
+        ({"metrics": [len]}, "metrics: <built-in function len> is no metric; write @medvqa.metric above the function"),
     ],
     ids=lambda value: str(value)[:30] if isinstance(value, dict) else "",
 )
@@ -247,6 +248,17 @@ def test_a_run_in_a_thread_and_in_a_running_loop() -> None:
 
     asyncio.run(cell())
     assert [(run.name, run.finished) for run in runs] == [("thread", True), ("loop", True)]
+
+
+def test_reports_lie_where_pytest_would_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    run = slake(Always)
+    assert run.folder == Path("../reports/first")
+    assert (tmp_path / "reports/first/run.json").is_file()
+    elsewhere = slake(Always, folder=tmp_path / "other")
+    assert elsewhere.folder == tmp_path / "other/reports/first"
 
 
 # Frames
@@ -513,7 +525,7 @@ def test_progress_is_silent_where_nobody_looks(capfd: pytest.CaptureFixture[str]
     slake(Always, run="second", progress=True)
     out, err = capfd.readouterr()
     assert out == ""
-    assert err == "24/24 items  100 %  correct 8  wrong 16\n"
+    assert err == "  24/24 items  100 %  correct 8  wrong 16\n"
 
 
 class _Terminal:
@@ -535,11 +547,10 @@ def test_progress_in_a_terminal_is_a_line(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "stderr", terminal)
     shown = progress.chosen(None)
     shown.say("data go to \x1b[31m")
-    shown.update(Counter[Outcome]({"correct": 1}), 2)
     shown.update(Counter[Outcome]({"correct": 2}), 2)
     shown.close()
     assert terminal.written == (
-        "data go to \ufffd[31m\n\r1/2 items  50 %  correct 1\x1b[K\r2/2 items  100 %  correct 2\x1b[K\n"
+        "data go to \ufffd[31m\n\r  2/2 items  100 %  correct 2\x1b[K\r  2/2 items  100 %  correct 2\x1b[K\n"
     )
 
 
@@ -556,19 +567,13 @@ def test_progress_in_a_notebook_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
 
     shown = progress.InNotebook(display)
     shown.say("<b>")
-    shown.update(Counter[Outcome]({"correct": 1}), 2)
+    shown.update(Counter[Outcome]({"correct": 2}), 2)
     shown.close()
     assert displayed == [
         "<p>&lt;b&gt;</p>",
-        '<div><progress value="1" max="2"></progress> 1/2 items 50 % correct 1</div>',
-        "<div>1/2 items 50 % correct 1</div>",
+        '<div><progress value="2" max="2"></progress> 2/2 items 100 % correct 2</div>',
+        "<div>2/2 items 100 % correct 2</div>",
     ]
-
-
-def test_the_line_tells_rate_and_time_left() -> None:
-    counts = Counter[Outcome]({"wrong": 89, "correct": 31})
-    assert progress.line(counts, 300, 60) == "120/300 items  40 %  2/s  1:30 left  correct 31  wrong 89"
-    assert progress.line(Counter(), 0, 0) == "0/0 items  0 %"
 
 
 def test_damaged_data_are_an_error_before_anything_is_asked() -> None:
