@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
     from medvqa.items import Answer as Answer
     from medvqa.items import Item as Item
+    from medvqa.metrics import metric as metric
 
 __version__ = "0.1.0"
 
-_WHERE = {"Answer": "medvqa.items", "Backend": "medvqa.backend", "Item": "medvqa.items"}
+_WHERE = {"Answer": "medvqa.items", "Backend": "medvqa.backend", "Item": "medvqa.items", "metric": "medvqa.metrics"}
 
 
 def __getattr__(name: str) -> Any:

@@ -245,7 +245,7 @@ class Measure:
     need no model: `random`, `majority`, `image_blind`. Two measures may be compared when `signature` agrees.
     `technique` is that of the answers, or names those that a maximum is over: `max(gd,mc,ps)`. `units` counts the
     pairs, or the questions without a pair, that the measure is over, and `groups` those of them that are independent;
-    both are None where they were not counted.
+    both are None where they were not counted. `percent`: it is shown as a percentage; else as the number that it is.
     """
 
     benchmark: str
@@ -262,6 +262,15 @@ class Measure:
     technique: str = ""
     units: int | None = None
     groups: int | None = None
+    percent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FailedMetric:
+    """A metric that could not be computed: `why` names the file, the line, the exception and what was expected."""
+
+    name: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,19 +279,21 @@ class Metric:
 
     `terms` takes the results of one unit (one result, or the two of a pair) and returns its (numerator,
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
-    so that a binomial interval applies. `mean_over` names a lexicon dimension: the metric is then the
-    unweighted mean of the ratio over the values of that dimension (macro average). Kinds outside `kinds`
-    are left out (None: all kinds). `better` says whether a model is better with more of it or with less.
+    so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
+    dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
+    Kinds outside `kinds` are left out (None: all kinds). `better` says whether a model is better with more of it or
+    with less. `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
 
     name: str
     terms: Callable[[Sequence[Result]], tuple[float, float]]
     unit: Literal["item", "pair"] = "item"
-    binary: bool = True
+    binary: bool | None = True
     mean_over: str | None = None
     kinds: frozenset[Kind] | None = None
     definition: str = ""
     better: Literal["higher", "lower"] = "higher"
+    percent: bool | None = True
 
 
 @dataclass(frozen=True, slots=True)

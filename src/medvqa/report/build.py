@@ -16,8 +16,8 @@ from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Benchmark,
+    FailedMetric,
     Measure,
-    Metric,
     Outcome,
     Result,
     Technique,
@@ -30,7 +30,8 @@ class Part:
     """One benchmark of a run, asked by one technique: its results by outcome, and its headline measures.
 
     A part without results holds the maxima over the techniques of a run that has several. `name` is the benchmark's,
-    with the technique if the run has several and what was done to the images.
+    with the technique if the run has several and what was done to the images. `failed` are metrics that could not be
+    computed, each with its reason.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Part:
     results: tuple[Result, ...]
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
+    failed: tuple[FailedMetric, ...] = ()
 
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -103,12 +105,10 @@ class Report:
         return tuple(name for name in TECHNIQUES if any(part.technique == name for part in self.parts))
 
 
-def build(
-    folder: Path, known: Mapping[str, Benchmark], extra: Sequence[Metric] = (), stored: records.Stored | None = None
-) -> Report:
+def build(folder: Path, known: Mapping[str, Benchmark], stored: records.Stored | None = None) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
 
-    `known` are the benchmarks by name; `extra` metrics are computed for each. Of questions that were selected by how
+    `known` are the benchmarks by name. Of questions that were selected by how
     they ended before there are no measures. UsageError when the folder is none, or holds results of a benchmark that is
     not known.
     """
@@ -121,7 +121,7 @@ def build(
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in known:
             raise not_known(f"{folder} holds", name, known)
-        made = _parts(known[name], list(group), extra, run)
+        made = _parts(known[name], list(group), run)
         if selection.ranked_by_outcome:
             made = [replace(part, measures=()) for part in made if part.results]
         for part in made:
@@ -143,15 +143,13 @@ def build(
     )
 
 
-def _parts(
-    benchmark: Benchmark, results: Sequence[Result], extra: Sequence[Metric], run: Mapping[str, Any]
-) -> list[Part]:
+def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part for each technique, and one for the maxima over several."""
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
-        _part(benchmark, name, asked, extra, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
+        _part(benchmark, name, asked, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
         for name, asked in by_technique.items()
         if asked
     ]
@@ -174,23 +172,24 @@ def _part(
     benchmark: Benchmark,
     technique: Technique,
     results: tuple[Result, ...],
-    extra: Sequence[Metric],
     run: Mapping[str, Any],
     signature: Mapping[str, str],
 ) -> Part:
+    failed: list[FailedMetric] = []
     measures = metrics.measures(
         results,
-        (*benchmark.metrics, *extra),
+        benchmark.metrics,
         benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
         score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
         read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
+        failed=failed,
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
     signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken))
+    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed))
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:

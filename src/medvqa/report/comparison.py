@@ -11,7 +11,7 @@ from medvqa import printing
 from medvqa.comparing import Compared, Flip, Paired, PairedPart, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, TextTable, no_interval, percent, with_unit
+from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
 
 SCHEMA = 1
 SOME = 5
@@ -105,6 +105,7 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
         for ids, what in told
         if ids
     ]
+    found += [f"{failed.name} is not compared: {failed.why}" for failed in part.failed]
     if part.unchanged and not paired.unchanged:
         found.append("unchanged: the responses are identical on every question")
     return found
@@ -138,8 +139,7 @@ def headline(compared: Sequence[Compared]) -> TextTable:
                 str(each.comparison.groups),
                 _p(each.adjusted),
                 str(each.comparison.discordant_groups),
-                # Where nothing flipped the variance is 0, which says nothing of what could be seen.
-                _points(each.comparison.detectable if each.comparison.discordant_groups else None, sign=False),
+                _detectable(each),
                 *([_p(each.comparison.mcnemar)] if exact else []),
                 *([_bounds(each.resampled)] if resampled else []),
             )
@@ -151,6 +151,11 @@ def headline(compared: Sequence[Compared]) -> TextTable:
 
 def _values(compared: Compared) -> tuple[str, str, str, str]:
     seen = compared.shown
+    if not compared.percent:
+        before, after = (figure(each, is_percent=False) for each in (seen.baseline, seen.new))
+        low, high = (_difference(each) for each in (seen.low, seen.high))
+        bounds = no_interval(seen.groups) if seen.low is None or seen.high is None else f"{low} to {high}"
+        return before, after, _difference(seen.difference), bounds
     if seen.units < FEW and seen.baseline is not None and seen.new is not None:
         before, after = (f"{round(value * seen.units, 2):g}/{seen.units}" for value in (seen.baseline, seen.new))
         return before, after, "", ""
@@ -158,6 +163,17 @@ def _values(compared: Compared) -> tuple[str, str, str, str]:
         return percent(seen.baseline), percent(seen.new), "–", "–"
     bounds = no_interval(seen.groups) if seen.low is None or seen.high is None else _bounds((seen.low, seen.high))
     return percent(seen.baseline), percent(seen.new), _points(seen.difference), bounds
+
+
+def numbers(compared: Sequence[Compared]) -> list[str]:
+    """A line for each measure over everything that is no percentage: the page charts percentages alone."""
+    return [
+        f"{each.metric}: {before} in the baseline, {after} in the new run, difference {difference}"
+        + (f" ({bounds})" if bounds else "")
+        for each in compared
+        if not each.percent and not each.slice
+        for before, after, difference, bounds in [_values(each)]
+    ]
 
 
 def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[TextTable]:
@@ -331,6 +347,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         "technique": compared.technique,
         "name": compared.metric,
         "better": compared.better,
+        **({} if compared.percent else {"percent": False}),
         "headline": compared.headline,
         "slice": dict(compared.slice),
         **{name: getattr(seen, name) for name in NUMBERS},
@@ -381,6 +398,18 @@ def as_csv(compared: Sequence[Paired]) -> str:
 
 def _points(value: float | None, *, sign: bool = True) -> str:
     return "–" if value is None else f"{100 * value + 0.0:{'+' if sign else ''}.2f}"
+
+
+def _detectable(compared: Compared) -> str:
+    # If nothing flipped, the variance is 0 and says nothing about losses that could be seen.
+    value = compared.comparison.detectable if compared.comparison.discordant_groups else None
+    return _points(value, sign=False) if compared.percent else figure(value, is_percent=False)
+
+
+def _difference(value: float | None) -> str:
+    """A difference of numbers that are no percentages, with its sign."""
+    shown = figure(value, is_percent=False)
+    return f"+{shown}" if value is not None and value >= 0 else shown
 
 
 def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:

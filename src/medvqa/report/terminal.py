@@ -53,15 +53,19 @@ def bar(value: float, chance: float | None = None) -> str:
 
 def _barred(table: TextTable, report: Report, width: int) -> TextTable:
     """The headline table with a bar in each row, where all fits the width."""
-    measures = [measure for part in report.parts for measure in part.headline]
-    drawn = tuple((*row, _bar(measure)) for row, measure in zip(table.rows, measures, strict=True))
+    bars = [bar for part in report.parts for bar in (*map(_bar, part.headline), *("" for _ in part.failed))]
+    drawn = tuple((*row, bar) for row, bar in zip(table.rows, bars, strict=True))
     made = replace(table, columns=(*table.columns, SCALE), rows=drawn)
     return made if max(map(len, draw(made).splitlines())) <= width else table
 
 
 def _bar(measure: Measure) -> str:
     # Of a few units counts are shown, which a bar would turn into a percentage again.
-    return "" if few(measure) or measure.value is None else bar(measure.value, measure.references.get("random"))
+    return (
+        ""
+        if few(measure) or measure.value is None or not measure.percent
+        else bar(measure.value, measure.references.get("random"))
+    )
 
 
 def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False, exits: bool = True) -> str:

@@ -36,6 +36,8 @@ LEAST_DISCORDANT = 5
 
 METHOD = "cr2-wilson"
 """The name of the intervals in signatures of measures. It changes when the same values may give other intervals."""
+METHOD_OF_NUMBERS = "cr2-student"
+"""The same for `student`."""
 
 VARIES = 1e-24
 """A variance below comes from rounding: a millionth in one of a million units gives as much."""
@@ -87,6 +89,17 @@ def intervals(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:
     usable = _usable(found)
     low, high = wilson(*effective(found, 0.5 + level / 2, binary=binary), level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
+
+
+def student(found: Estimates, level: float = 0.95) -> Bounds:
+    """Two-sided intervals by Student's t, for measures that are no fractions: (measures,) each, NaN without one."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    usable = found.df >= LEAST_DF
+    df, variance = np.where(usable, found.df, 1.0), np.where(usable, found.variance, np.nan)
+    half = stdtrit(df, 0.5 + level / 2) * np.sqrt(variance)
+    return found.value - half, found.value + half
 
 
 def bounds(found: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:

@@ -222,6 +222,8 @@ def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark],
         for each in paired.tables
         if each.headline and (each.benchmark, each.technique) == (part.benchmark, part.technique)
     ]
+    warnings = (*warnings, *comparison.numbers(own))
+    own = [each for each in own if each.percent]
     rows = tuple(ComparedRow(each.metric, "", each) for each in own if not each.slice)
     sliced = [
         found
