@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from medvqa import __version__, printing, usercode
-from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore
+from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore, run
 from medvqa.cli.common import Commands, say
 from medvqa.items import MedVQAError, UsageError
 
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     usercode.take_tracebacks()
     options = _parser(words).parse_args(words)
+    options.words = words
     try:
         with printing.printable_warnings():
             made = _call(options)
@@ -128,7 +129,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         "--traceback", action="store_true", help="show the traceback of errors in code that is not pytest-medvqa's own"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (report, rescore, compare, gate, baseline, merge, agreement, lexicon, models, cache):
+    for command in (run, report, rescore, compare, gate, baseline, merge, agreement, lexicon, models, cache):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)
     if not (words and words[0] in commands.choices):

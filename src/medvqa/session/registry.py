@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -41,6 +41,8 @@ class Registry:
     metrics: Sequence[Metric]
     finished: Sequence[FinishedHook]
     origins: Mapping[tuple[str, str], str]
+    models: Mapping[str, Backend] = field(default_factory=dict)
+    """Models that were given as objects, by the SPEC of --model=SPEC that names them."""
 
     @classmethod
     def of(cls, modules: Iterable[object] = (), installed: Sequence[ModuleType] | None = None) -> Registry:
@@ -59,6 +61,36 @@ class Registry:
                 seen.append(module)
                 collected.add(module)
         return collected.registry()
+
+    def with_objects(self, *, models: Sequence[Backend] = (), benchmarks: Sequence[Benchmark] = ()) -> Registry:
+        """The registry with models and benchmarks that Python code gives; options name them as any other.
+
+        A model is named by `spec_of(model)`, a benchmark by its name. UsageError if a name is taken by something else.
+        """
+        given = {spec_of(model): model for model in models}
+        by_name = {benchmark.name: benchmark for benchmark in benchmarks}
+        for name, benchmark in by_name.items():
+            if self.benchmarks.get(name, benchmark).items != benchmark.items:
+                raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
+        own = {name: _with_metrics(guarded(benchmark), self.metrics) for name, benchmark in by_name.items()}
+        return replace(
+            self,
+            benchmarks=dict(sorted({**self.benchmarks, **own}.items())),
+            backends={**self.backends, **{type(model).name: type(model) for model in models}},
+            models={**self.models, **given},
+        )
+
+    def with_metrics(self, metrics: Iterable[Metric]) -> Registry:
+        """The registry with more metrics of every benchmark (UsageError for a name that is taken by another metric)."""
+        taken = {metric.name: metric for metric in self.metrics}
+        for metric in metrics:
+            if not isinstance(metric, Metric):
+                raise UsageError(f"metrics: {metric!r} is no metric; write @medvqa.metric above the function")
+            if taken.setdefault(metric.name, metric) != metric:
+                raise UsageError(f"two metrics are called '{metric.name}'; rename one of them")
+        every = tuple(taken.values())
+        extended = {name: _with_metrics(benchmark, every) for name, benchmark in self.benchmarks.items()}
+        return replace(self, metrics=every, benchmarks=extended)
 
 
 def installed_modules() -> list[ModuleType]:
@@ -219,6 +251,12 @@ class _Collected:
             where = f"both in {here}" if there == here else f"in {there} and in {here}"
             raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
         self._origins[kind, name] = here
+
+
+def spec_of(model: Backend) -> str:
+    """The SPEC by which `--model=SPEC` names a model: BACKEND, or BACKEND:ARGUMENT."""
+    name = type(model).name
+    return f"{name}:{model.argument}" if model.argument else name
 
 
 def _returned(module: object, name: str, kind: type[T] | None) -> list[T]:
