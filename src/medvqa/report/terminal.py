@@ -27,7 +27,8 @@ def draw(table: TextTable, *, colour: bool = False) -> str:
         drawn.add_column(Text(printing.line(column)), justify="right" if i in table.right else "left", no_wrap=True)
     for row in table.rows:
         drawn.add_row(*(Text(printing.line(cell)) for cell in row))
-    console = Console(file=io.StringIO(), width=1000, force_terminal=colour, no_color=True)
+    # In a notebook, rich would display the table itself.
+    console = Console(file=io.StringIO(), width=1000, force_terminal=colour, force_jupyter=False, no_color=True)
     with console.capture() as capture:
         console.print(drawn)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"

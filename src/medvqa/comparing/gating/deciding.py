@@ -385,7 +385,7 @@ def _compared(gate: Gate, paired: Paired, new: Side) -> list[_Tested]:
                     unchanged=unchanged,
                     of_slice=where is not None,
                     better=row.better,
-                    asked=rule.margin / 100,
+                    user_margin=rule.margin / 100,
                     design=design,
                 )
             elif rule.dimension in gate.rules.slices:
