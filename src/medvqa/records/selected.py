@@ -37,10 +37,12 @@ def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
     return _read(path) if path.exists() else None
 
 
-def add_selected(folder: Path) -> None:
-    """Add the keys of sessions, whose files stay, to those of the run, which are sorted (DataError, OSError)."""
+def add_selected(folder: Path) -> tuple[QuestionKey, ...]:
+    """Add the keys of sessions, whose files stay, to those of the run; return all, sorted (DataError, OSError)."""
+    keys = selected(folder)
     if _sessions(folder):
-        _write(folder / SELECTED, selected(folder))
+        _write(folder / SELECTED, keys)
+    return keys
 
 
 def remove_selected(folder: Path, session: str = "*") -> None:
