@@ -27,8 +27,8 @@ NOTHING_SELECTED, INTERRUPTED = 5, 2
 class Ended:
     """How a run in this process ended.
 
-    `questions` counts those that were selected. `stopped` says why the run ended early, None if it did not. `notes` are
-    lines about the gate and about questions that are missing.
+    `questions` counts those that were selected. `stopped` says why the run ended early, None if it did not;
+    `interrupted`: by Ctrl-C or a signal. `notes` are lines about the gate and about questions that are missing.
     """
 
     folder: Path
@@ -36,6 +36,7 @@ class Ended:
     questions: int
     stopped: str | None = None
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -92,4 +93,5 @@ def conduct(
         finally:
             ending.begin()
             finished = run.finish(ended=ended)
-        return Ended(run.folder, finished, len(selected.queries), stopped, tuple(run.notes(finished)))
+        notes = tuple(run.notes(finished))
+        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted)

@@ -77,6 +77,7 @@ def ask_all(
             ending.waits = True
             _close(run, asker)
     except KeyboardInterrupt as interrupt:
+        ending.interrupted = True
         return str(interrupt) or "interrupted"
     finally:
         ending.waits = False
