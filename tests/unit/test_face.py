@@ -425,14 +425,27 @@ def test_a_name_without_its_folder_and_a_baseline_file_are_told_apart() -> None:
     assert medvqa.compare("first.medvqa", "reports/first", plugins=["conftest.py"]).unchanged
 
 
-def test_an_older_run_folder_is_loaded() -> None:
+def test_run_folders_of_an_earlier_version_are_loaded() -> None:
     kept = Path(__file__).parents[1] / "kept"
-    for folder in sorted((kept / "runs").iterdir()):
-        if (folder / "run.json").is_file():
-            with_conftest = [kept / "suite/conftest.py"] if (kept / "suite/conftest.py").is_file() else []
-            run = medvqa.load(folder, plugins=with_conftest)
-            assert len(run.results) == len(records.read(folder).results)
-            assert run.finished == run.coverage.finished
+    runs = {
+        folder.name: medvqa.load(folder, plugins=[kept / "suite/conftest.py"]) for folder in (kept / "runs").iterdir()
+    }
+    assert {name for name, run in runs.items() if not run.finished} == {"killed", "killed-spread"}
+    assert {name: run.verdict.outcome for name, run in runs.items() if run.verdict is not None} == {
+        "other": "INCONCLUSIVE",
+        "ruled": "INCONCLUSIVE",
+        "same": "PASS",
+        "worse": "FAIL",
+    }
+    assert runs["part1"].warnings[0] == "share 2/2 is not here"
+    assert repr(runs["part1"]).startswith("! share 2/2 is not here")
+    assert len(runs["merged"].results) == len(runs["whole"].results) == 36
+    assert (len(runs["repeated"].results), len(runs["repeated"].items)) == (30, 10)
+    assert set(runs["repeated"].results["sample"]) == {1, 2, 3}
+    assert "max(gd,mc,ps)" in set(runs["techniques"].measures.technique)
+    assert runs["judged"].results.judge.value_counts().to_dict() == {"rubric": 18}
+    compared = medvqa.compare(kept / "main.medvqa", runs["worse"])
+    assert compared.differences.query("headline").difference[0] < 0
 
 
 # Comparing
