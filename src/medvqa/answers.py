@@ -188,8 +188,8 @@ def decode(content: bytes) -> Answer:
 def redacted(text: str, secrets: Iterable[str]) -> str:
     """Return the text with every secret replaced by `[key]`.
 
-    Also replaces secrets in other case, broken by white space or escaped line ends, escaped for JSON, URLs or HTML, in
-    hexadecimal, and in base64, alone or within a longer text. Secrets shorter than SECRET_LENGTH are ignored.
+    Ignores case, and white space or escaped line ends within a secret. Also finds secrets escaped for JSON, URLs or
+    HTML, in hexadecimal, and in base64, alone or within a longer text. Ignores secrets shorter than SECRET_LENGTH.
     """
     pattern = _pattern(frozenset(secrets))
     return text if pattern is None else pattern.sub(HIDDEN, text)

@@ -37,8 +37,8 @@ Limit = Annotated[int, msgspec.Meta(ge=0)]
 class ModelConfig:
     """A named model: its backend, argument and settings. All fields but `name` and `inner` are keys of a TOML file.
 
-    `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` maps names or groups of
-    benchmarks to the limits of new tokens that their owners use for this model: one for all techniques, or one per
+    `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` holds the limits of new
+    tokens of the benchmarks' owners for this model, by name or group of the benchmark: one limit, or one per
     technique. `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
     """
 

@@ -53,7 +53,7 @@ class MedVQAError(Exception):
 
 
 class UsageError(MedVQAError):
-    """The user asked for something that does not exist; the message lists the choices and says what to type."""
+    """The user asked for something that does not exist; the message lists the choices and the text to type."""
 
 
 class DataError(MedVQAError):
@@ -113,8 +113,8 @@ class Image:
         """Return the picture for the model: RGB, upright (EXIF orientation applied, as viewers do), without metadata.
 
         A blank image is GREY. Transparency is dropped; only the first of several frames is used. Raises DataError with
-        the image's name if `read` does, if the data are damaged, in none of FORMATS or larger than MAX_PIXELS, and for
-        more than 8 bits a channel without a window.
+        the image's name if `read` does, and for damaged data, other formats than FORMATS, more than MAX_PIXELS, or more
+        than 8 bits a channel without a window.
         """
         import PIL.Image
         import PIL.ImageOps
@@ -134,8 +134,8 @@ class Image:
     def read(self) -> bytes:
         """Return the bytes of the encoded image, with base64 undone; a blank image as PNG.
 
-        Raises DataError with the image's name if the file is missing, unreadable or changed since it was indexed, and
-        if the image is empty, larger than MAX_BYTES or invalid base64.
+        Raises DataError with the image's name if the file is missing, unreadable or changed since it was indexed. Also
+        raised for an empty image, invalid base64, or more than MAX_BYTES.
         """
         if self.blank:
             buffer = io.BytesIO()

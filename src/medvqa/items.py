@@ -100,8 +100,8 @@ class QuestionKey(NamedTuple):
 
     def name(self, *, technique: bool) -> str:
         """Return the name in lists of expected and missing questions; `technique` includes the technique."""
-        benchmark, item, technique_name, *others = self.names
-        return "-".join([f"{benchmark}/{item}", *([technique_name] if technique else []), *others])
+        benchmark, item, technique_name, *suffixes = self.names
+        return "-".join([f"{benchmark}/{item}", *([technique_name] if technique else []), *suffixes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,9 @@ class Prompt:
 class Answer:
     """The answer of a model to one prompt.
 
-    `option_logprobs` are natural logarithms by key of `Prompt.options`, for techniques that score options: for GD of
-    the letter as next token, for PS the mean over the tokens of the option's text. A missing option was below the
-    server's top-k. `text` is then "", or the server's text. `seconds` is the wall time, for a batch its share per
+    `option_logprobs` are natural logarithms by key of `Prompt.options`, for techniques that score options. For GD they
+    are those of the letter as next token, for PS means over the tokens of the option's text. A missing option was below
+    the server's top-k. `text` is then "", or the server's text. `seconds` is the wall time, for a batch its share per
     answer. `finish` is "stop", "length" (cut off at a limit of tokens), "refusal" or the server's own word, ""
     if unknown. `usage` counts tokens (`input`, `output`) and, if prices are known, their price (`cost`). `served_by`
     is the model id or system fingerprint that the server reports, "" without one.
@@ -236,7 +236,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number of a run. Values are fractions; None where undefined.
+    """One number of a run. Values are fractions; None if undefined.
 
     `low` and `high` bound the 95 % interval, both None without one. `count` is the numerator and `n` the
     denominator of the ratio, in units (`unit`: items, pairs, or image slots of pairs). `slice` is {} for the
@@ -336,10 +336,10 @@ class Benchmark:
     dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
     answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
     `submission` writes the owners' submission sheet into the run folder and returns its path. `public` declares the
-    data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, pages
-    show images only on request, and a baseline without responses holds keyed hashes in place of ids and texts.
-    `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them,
-    as `unscored` where it needs a judge.
+    data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, and
+    pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
+    `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
+    its outcome is `unscored` if only a judge can tell.
     """
 
     name: str

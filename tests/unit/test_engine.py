@@ -89,7 +89,7 @@ def test_the_time_of_a_batch_is_shared_out_where_the_model_did_not_tell() -> Non
         (RuntimeError("out of paper"), "RuntimeError: out of paper"),
         ([AnswerError("only this one")], "only this one"),
         ([], "model 'scripted' gave 0 answers to 1 prompts"),
-        ([None], "model 'scripted' gave a NoneType in the place of an Answer"),
+        ([None], "model 'scripted' gave a NoneType instead of an Answer"),
         ([Answer("A"), Answer("B")], "model 'scripted' gave 2 answers to 1 prompts"),
     ],
 )

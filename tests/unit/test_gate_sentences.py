@@ -57,7 +57,7 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
             id="near the margin",
         ),
         pytest.param(
-            {"margin": 0.016, "asked": 0.02},
+            {"margin": 0.016, "user_margin": 0.02},
             "neither a loss nor a gain is shown (-1.4 to +0.9 points); a loss of 1.6 (2, times the "
             "judge's reliability) "
             "points or more is ruled out",

@@ -8,8 +8,8 @@
    Letters count only in a fitting context: not in "A patient", "vitamin B deficiency", "B-cell" or "E. coli".
    "A, C and D" is one mention. So is "B. pneumonia"; it is a contradiction if pneumonia is another option.
 3. Weigh the mentions (`frames`): the surrounding phrases give a weight, or deny the option. Mentions in questions and
-   conditions have none. Neither has a text that its sentence does not assert of the image: a place ("below the
-   spleen"), the past, a suspicion, a comparison, a general rule ("typically shows").
+   conditions have none. A text needs a sentence that asserts it of the image. A place ("below the spleen"), the past, a
+   suspicion, a comparison or a general rule ("typically shows") asserts nothing.
 
    ======== ============================================================================================
    weight   mentions
@@ -26,9 +26,9 @@
    itself. The heaviest remaining mentions that are not denied decide. They must agree; a later statement replaces an
    earlier one only after a word such as "but", "therefore" or "final". An option denied after its choice is not chosen.
    Labels in a walk through the options are no evidence. A walk is announced ("let's analyze each option") or begins
-   with the first option, follows their order, and ends with a statement or a return to an earlier option.
-   If the response was cut off, only explicit statements keep their weight ("the answer is B", not "B" or "so B" as
-   the last words), and a list only if text follows it.
+   with the first option. It follows their order, and ends with a statement or a return to an earlier option.
+   If the response was cut off, only explicit statements keep their weight: "the answer is B", not "B" or "so B" as
+   the last words. A list keeps it only if text follows.
 5. If no option is chosen, the first refusing or abstaining phrase gives `refused` or `abstained`; without one the
    answer is `unparsed`. Such phrases also outweigh mentions below LABEL, except a finding that comes later ("I am no
    doctor, but it looks like a nevus").

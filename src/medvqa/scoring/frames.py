@@ -223,8 +223,8 @@ def is_place(phrase: str) -> bool:
 def asserted(before: str, after: str) -> bool:
     """Return whether the sentence around an option's text asserts that the image shows it.
 
-    True if the text is the whole sentence ("small pleural effusion on the left"), the object of "shows" and the like,
-    or followed by "is seen". False if another thing lies beside it or comes from it.
+    True if the text is the whole sentence ("small pleural effusion on the left"), the object of a verb such as "shows",
+    or the subject of "is seen". False if another thing lies beside it or comes from it.
     """
     if elsewhere(before, after):
         return False

@@ -87,8 +87,8 @@ class Mention:
 def find_mentions(text: str, phrases: Phrases, *, letters: bool) -> list[Mention]:
     """Return the places of `text` that name options, in order; a list of options is one place.
 
-    `letters`: options are named by their letters, too. A text that is the letter of an option is then not
-    looked for: "B" is option B, whatever option A's text.
+    `letters`: options are named by their letters, too. Texts equal to the letter of an
+    option are then ignored: "B" means option B, even if it is the text of option A.
     """
     single = {name: "".join(tokens(texts[0])).upper() for name, texts in phrases.items()} if letters else {}
     single = {name: letter for name, letter in single.items() if letter in phrases}
@@ -173,12 +173,12 @@ def _may_be_label(text: str, phrases: Phrases, letter: str, end: int, following:
 
 def _letters_in_a_word(text: str, phrases: Phrases, texts: Sequence[Occurrence]) -> list[Mention]:
     """Find "AC" for A and C, in option order, in the place of an answer only."""
-    taken = {place.start for place in texts}
+    text_starts = {place.start for place in texts}
     order = list(phrases)
     mentions = []
     for match in _LETTERS_IN_A_WORD.finditer(text):
         letters = match["letters"]
-        if match.start("letters") not in taken and list(letters) == [name for name in order if name in letters]:
+        if match.start("letters") not in text_starts and list(letters) == [name for name in order if name in letters]:
             mentions.append(Mention(*match.span("letters"), frozenset(letters), FIRM, label=True, pure=True))
     return mentions
 

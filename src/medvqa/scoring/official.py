@@ -60,8 +60,8 @@ def gmai_rule(
     - 2026-06: if the words give no letter, one of A to D after "answer is" counts, in either case. "The answer is
       a tumour ..." is A.
 
-    Differences from a run of the harness: if nothing matches, the harness asks an LLM for the letter (or Z for none),
-    and after three failures draws a random option. Here the answer is `unparsed`, as under the harness's
+    Differences from a run of the harness: if nothing matches, the harness asks an LLM for the letter (or Z for none).
+    After three failures it draws a random option. Here the answer is `unparsed`, as under the harness's
     `exact_matching` policy. As there, a letter Z or one of four known refusals is `unparsed` before texts are searched.
     The environment variable VERBOSE is ignored; it makes the harness distrust the letter A in answers of more than
     three words. The paper's numbers used ChatGPT-3.5-turbo-0613 as the extractor (supplement, D), so this rule

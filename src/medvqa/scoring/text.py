@@ -182,10 +182,10 @@ def occurrences(text: str, phrases: Mapping[str, Iterable[str]]) -> list[Occurre
             at = joined.find(phrase, at + len(phrase) - 1)
     places.sort(key=lambda place: (place[0], -place[1]))
 
-    apart: list[Occurrence] = []
+    separate: list[Occurrence] = []
     for start, end, place_names in places:
-        if not apart or start >= apart[-1].end:
-            apart.append(Occurrence(start, end, place_names))
-        elif end > apart[-1].end:
-            apart[-1] = Occurrence(apart[-1].start, end, apart[-1].names | place_names)
-    return apart
+        if not separate or start >= separate[-1].end:
+            separate.append(Occurrence(start, end, place_names))
+        elif end > separate[-1].end:
+            separate[-1] = Occurrence(separate[-1].start, end, separate[-1].names | place_names)
+    return separate

@@ -409,7 +409,7 @@ class Asker:
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
             return replace(result, score=Score(None, "error", why=str(error)))
-        self._tally.replies.extend(judged.asked)
+        self._tally.replies.extend(judged.new_replies)
         self._tally.replies_reused += judged.reused
         return replace(result, score=judged.score, judgement=judged.judgement)
 

@@ -36,9 +36,9 @@ class Replies:
 
     def add(self, result: engine.JudgedAnswer) -> None:
         """Count the replies about one answer."""
-        self.asked += len(result.asked)
+        self.asked += len(result.new_replies)
         self.reused += result.reused
-        for reply in result.asked:
+        for reply in result.new_replies:
             self.usage.update(reply.usage or {})
 
 

@@ -1,7 +1,7 @@
 """The cluster bootstrap, a cross-check of the reported intervals.
 
-Percentile intervals are not reported: with few groups, and near 0 and 1, their coverage is too low (Cameron, Gelbach
-and Miller 2008, Review of Economics and Statistics 90:414).
+Percentile intervals are not reported: with few groups, and near 0 and 1, their coverage is too low. Source: Cameron,
+Gelbach and Miller (2008), Review of Economics and Statistics 90:414.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ class MarginRule:
     `chance` is the value of guessing, None if unknown. `baseline_low`, the baseline's own lower bound, must be above
     it, since a guessing model cannot get worse. `unchanged`: the responses are identical on every unit. `of_slice`: the
     rule is about a slice, gated if it is large enough. If `better` is "lower", all numbers are those of 1 minus the
-    measure; the verdict's sentence converts them back. `asked` is the user's margin, if a judge's reliability reduced
-    it to `margin`. The rule is gated by its `design`; None takes the comparison's units and groups, which depend on the
-    answers if the measure leaves some out.
+    measure; the verdict's sentence converts them back. `user_margin` is set if a judge's reliability reduced the user's
+    margin to `margin`. The rule is gated by its `design`; None takes the comparison's units and groups, which depend on
+    the answers if the measure leaves some out.
     """
 
     name: str
@@ -64,7 +64,7 @@ class MarginRule:
     unchanged: bool = False
     of_slice: bool = False
     better: Better = "higher"
-    asked: float | None = None
+    user_margin: float | None = None
     design: Design | None = None
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class RuleVerdict:
     that the estimate is the true value. `units` is the number of units in the run, and `passable` the margin that
     they would pass. Both `needed` and `passable` are None if the baseline is not above chance: no number of units is
     enough then. `detectable` is the true loss that the rule would have shown with 80 % power, at its own share of the
-    error and with at least 5 changed groups.
+    error, with at least 5 changed groups.
     """
 
     name: str
@@ -235,8 +235,8 @@ def smallest_loss(
 ) -> float | None:
     """Return the true loss (a fraction) that a test of level `alpha` shows with chance `power`; None if alpha is 0.
 
-    `se` and `deff` are the observed ones. The result is at least the loss at which enough units are lost with that
-    chance if none is gained: enough to bring the score statistic to the quantile, and 5 in 5 groups.
+    `se` and `deff` are the observed ones. A loss must also be large enough that, with this chance and without gains,
+    enough units are lost: enough to bring the score statistic to the quantile, and 5 in 5 groups.
     """
     if alpha <= 0:
         return None
@@ -256,8 +256,8 @@ def _of_slice(rule: TestedRule) -> bool:
 def _design(rule: TestedRule) -> Design | None:
     if rule.design is not None or isinstance(rule, FloorRule):
         return rule.design
-    seen = rule.comparison
-    return Design(units=seen.units, groups=seen.groups, df=seen.df)
+    comparison = rule.comparison
+    return Design(units=comparison.units, groups=comparison.groups, df=comparison.df)
 
 
 def _has_bounds(design: Design | None) -> bool:
@@ -298,42 +298,48 @@ def _adjusted(rules: Sequence[TestedRule]) -> tuple[dict[int, float], dict[int, 
 def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: float) -> RuleVerdict:
     if isinstance(rule, FloorRule):
         return _floor_verdict(rule, adjusted, alpha)
-    seen, margin, design = rule.comparison, rule.margin, _design(rule)
-    chance = low = asked = None
+    comparison, margin, design = rule.comparison, rule.margin, _design(rule)
+    chance = low = user_margin = None
     if isinstance(rule, MarginRule):
-        chance, low, asked = rule.chance, rule.baseline_low, rule.asked
+        chance, low, user_margin = rule.chance, rule.baseline_low, rule.user_margin
     above_chance = chance is None or (low is not None and low > chance)
-    p = seen.worse
+    p = comparison.worse
     outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
     detectable = None
-    if outcome != "NOT GATED" and p is not None and seen.df is not None and seen.se is not None and seen.units:
-        detectable = smallest_loss(seen.se, seen.df, seen.units, seen.deff, share)
+    if (
+        outcome != "NOT GATED"
+        and p is not None
+        and comparison.df is not None
+        and comparison.se is not None
+        and comparison.units
+    ):
+        detectable = smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
     needed = passable = None
-    still = seen.discordant_groups == 0
-    if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
-        passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
-        if still and seen.low:
+    still = comparison.discordant_groups == 0
+    if outcome == "INCONCLUSIVE" and margin is not None and comparison.detectable is not None and above_chance:
+        passable, needed = comparison.detectable, ceil(comparison.units * (comparison.detectable / margin) ** 2)
+        if still and comparison.low:
             # If none of n* units flipped, Tango's bound is z^2 / (n* + z^2).
-            passable, needed = -seen.low, ceil(seen.units * (1 / margin - 1) / (-1 / seen.low - 1))
+            passable, needed = -comparison.low, ceil(comparison.units * (1 / margin - 1) / (-1 / comparison.low - 1))
     facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
         better=rule.better,
         unit=design.unit if design is not None else "unit",
-        units=design.units if design is not None and outcome == "NOT GATED" else seen.units,
-        groups=design.groups if design is not None else seen.groups,
-        df=seen.df if design is None or _has_bounds(design) else design.df,
-        value=seen.new,
-        low=seen.low,
-        high=seen.high,
+        units=design.units if design is not None and outcome == "NOT GATED" else comparison.units,
+        groups=design.groups if design is not None else comparison.groups,
+        df=comparison.df if design is None or _has_bounds(design) else design.df,
+        value=comparison.new,
+        low=comparison.low,
+        high=comparison.high,
         adjusted=None if p is None else adjusted,
         alpha=alpha,
-        discordant=seen.discordant_groups,
+        discordant=comparison.discordant_groups,
         unchanged=rule.unchanged,
         still=still,
         margin=margin,
-        asked=asked,
-        baseline=seen.baseline,
+        user_margin=user_margin,
+        baseline=comparison.baseline,
         baseline_low=low,
         chance=chance,
         needed=needed,
@@ -353,22 +359,22 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
 
 
 def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> RuleOutcome:
-    seen, margin = rule.comparison, rule.margin
+    comparison, margin = rule.comparison, rule.margin
     if not _eligible(rule):
         return "NOT GATED"
     if rule.unchanged:
         return "PASS"
-    if margin is not None and seen.low is not None and seen.low > -margin and above_chance:
+    if margin is not None and comparison.low is not None and comparison.low > -margin and above_chance:
         return "PASS"
     if (
-        seen.worse is not None
+        comparison.worse is not None
         and adjusted is not None
         and adjusted <= alpha
-        and seen.discordant_groups >= LEAST_DISCORDANT
+        and comparison.discordant_groups >= LEAST_DISCORDANT
     ):
         return "FAIL"
     # A guard without a test is inconclusive.
-    return "PASS" if isinstance(rule, SliceGuard) and seen.worse is not None else "INCONCLUSIVE"
+    return "PASS" if isinstance(rule, SliceGuard) and comparison.worse is not None else "INCONCLUSIVE"
 
 
 def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> RuleVerdict:

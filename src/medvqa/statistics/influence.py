@@ -93,8 +93,8 @@ class Influences:
     """Measures as sums of ratios times factors, with the contribution of every unit.
 
     `value` has the estimates, (measures,), NaN if undefined. `measure` and `factor` are the measure and the factor of
-    every ratio, (ratios,). The other arrays have an entry for every unit of every ratio, (rows,): `weight` is the
-    unit's share of the denominators, `own` its own ratio, `residual` its own ratio minus the ratio.
+    every ratio, (ratios,). The other arrays have an entry for every unit of every ratio, (rows,). `weight` is the
+    unit's share of the denominators, `own` its own ratio, and `residual` is `own` minus the ratio.
     """
 
     value: NDArray[np.float64]

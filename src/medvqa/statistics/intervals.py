@@ -1,4 +1,4 @@
-"""Intervals of measures whose units come in groups, and one-sided bounds for the gate.
+"""Intervals of measures over grouped units, and one-sided bounds for the gate.
 
 A measure from 0 to 1 gets a binomial interval at its effective number of units (Korn and Graubard 1998, Survey
 Methodology 24:193; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3:484),

@@ -23,7 +23,7 @@ def holm(p: ArrayLike, weight: ArrayLike | None = None) -> NDArray[np.float64]:
     if p.ndim != 1 or p.shape != weight.shape or not (np.all((p >= 0) & (p <= 1)) and np.all(weight > 0)):
         raise ValueError("holm needs p-values in [0, 1] and positive weights, (tests,) each")
     order = np.argsort(p / weight, kind="stable")
-    left = np.cumsum(weight[order][::-1])[::-1]
+    remaining = np.cumsum(weight[order][::-1])[::-1]
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * left / weight[order]), 1.0)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * remaining / weight[order]), 1.0)
     return adjusted

@@ -6,12 +6,13 @@ alone, `lost` units in the baseline alone. For any other measure the bounds are 
 variance of the difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedom there are no bounds
 and no p.
 
-A variance from a few changed groups does not reveal how often a whole group changes at once: with 60 groups of 5 units
-that flip together, half of the losses of 2 points passed a margin of 2. So with fewer than `intervals.LEAST_DISCORDANT`
-effective discordant groups, the bounds are at least as wide as if the units of a group were fully correlated. (If most
-changes are in one group, the effective number is near 1.) For right or wrong units, deff is then at least n sum(h^2), h
-a group's share of the weights. For other measures the bounds contain Tango's at 1 / sum(h^2) units, since values from 0
-to 1 differ with at most the variance of right or wrong units. For groups of one unit n sum(h^2) is 1: no change.
+A variance from a few changed groups does not reveal how often a whole group changes at once. In a simulation of 60
+groups of 5 units that flip together, half of the losses of 2 points passed a margin of 2. So with fewer than
+`intervals.LEAST_DISCORDANT` effective discordant groups, the bounds are at least as wide as if the units of a group
+were fully correlated. (If most changes are in one group, the effective number is near 1.) For right or wrong units,
+deff is then at least n sum(h^2), h a group's share of the weights. For other measures the bounds contain Tango's at
+1 / sum(h^2) units, since values from 0 to 1 differ with at most the variance of right or wrong units. For groups of
+one unit n sum(h^2) is 1: no change.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ class _Flips:
     """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison.
 
     `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 with f the changed units of a
-    group: the number of groups if changes are spread evenly, near 1 if one group holds nearly all.
+    group. It is their number if changes are spread evenly, and near 1 if one group holds nearly all.
     """
 
     rose: NDArray[np.bool_]

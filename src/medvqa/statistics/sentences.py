@@ -20,7 +20,7 @@ Better = Literal["higher", "lower"]
 
 LEAST_UNITS, LEAST_GROUPS = 30, 10
 """Size of the smallest slice that is gated."""
-NOTHING_ASKED = "none of its questions was asked"
+NOTHING_ASKED = "none of its questions was user_margin"
 """For a measure or slice without any question in the run."""
 NOTHING_COUNTS = "undefined in both runs: none of its answers counts"
 """For a guarded slice if the measure leaves out all of its answers in both runs."""
@@ -33,11 +33,11 @@ class RuleFigures:
 
     `kind`: "floor" and "point" have a `limit`, "margin" and "guard" compare two runs. `low` and `high` bound the
     difference, new minus baseline; for a floor, its `value`. If `better` is "lower", differences, `baseline`,
-    `baseline_low` and `chance` are those of 1 minus the measure. `margin` is the margin applied, `asked` the user's
-    margin if a judge's reliability reduced it. `unit` is the unit's name: question, pair or unit. `needed` units
-    would rule the margin out with power `POWER` at no true change, or if `still` (nothing flipped) and nothing flips
-    again; for a floor, if its value is the true one. `smallest` is the true loss that would have been shown with that
-    power.
+    `baseline_low` and `chance` are those of 1 minus the measure. `margin` is the margin applied; `user_margin` is set
+    if a judge's reliability reduced it. `unit` is the unit's name: question, pair or unit. `needed` units would rule
+    the margin out with power `POWER` at no true change, or if `still` (nothing flipped) and nothing flips again. For a
+    floor, they would decide it if its value is the true one. `smallest` is the true loss that would have been shown
+    with that power.
     """
 
     kind: Literal["margin", "guard", "floor", "point"]
@@ -56,7 +56,7 @@ class RuleFigures:
     unchanged: bool = False
     still: bool = False
     margin: float | None = None
-    asked: float | None = None
+    user_margin: float | None = None
     baseline: float | None = None
     baseline_low: float | None = None
     chance: float | None = None
@@ -80,7 +80,7 @@ def sentence(facts: RuleFigures) -> str:
         return f"no bounds: {_freedom(facts.df)}"
     if facts.kind == "guard" and facts.outcome == "PASS" and not _within(facts):
         return _of_guard(facts)
-    return _seen(facts) if facts.margin is None else _of_margin(facts)
+    return _change(facts) if facts.margin is None else _of_margin(facts)
 
 
 def _shortfall(facts: RuleFigures) -> str:
@@ -97,7 +97,7 @@ def _freedom(df: float | None) -> str:
     return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
 
 
-def _seen(facts: RuleFigures) -> str:
+def _change(facts: RuleFigures) -> str:
     """Describe the loss or gain between two runs."""
     low, high = 100 * (facts.low or 0.0), 100 * (facts.high or 0.0)
     loss, gain = _words(facts)
@@ -133,13 +133,13 @@ def _not_shown(facts: RuleFigures) -> str:
 def _of_margin(facts: RuleFigures) -> str:
     margin, (loss, _) = facts.margin or 0.0, _words(facts)
     named = f"{100 * margin:g}"
-    if facts.asked is not None and facts.asked != margin:
-        named += f" ({100 * facts.asked:g}, times the judge's reliability)"
-    seen, low, high = _seen(facts), facts.low or 0.0, facts.high or 0.0
+    if facts.user_margin is not None and facts.user_margin != margin:
+        named += f" ({100 * facts.user_margin:g}, times the judge's reliability)"
+    change, low, high = _change(facts), facts.low or 0.0, facts.high or 0.0
     if high < -margin and facts.outcome == "FAIL":
-        return f"{seen}, all of it more than the margin of {named}"
+        return f"{change}, all of it more than the margin of {named}"
     too_much = f"{named} or more" if high < 0 else f"a {loss} of {named} points or more"
-    text = f"{seen}; {too_much} is {'' if low > -margin else 'not '}ruled out"
+    text = f"{change}; {too_much} is {'' if low > -margin else 'not '}ruled out"
     if not _above_chance(facts):
         return f"{text}, {'but' if low > -margin else 'and'} {_at_chance(facts)}"
     if facts.outcome == "INCONCLUSIVE":
@@ -242,9 +242,9 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _apart(values: Sequence[float], other: float) -> list[str]:
-    """Format numbers with one to three decimals, enough to distinguish them from each other, from 0 and `other`."""
+def _apart(values: Sequence[float], limit: float) -> list[str]:
+    """Format numbers with one to three decimals, enough to distinguish them from each other, from 0 and `limit`."""
     values = [abs(value) if value == 0 else value for value in values]
-    different = {round(value, 9) for value in (*values, other, 0.0)}
+    different = {round(value, 9) for value in (*values, limit, 0.0)}
     digits = next((d for d in (1, 2) if len({round(value, d) for value in different}) == len(different)), 3)
     return [f"{value:.{digits}f}" for value in values]
