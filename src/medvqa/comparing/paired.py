@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
-from medvqa import statistics
+from medvqa import records, statistics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, Result
+from medvqa.items import Benchmark, FailedMetric, Metric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
 from medvqa.statistics import Comparison, Table
 
@@ -32,6 +32,7 @@ class PairedPart:
     runs have a score: measures are compared on these. `unmatched_*` are the ids of items that one run has alone,
     `errors_*` those of matched items to which a run has no answer, or none with a score that the other has: either
     blocks a verdict. `unchanged`: the runs have the same items, and responses and scores are identical on each.
+    `failed` are the metrics that could not be computed for one of the runs.
     """
 
     benchmark: str
@@ -43,6 +44,7 @@ class PairedPart:
     errors_baseline: tuple[str, ...]
     unchanged: bool
     scored: int
+    failed: tuple[FailedMetric, ...] = ()
 
     @property
     def asked(self) -> int:
@@ -61,6 +63,7 @@ class Compared:
     of a headline measure over everything, among all headline measures of the comparison; None else. `resampled` is the
     percentile interval of the difference by cluster bootstrap, as in `shown`, each bound of the level of the
     comparison; None where it was not asked for. `headline` marks the measures by which the benchmark is known.
+    `percent`: values are fractions and shown as percentages.
     """
 
     benchmark: str
@@ -74,6 +77,7 @@ class Compared:
     adjusted: float | None = None
     resampled: tuple[float, float] | None = None
     headline: bool = False
+    percent: bool = True
     counted: Literal["items", "pairs", "items and pairs"] = "items"
 
     @property
@@ -164,13 +168,12 @@ def compare(
     baseline: Side,
     benchmarks: Mapping[str, Benchmark],
     *,
-    metrics: Sequence[Metric] = (),
     level: float = LEVEL,
     bootstrap: bool = False,
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks` are known ones by name; `metrics` are computed for each beside its own, `level` is that of each
+    `benchmarks` are known ones by name; `level` is that of each
     one-sided bound. Items are matched by question, options, key and images; tags and pairs are those of the new run,
     and what either run has in one group is in one group. `bootstrap` adds the seeded cluster bootstrap of headline
     measures. UsageError for a benchmark that is not known.
@@ -184,7 +187,7 @@ def compare(
     if unknown := [name for name in common if name not in benchmarks]:
         raise not_known("the runs have", unknown[0], benchmarks)
     compared_parts = [
-        _part(new, baseline, benchmarks[name], technique, metrics, level, bootstrap)
+        _part(new, baseline, benchmarks[name], technique, level, bootstrap)
         for name, techniques in common.items()
         for technique in techniques
     ]
@@ -203,13 +206,13 @@ def _part(
     baseline: Side,
     benchmark: Benchmark,
     technique: str,
-    extra: Sequence[Metric],
     level: float,
     bootstrap: bool,
 ) -> tuple[PairedPart, list[Compared], list[Flip]]:
     sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
     matched = matching.match(*sides)
     both = list(zip(matched.first, matched.second, strict=True))
+    failed: list[FailedMetric] = []
     part = PairedPart(
         benchmark.name,
         technique,
@@ -223,9 +226,14 @@ def _part(
         and all(matching.same_responses(new, baseline, one, other) for one, other in both),
         sum(matching.scored(one) and matching.scored(other) for one, other in both),
     )
-    wanted = (*benchmark.metrics, *extra)
     rows = [[result for samples in side for result in samples] for side in (matched.first, matched.second)]
-    tables = [measures.tables(side, wanted, benchmark.dimensions) for side in rows]
+    tables = [
+        measures.tables(each, _computable(benchmark, side, failed), benchmark.dimensions, failed)
+        for each, side in zip(rows, (new, baseline), strict=True)
+    ]
+    part = replace(part, failed=tuple({each.name: each for each in failed}.values()))
+    without = {each.name for each in failed}
+    tables = [[each for each in side if each.metric.name not in without] for side in tables]
     compared, flips = [], []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
     for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
@@ -235,10 +243,19 @@ def _part(
         ]
         if headline and bootstrap:
             measures_compared = _resampled(measures_compared, one, other, level, resamples)
-        if headline and one.over is None:
+        if headline and one.over is None and one.metric.percent:
             flips += _flips(one, other, benchmark.name, technique)
         compared += _adjusted(measures_compared)
     return part, compared, flips
+
+
+def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
+    """The metrics of a benchmark, without those of users if a baseline holds no responses: these may look at them."""
+    if side.run.get("responses") != records.DIGESTS:
+        return list(benchmark.metrics)
+    why = f"baseline {side.name} holds no responses; write it again without --no-responses"
+    failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.binary is None]
+    return [metric for metric in benchmark.metrics if metric.binary is not None]
 
 
 def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:
@@ -263,6 +280,7 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
             _scaled(comparison, scale),
             metric.better,
             None if comparison.worse is None else min(1.0, 2 * min(comparison.worse, 1 - comparison.worse)),
+            percent=bool(metric.percent),
             counted=counted,
         )
         for (dimension, value), comparison in zip(slices, comparisons, strict=True)

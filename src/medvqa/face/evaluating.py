@@ -126,6 +126,8 @@ def evaluate(
             )
     finally:
         shown.close()
+    for line in ended.finished.failed_hooks:
+        shown.say(f"! {line}")
     if ended.interrupted:
         raise KeyboardInterrupt(ended.stopped)
     return _run(ended, registry, cwd)
