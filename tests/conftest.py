@@ -17,6 +17,8 @@ from support import processes
 collect_ignore = ["kept"]
 """A suite that test_kept.py runs, which is none of this one."""
 
+pytest_plugins = ["support.installed"]
+
 # A session within the process of a test (pytester) forgets what it imported. Some packages with compiled parts can be
 # imported only once in a process, and a module that is forgotten while its package holds it is there twice: so
 # everything is imported before.

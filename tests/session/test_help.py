@@ -14,7 +14,19 @@ from medvqa.plugin import options
 from medvqa.session.options import OPTIONS
 from support import processes
 
-COMMANDS = ("report", "rescore", "compare", "gate", "baseline", "merge", "agreement", "lexicon", "models", "cache")
+COMMANDS = (
+    "run",
+    "report",
+    "rescore",
+    "compare",
+    "gate",
+    "baseline",
+    "merge",
+    "agreement",
+    "lexicon",
+    "models",
+    "cache",
+)
 
 
 def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

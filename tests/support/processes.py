@@ -67,13 +67,13 @@ class Parent:
         self.lock = threading.Lock()
 
     @classmethod
-    def start(cls, *options: str) -> "Parent":
-        """Start a parent that has run a session with the given options; it ends with this process."""
+    def start(cls) -> "Parent":
+        """Start a parent that has run a session; it ends with this process."""
         ours, theirs = socket.socketpair()
         code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); from support import processes; processes.main()"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         subprocess.Popen(
-            [sys.executable, "-c", code, str(theirs.fileno()), *options],
+            [sys.executable, "-c", code, str(theirs.fileno())],
             env=environment | {"OMP_NUM_THREADS": "1"},  # a process with threads cannot be forked
             cwd=TESTS,
             stdin=subprocess.DEVNULL,
@@ -107,23 +107,22 @@ def parent() -> Parent:
 def main() -> None:
     """Import everything, then fork on request."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    warm_up(sys.argv[2:] or ["--model=stubborn:A", "--benchmark=slake"])
+    warm_up()
     serve(control)
 
 
-def warm_up(model: Sequence[str]) -> None:
+def warm_up() -> None:
     """Import what sessions import, and run one: it loads plugins with rewritten assertions, and compiles templates."""
     import pytest
 
     from support.strangers import CONFTEST, TEST
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        test = TEST + TEST.replace("slake", "phantom")
-        for name, text in {"conftest.py": CONFTEST, "test_warm.py": test, "pytest.ini": "[pytest]\n"}.items():
+        for name, text in {"conftest.py": CONFTEST, "test_warm.py": TEST, "pytest.ini": "[pytest]\n"}.items():
             (Path(folder) / name).write_text(text)
         options = ("-p", "no:cacheprovider", f"--rootdir={folder}", f"--config-file={folder}/pytest.ini")
         with contextlib.chdir(folder):
-            pytest.main([*options, *model, folder])
+            pytest.main([*options, "--model=stubborn:A", folder])
     for name in ("conftest", "test_warm"):
         sys.modules.pop(name, None)
     medvqa = importlib.import_module("medvqa")
@@ -341,25 +340,6 @@ class Popen(subprocess.Popen[Any]):
             finally:
                 self._waitpid_lock.release()  # type: ignore[attr-defined]
         return self.returncode
-
-
-def lay_commands(folder: Path) -> None:
-    """Write `pytest` and `medvqa` into a folder. They start warm, from the parent whose socket `WARM_PARENT` names."""
-    for name, module in {"pytest": "pytest", "medvqa": "medvqa.cli"}.items():
-        code = (
-            f"import sys; sys.path.insert(0, {str(TESTS)!r}); from support import processes; processes.shim({module!r})"
-        )
-        (folder / name).write_text(f"#!{sys.executable}\n{code}\n")
-        (folder / name).chmod(0o755)
-
-
-def shim(module: str) -> NoReturn:
-    """Run a module with this process's arguments in a warm process, and end as it does."""
-    _parents[os.getpid()] = Parent(socket.socket(fileno=int(os.environ.pop("WARM_PARENT"))))
-    code = Popen([sys.executable, "-m", module, *sys.argv[1:]]).wait()
-    if code < 0:
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 def run(

@@ -198,7 +198,7 @@ def test_the_size_is_what_was_typed_else_what_the_model_says_else_32() -> None:
 
 
 def test_concurrency_is_refused_where_the_model_has_none() -> None:
-    with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' is asked one batch at a time"):
+    with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' takes one batch at a time"):
         Limits.of(backend(Recorded()), concurrency=2)
 
 
