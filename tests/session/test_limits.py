@@ -30,6 +30,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import prompts
+from support import processes
 from support.servers import Reply, Request, Server, completion, scored
 
 PAIRS, CHOICES, OPEN = "phantom-mediconfusion", "phantom-gmai-mmbench", "phantom-medlesionvqa"
@@ -62,7 +63,7 @@ class Repository:
         alone = ("PYTEST_", "MEDVQA_", "OPENAI_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
         environment |= {"OPENAI_API_KEY": KEY, "COLUMNS": "120"}
-        done = subprocess.run(
+        done = processes.run(
             [*command, *arguments], cwd=self.path, env=environment, capture_output=True, text=True, check=False
         )
         return done.returncode, done.stdout + done.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support import processes
 from support.strangers import CONFTEST, TEST
 
 SECRET = "export PATH\n"
@@ -25,12 +26,12 @@ def environment() -> dict[str, str]:
 
 def medvqa(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "medvqa.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment())
+    return processes.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment())
 
 
 def session(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment())
+    return processes.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment())
 
 
 @pytest.fixture(scope="module")
