@@ -135,7 +135,7 @@ def test_missing_parts_of_test_end_the_session_before_anything_is_asked(suite: p
 # --- withheld keys ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
 def test_withheld_keys_end_unscored_and_give_the_sheet(
     suite: pytest.Pytester, tmp_path: Path, spread: tuple[str, ...]
 ) -> None:
@@ -220,7 +220,7 @@ def test_a_bad_image_costs_its_item_and_no_other(
 # --- bad files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
 @pytest.mark.parametrize(
     ("cells", "message"),
     [

@@ -18,7 +18,7 @@ from typing import Any
 import openpyxl
 import pandas
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import judging, records
@@ -43,6 +43,7 @@ from medvqa.items import (
 )
 from medvqa.protocols.techniques import NEEDS
 from medvqa.scoring import likeliest
+from support.laws import examples
 
 (MEDICONFUSION,) = mediconfusion.BENCHMARKS
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "mediconfusion"
@@ -280,7 +281,7 @@ IDS = st.lists(st.from_regex(r"[a-zA-Z_/é-]{1,9}|[1-9][0-9]{0,5}", fullmatch=Tr
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_tables_come_back_as_written(tmp_path_factory: Any, write: Callable[..., None], data: st.DataObject) -> None:
     rows = [(index, data.draw(TEXT | LONG)) for index in data.draw(IDS)]
@@ -672,7 +673,7 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from(SEEDS), st.data())
 def test_damaged_files_are_read_or_are_data_errors(tmp_path_factory: Any, seed: bytes, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(seed)))

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from _pytest.mark import Mark, MarkMatcher
 from _pytest.mark.expression import Expression
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medvqa.data import lexicon
 from medvqa.data.lexicon import TagValues, branches, expression, mark_values, slug
 from medvqa.items import DataWarning, Item, UsageError
+from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 DIMENSIONS = [dimension for vocabulary in lexicon.lexicons() for dimension in vocabulary.dimensions.values()]
@@ -332,7 +333,7 @@ tagged_items = st.lists(
 ).map(lambda all_tags: [item(str(number), **tags) for number, tags in enumerate(all_tags)])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tagged_items, st.permutations(["task", "modality", "label"]))
 def test_a_branch_counts_what_its_expression_selects(items: list[Item], path: list[str]) -> None:
     def check(children: tuple[lexicon.Branch, ...], depth: int) -> None:

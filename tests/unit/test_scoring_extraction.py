@@ -7,11 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.scoring import Reading, mediconfusion_rule, read_options
 from medvqa.scoring.text import HEAD, TAIL
+from support.laws import examples
 
 MEDICONFUSION = Path(__file__).parents[3] / "shared" / "reference" / "mediconfusion"
 
@@ -1093,7 +1094,7 @@ def test_markdown_around_the_whole_changes_nothing(
     ),
     st.booleans(),
 )
-@settings(max_examples=300)
+@examples(300)
 def test_nothing_raises_and_only_options_are_read(response: str, options: dict[str, str], multiple: bool) -> None:
     reading = read_options(response, options, multiple=multiple)
     assert set(reading.letters) <= set(options)
