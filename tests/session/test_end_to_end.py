@@ -244,10 +244,10 @@ def test_a_bad_file_is_one_line_before_collection(
 
 
 def test_recorded_answers_of_another_run_are_scored_again(suite: pytest.Pytester, tmp_path: Path) -> None:
-    run(suite, "--model=random", "--benchmark=phantom")
+    run(suite, "--model=random", "--benchmark=phantom", "--limit=20")
     first = (folder(suite) / "metrics.json").read_text()
     (suite.path / "reports" / "it").rename(suite.path / "reports" / "first")
-    result = run(suite, "--model=replay:reports/first/results.jsonl", "--benchmark=phantom")
+    result = run(suite, "--model=replay:reports/first/results.jsonl", "--benchmark=phantom", "--limit=20")
     assert result.ret == 0
     again = (folder(suite) / "metrics.json").read_text()
     assert json.loads(first)["measures"] == json.loads(again)["measures"]

@@ -81,8 +81,9 @@ def test_the_official_numbers_of_a_recorded_run_come_out_exactly(
 
 
 @needs_shared
+@pytest.mark.parametrize("gaps", ["2", pytest.param("124", marks=pytest.mark.slow)])
 def test_the_free_form_answers_of_a_recorded_run_have_the_scores_that_were_recorded(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, gaps: str
 ) -> None:
     """Their `gpt_reason` file: set, individual, confusion and invalid of the owners' table, and those of other gaps."""
     folder = REFERENCE / "mediconfusion"
@@ -116,15 +117,15 @@ def test_the_free_form_answers_of_a_recorded_run_have_the_scores_that_were_recor
     assert line["judgement"]["judge"] == "replay:gpt4o_ff_predictions.json"
     assert line["judgement"]["replies"][0].startswith("A: 3\nB: 2\nYour explanation: The AI assistant's response")
     # Another gap, by a session and by scoring the run again, where the replies are recorded.
-    gaps = {"1": (12, 134, 72, 93, 109), "2": (8, 98, 50, 61, 181), "4": (4, 71, 32, 38, 227)}
+    expected = {"1": (12, 134, 72, 93, 109), "2": (8, 98, 50, 61, 181), "4": (4, 71, 32, 38, 227)}
     assert pytester.runpytest_inprocess(*common, "--technique=ff", "--run=two", "--ff-gap=2").ret == 0
-    assert totals("two") == gaps["2"]
-    for gap, expected in gaps.items():
+    assert totals("two") == expected["2"]
+    for gap in gaps:
         assert main(["rescore", "reports/ff", f"--ff-gap={gap}"]) == 0
-        assert totals("ff") == expected
+        assert totals("ff") == expected[gap]
     about = json.loads((pytester.path / "reports/ff/run.json").read_text())
-    assert about["benchmarks"]["mediconfusion"]["signature"]["ff_gap"] == "4"
-    assert about["judge"]["settings"]["gap"] == 4
+    assert about["benchmarks"]["mediconfusion"]["signature"]["ff_gap"] == gaps[-1]
+    assert about["judge"]["settings"]["gap"] == int(gaps[-1])
     assert main(["rescore", "reports/ff", "--ff-gap=3"]) == 0
     assert totals("ff") == (5, 85, 43, 51, 202)
 
@@ -250,11 +251,9 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> TableTwo:
     return TableTwo(counts, rows, names, benchmark, list(load(benchmark, data)))
 
 
-SLOW_MODELS = ("Random", "Med-Flamingo", "LLaVA-Med", "Qilin-Med-VL-Chat", "RadFM")
-
-
 @needs_shared
-@pytest.mark.parametrize("model", ["MedDr", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_MODELS)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["Random", "Med-Flamingo", "LLaVA-Med", "Qilin-Med-VL-Chat", "RadFM", "MedDr"])
 def test_table_two_of_gmai_mmbench_comes_out(paper: TableTwo, tmp_path: Path, model: str) -> None:
     assert len(paper.items) == 20_602
     row, benchmark = paper.rows[model], paper.benchmark

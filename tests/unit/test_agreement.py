@@ -358,7 +358,15 @@ def test_intervals_cover_nearly_as_often_as_they_say(together: int) -> None:
     assert min(covered[name] for name in MEASURES) > 0.88 * times
 
 
-@pytest.mark.parametrize(("n", "together"), [(73, 1), (100, 1), (160, 1), (160, 4)])
+@pytest.mark.parametrize(
+    ("n", "together"),
+    [
+        (73, 1),
+        pytest.param(100, 1, marks=pytest.mark.slow),
+        pytest.param(160, 1, marks=pytest.mark.slow),
+        (160, 4),
+    ],
+)
 def test_lower_bounds_are_right_where_raters_agree_nearly_always(n: int, together: int) -> None:
     """Kappa .95, exact agreement .965: percentile intervals were right in as few as 79 % of the samples."""
     draw = np.random.default_rng(n)

@@ -500,7 +500,7 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:
     assert len(prints[0]) == 64
 
 
-@pytest.mark.parametrize("write", [as_jsonl, as_results])
+@pytest.mark.parametrize("write", [as_jsonl, pytest.param(as_results, marks=pytest.mark.slow)])
 def test_100_000_lines_are_all_read(tmp_path: Path, write: Callable[..., None]) -> None:
     path = tmp_path / "answers"
     write([(str(number), "The correct answer is B.") for number in range(100_000)], path)
