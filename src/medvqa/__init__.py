@@ -6,12 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
+    from medvqa.face import ComparedRuns as ComparedRuns
+    from medvqa.face import LoadedRun as LoadedRun
+    from medvqa.face import compare as compare
+    from medvqa.face import evaluate as evaluate
+    from medvqa.face import load as load
     from medvqa.items import Answer as Answer
+    from medvqa.items import Benchmark as Benchmark
     from medvqa.items import Item as Item
+    from medvqa.items import MedVQAError as MedVQAError
 
 __version__ = "0.1.0"
 
-_WHERE = {"Answer": "medvqa.items", "Backend": "medvqa.backend", "Item": "medvqa.items"}
+_WHERE = {
+    "Answer": "medvqa.items",
+    "Backend": "medvqa.backend",
+    "Benchmark": "medvqa.items",
+    "ComparedRuns": "medvqa.face",
+    "Item": "medvqa.items",
+    "LoadedRun": "medvqa.face",
+    "MedVQAError": "medvqa.items",
+    "compare": "medvqa.face",
+    "evaluate": "medvqa.face",
+    "load": "medvqa.face",
+}
 
 
 def __getattr__(name: str) -> Any:
