@@ -172,9 +172,9 @@ def compare(
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question, options,
-    key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the seeded
-    cluster bootstrap of headline measures. UsageError for an unknown benchmark.
+    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
+    options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
+    seeded cluster bootstrap of headline measures. UsageError for an unknown benchmark.
     """
     new_techniques, baseline_techniques = new.asked, baseline.asked
     common = {

@@ -30,8 +30,8 @@ class Target:
 class Gate:
     """The targets of a gate, and the relevant parts of its baselines.
 
-    `known`: the benchmarks by name. `notes`: lines about rules whose benchmarks the user left out. `dropped`: benchmarks
-    of baselines that the user left out, as (baseline, benchmark, technique, number of questions).
+    `known`: the benchmarks by name. `notes`: lines about rules whose benchmarks the user left out. `dropped`: the
+    benchmarks of baselines that the user left out, as (baseline, benchmark, technique, number of questions).
     """
 
     rules: Rules
