@@ -207,7 +207,7 @@ class Image:
         return Image(BLANK, digest=content, blank=True, size=size)
 
 
-def inside(folder: Path, relative: str, *, where: str) -> Path:
+def inside(folder: Path, relative: str, *, where: str, named: str = "the data folder") -> Path:
     """The absolute path of a file that a data file names, with symbolic links resolved; it need not exist.
 
     `relative` is a POSIX path. Raises DataError, which names `where`, when the path is no such thing or leaves
@@ -221,7 +221,7 @@ def inside(folder: Path, relative: str, *, where: str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{where}: {relative!r} is not a path: {error}") from error
     if Path(relative).is_absolute() or not path.is_relative_to(root):
-        raise DataError(f"{where}: path {relative!r} leaves the data folder")
+        raise DataError(f"{where}: path {relative!r} leaves {named}")
     return path
 
 

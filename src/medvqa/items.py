@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
 from medvqa.image import AnswerError as AnswerError
 from medvqa.image import DataError as DataError
@@ -41,24 +41,28 @@ INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unpar
 """Answers that name no option: value 0, counted as wrong, shown apart."""
 SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", "refused", "abstained", "unparsed"})
 """Outcomes with a value; `unscored` and `error` have none and stay out of every denominator."""
+UNDECLARED: Any = ""
+"""The kind of an item that names none, until its benchmark is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One question of a benchmark about zero or more images.
 
-    `id` is the data set's own and unique within `benchmark`. `options` maps letters to texts in the order
-    of the data set, empty for open kinds. `answers` holds the correct letters, or the accepted reference
-    texts of an open question; () means that the key is withheld. `tags` maps a lexicon dimension to the
-    item's values there (slugs such as `fundus_photography`). `pair_id` joins the two items of a confusing
-    pair; `cluster_id` names the connected component of items that share images, patients or source cases
-    (None: the data do not tell). `extra` keeps what the data set says beyond that, JSON values only.
+    `id` is the data set's own and unique within `benchmark`, whose name is filled in if it is left out. `options` maps
+    letters to texts in the order of the data set, empty for open kinds. `answers` holds the correct letters, or the
+    accepted reference texts of an open question; () means that the key is withheld. If `kind` is left out, it follows
+    from them when a benchmark is read: multiple_response with options and several answers, single_choice with options,
+    else short_answer. `tags` maps a lexicon dimension to the item's values there (slugs such as `fundus_photography`).
+    `pair_id` joins the two items of a confusing pair; `cluster_id` names the connected component of items that share
+    images, patients or source cases (None: the data do not tell). `extra` keeps what the data set says beyond that,
+    JSON values only.
     """
 
     id: str
-    benchmark: str
-    kind: Kind
-    question: str
+    benchmark: str = ""
+    kind: Kind = UNDECLARED
+    question: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     answers: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
@@ -323,17 +327,26 @@ class Extractor:
     kinds: frozenset[Kind] = frozenset({"single_choice"})
 
 
+def usual(*_: object) -> NoReturn:
+    """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
+    raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """A data set with its prompt, its scoring and its metrics.
+    """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
 
-    `items` takes the data folder and yields Items; it raises DataError for what it cannot read. `files`
+    `items` takes the data folder and yields Items; it raises DataError for data that cannot be read. A path of an image
+    that is not absolute starts at the data folder: the one that `--data` names, else the project's root. `files`
     returns the files that it would read, () when the data set is not there; None means that it needs none.
     `sought` says in words which files these are, relative to the data folder, for an error; where it does, folders next
     to the data folder are searched by `files` too. `elsewhere` gives a folder of another tool that may hold the files;
     it is used if the benchmark was named and no data folder was. `release` counts the questions of the data set as its
     owners gave it out: reports say so where there are fewer. None: it is not known, or there is no one number.
-    `prompt` is only called with one of `techniques`, and with items that the technique `applies` to.
+    `prompt` is a function, or a text with the fields {question} and {options} for MC and GD. It is only called with one
+    of `techniques`, and with items that the technique `applies` to. Without a function every technique is defined.
+    Where `prompt`, `score` or `metrics` is left out, the project's own is used for each kind of question
+    (`medvqa.benchmarks.own`), and `judged` are then the kinds that no rule scores.
     `official` is the published rule of the benchmark's owners, for `--extraction=official`; it reads answers to
     questions of `official_kinds`, and `score` the others. If the rule has changed, `official_version` names the
     version that `official` is, and `official_earlier` holds the earlier ones by name, the oldest first; names are
@@ -349,9 +362,9 @@ class Benchmark:
 
     name: str
     items: Callable[[Path], Iterable[Item]]
-    prompt: Callable[[Item, Technique], Prompt]
-    score: Callable[[Item, Answer], Score]
-    metrics: tuple[Metric, ...]
+    prompt: Callable[[Item, Technique], Prompt] | str = usual
+    score: Callable[[Item, Answer], Score] = usual
+    metrics: tuple[Metric, ...] = ()
     group: str = ""
     title: str = ""
     files: Callable[[Path], Sequence[Path]] | None = None

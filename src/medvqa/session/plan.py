@@ -13,6 +13,7 @@ from typing import Any
 
 from medvqa import benchmarks, configs, engine, scoring
 from medvqa.backend import Backend, says
+from medvqa.benchmarks import own
 from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
@@ -135,7 +136,8 @@ class Plan:
         item = query.item
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
-        prompt = self.limited(self.benchmarks[item.benchmark].prompt(item, query.technique), item.benchmark)
+        asks = own.prompts_of(self.benchmarks[item.benchmark])
+        prompt = self.limited(asks(item, query.technique), item.benchmark)
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
