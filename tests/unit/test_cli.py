@@ -64,7 +64,7 @@ def test_lexicon_wants_the_data_folder_that_is_named(stranger: Path, capsys: pyt
 
 
 def test_lexicon_shows_the_phantom_when_no_data_are_there(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lexicon"]) == 0
+    assert main(["lexicon", "--noconftest"]) == 0
     printed = capsys.readouterr().out
     assert "phantom-gmai-mmbench" in printed
     assert "lexicon(granularity='box_level')" in printed
@@ -96,7 +96,7 @@ def test_models_lists_the_configs_here_and_those_that_ship(stranger: Path, capsy
     (stranger / "models/zebra.toml").write_text('backend = "weighty"\nargument = "7151234"\ndescription = "Striped"')
     (stranger / "models/random.toml").write_text('backend = "random"\nargument = "9"\ndescription = "Mine"')
     (stranger / "weighty.py").write_text(CONFTEST + WEIGHTY)
-    assert main(["models", "--plugin=weighty.py"]) == 0
+    assert main(["models", "--plugin=weighty.py", "--noconftest"]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split() == ["model", "backend", "argument", "capabilities", "size", "description"]
     names = [line.split()[0] for line in lines]
@@ -122,11 +122,11 @@ def test_models_by_name_and_backends_that_are_not_known_here(
         ["echo:B", "echo", "B"],
         ["always-a", "echo", "A"],
     ]
-    assert main(["models", "weighty:16600000000", "zebra", "--plugin=weighty.py"]) == 0
+    assert main(["models", "weighty:16600000000", "zebra", "--plugin=weighty.py", "--noconftest"]) == 0
     _, large, unknown = capsys.readouterr().out.splitlines()
     assert "16.6 GB" in large
     assert " – " in unknown
-    assert main(["models"]) == 0
+    assert main(["models", "--noconftest"]) == 0
     zebra = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("zebra"))
     assert "unknown: --plugin=FILE" in zebra
 
@@ -157,10 +157,10 @@ def test_models_needs_no_extra(stranger: Path) -> None:
     [
         (["models", "gpt-4"], "no model 'gpt-4'; found: always-a, "),
         (["report", "reports/nosuch"], "no run folder: run.json cannot be read"),
-        (["report", "reports/first"], "benchmark 'slake', which is not known here"),
+        (["report", "reports/first", "--noconftest"], "benchmark 'slake', which is not known here"),
         (["report", "reports/first", "--plugin=nosuch.py"], "--plugin=nosuch.py: no such Python file"),
         (["lexicon", "--benchmark=nosuch"], "no benchmark 'nosuch'; known: "),
-        (["lexicon", "--dimension=nosuch"], "no dimension 'nosuch'; there are: ability, attribute"),
+        (["lexicon", "--dimension=nosuch", "--noconftest"], "no dimension 'nosuch'; there are: ability, attribute"),
         (["lexicon", "--benchmark=mediconfusion"], "was asked for but is not there"),
     ],
 )

@@ -18,6 +18,7 @@ from medvqa.session.delivery import Delivery
 from medvqa.session.loop import ask_all
 from medvqa.session.options import OPTIONS, Options, Setting
 from medvqa.session.plan import Plan, resolve
+from medvqa.session.project import conftests, load
 from medvqa.session.registry import Registry
 from medvqa.session.run import Finished, Run, process_of
 from support.strangers import CONFTEST, TEST
@@ -184,6 +185,204 @@ def test_two_of_one_name_are_refused_with_both_files(text: str, kind: str, name:
     assert str(caught.value) == (
         f"two {kind} are called '{name}', in /somewhere/one.py and in /somewhere/two.py; rename one of them"
     )
+
+
+METRIC = """
+from medvqa import metrics
+from medvqa.metrics import accuracy, metric
+
+@metric()
+def long(results):
+    "Long answers / answers."
+    return float(len(results[0].answer.text) > 200), 1.0
+
+_hidden = metrics.macro_accuracy("modality")
+"""
+
+
+def test_a_metric_needs_no_hook_and_a_shipped_one_is_no_new_one() -> None:
+    first, other = module(METRIC), module("", "other")
+    vars(other)["long"] = vars(first)["long"]
+    known = Registry.of([first, other])
+    assert [metric.name for metric in known.metrics] == ["long"]
+    assert known.origins["metrics", "long"] == "/somewhere/conftest.py"
+
+
+def test_a_metric_of_a_benchmark_is_its_own() -> None:
+    text = METRIC + CONFTEST.replace("(metrics.accuracy, ", "(metrics.accuracy, long, ")
+    known = Registry.of([module(text)])
+    assert known.metrics == ()
+    assert "long" in [metric.name for metric in known.benchmarks["slake"].metrics]
+
+
+def test_a_benchmark_needs_no_hook() -> None:
+    """A value that a module holds and returns from its hook counts once; an underscore hides it."""
+    text = CONFTEST.replace("return [Benchmark(", "return [questions]\n\nquestions = (Benchmark(").replace(
+        "True)]", "True))"
+    )
+    assert "slake" in Registry.of([module(text)]).benchmarks
+    hidden = text.replace("def pytest_medvqa_benchmarks", "def _benchmarks").replace("questions", "_questions")
+    assert "slake" not in Registry.of([module(hidden)]).benchmarks
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "def pytest_medvqa_metrics():\n    return 1 / 0",
+            "pytest_medvqa_metrics: /somewhere/conftest.py:2: ZeroDivisionError: division by zero; expected: a "
+            "function without parameters that returns a list of metrics",
+        ),
+        (
+            "def pytest_medvqa_benchmarks():\n    return ['slake']",
+            "/somewhere/conftest.py: pytest_medvqa_benchmarks returned a value of type str; expected: a function "
+            "without parameters that returns a list of benchmarks",
+        ),
+        (
+            "def pytest_medvqa_benchmarks():\n    pass",
+            "pytest_medvqa_benchmarks: /somewhere/conftest.py:1: TypeError: 'NoneType' object is not iterable; "
+            "expected: a function without parameters that returns a list of benchmarks",
+        ),
+        (
+            METRIC.replace("def long", "def accuracy") + CONFTEST,
+            "/somewhere/conftest.py: benchmark 'gmai-mmbench-val' has a metric 'accuracy' already; write "
+            '@medvqa.metric(name="another_name")',
+        ),
+    ],
+    ids=["raises", "another type", "no list", "the name of a benchmark's"],
+)
+def test_bad_hooks_are_one_line(text: str, message: str) -> None:
+    made = ModuleType("conftest")
+    made.__file__ = "/somewhere/conftest.py"
+    exec(compile(text, made.__file__, "exec"), vars(made))
+    with pytest.raises(UsageError) as caught:
+        Registry.of([made])
+    assert str(caught.value) == message
+
+
+def distribution(folder: Path, *lines: str) -> None:
+    """An installed package without code: its entry points."""
+    info = folder / "boards-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: boards\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_a_package_offers_a_module_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distribution(tmp_path, "[medvqa]", "boards = boards_of_mine")
+    (tmp_path / "boards_of_mine.py").write_text(MINE + METRIC)
+    monkeypatch.syspath_prepend(tmp_path)
+    known = Registry.of()
+    assert "mine" in known.backends
+    assert known.origins["metrics", "long"] == str(tmp_path / "boards_of_mine.py")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("nosuch_module", "ModuleNotFoundError: No module named 'nosuch_module'"),
+        ("json:dumps", "a module is expected, such as package.module without a colon"),
+        ("broken_boards", "/broken_boards.py:2: RuntimeError: no licence"),
+    ],
+)
+def test_a_broken_entry_point_names_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, message: str
+) -> None:
+    distribution(tmp_path, "[medvqa]", f"boards = {value}")
+    (tmp_path / "broken_boards.py").write_text("\nraise RuntimeError('no licence')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        Registry.of()
+    assert str(caught.value).startswith(f"package boards, entry point medvqa: boards = {value}: ")
+    assert message in str(caught.value)
+
+
+# The end of a run
+
+FINISHED = """
+def pytest_medvqa_finished(run, verdict):
+    values = {m.name: m.value for m in run.measures if not m.slice}
+    (run.folder / "ended.txt").write_text(f"{run.name} {values['accuracy']:.2f} {run.complete} {verdict}")
+"""
+
+
+def test_a_hook_gets_the_finished_run(tmp_path: Path) -> None:
+    assert run(plan(tmp_path, module(CONFTEST + FINISHED))).failed_hooks == ()
+    assert (tmp_path / "reports/first/ended.txt").read_text() == "first 0.33 True None"
+
+
+def test_a_hook_that_raises_is_one_line(tmp_path: Path) -> None:
+    hook = "def pytest_medvqa_finished(run):\n    raise OSError('no network')\n"
+    finished = run(plan(tmp_path, module(CONFTEST), module(hook, "hooks"), module(FINISHED, "other")))
+    assert (finished.exit_code, finished.problem) == (0, None)
+    assert finished.failed_hooks == ("pytest_medvqa_finished: <string>:2: OSError: no network",)
+    assert (tmp_path / "reports/first/ended.txt").is_file(), "other hooks are called"
+
+
+# The conftest.py files of a project
+
+
+def project(root: Path) -> Path:
+    (root / "tests/deep").mkdir(parents=True)
+    (root / "sub/inner").mkdir(parents=True)
+    (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\ntestpaths = ["tests", "other/*", "/absolute"]')
+    for folder in (".", "tests", "tests/deep", "sub", "sub/inner"):
+        (root / folder / "conftest.py").write_text("")
+    return root
+
+
+def test_conftests_lie_from_the_root_to_the_current_folder_and_in_testpaths(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("raise RuntimeError('outside of the project')")
+    root = project(tmp_path / "mine")
+    files, skipped = conftests(root / "sub")
+    assert [str(file.relative_to(root)) for file in files] == ["conftest.py", "sub/conftest.py", "tests/conftest.py"]
+    assert skipped == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pytest.ini", "[pytest]\ntestpaths = tests\n  sub"),
+        ("tox.ini", "[tox]\n[pytest]\ntestpaths = tests sub"),
+        ("setup.cfg", "[tool:pytest]\ntestpaths = tests sub"),
+        ("pyproject.toml", '[tool.pytest.ini_options]\ntestpaths = "tests sub"'),
+    ],
+)
+def test_testpaths_are_read_where_pytest_reads_them(tmp_path: Path, file: str, text: str) -> None:
+    project(tmp_path)
+    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / file).write_text(text)
+    names = [str(path.relative_to(tmp_path)) for path in conftests(tmp_path)[0]]
+    assert names == ["conftest.py", "tests/conftest.py", "sub/conftest.py"]
+
+
+def test_a_conftest_beside_a_run_folder_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "theirs/run").mkdir(parents=True)
+    (tmp_path / "theirs/run/run.json").write_text("{}")
+    for folder in ("theirs", "theirs/run"):
+        (tmp_path / folder / "conftest.py").write_text("")
+        files, skipped = conftests(tmp_path / folder)
+        assert files == []
+        assert [file for file, _ in skipped] == [tmp_path / folder / "conftest.py"]
+
+
+def test_a_file_is_imported_as_pytest_imports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is on the path, that of a package is the folder above; an error names file and line."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite/__init__.py").write_text("")
+    (tmp_path / "suite/strange_words.py").write_text("word = 'yes'")
+    (tmp_path / "suite/conftest.py").write_text(
+        "from suite.strange_words import word as _\nfrom . import strange_words"
+    )
+    assert vars(load(tmp_path / "suite/conftest.py"))["_"] == "yes"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conftest.py").write_text("import os\n\ndef f(:\n")
+    with pytest.raises(UsageError, match=r"^conftest\.py:3: SyntaxError: invalid syntax$"):
+        load(tmp_path / "conftest.py")
+    (tmp_path / "conftest.py").write_text("import nosuch")
+    with pytest.raises(UsageError, match=r"^conftest\.py:1: ModuleNotFoundError: No module named 'nosuch'$"):
+        load(tmp_path / "conftest.py")
 
 
 # Deliveries and selections

@@ -63,8 +63,10 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="a Python file with medvqa hooks, for instance your conftest.py (repeatable)",
+        help="a Python file with benchmarks, backends, metrics or hooks, beside the conftest.py files of the project "
+        "(repeatable)",
     )
+    common.add_argument("--noconftest", action="store_true", help="do not read conftest.py files")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (report, rescore, compare, gate, baseline, merge, agreement, lexicon, models, cache):
         command.add(commands, common)

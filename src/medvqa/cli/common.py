@@ -1,13 +1,10 @@
-"""What several commands share."""
+"""Parts that commands share: messages, the data folder, and the registry of a project."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from importlib import util
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from medvqa import printing
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
     from medvqa.session.registry import Registry
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name
-"""What a command adds itself to."""
+"""The argument of a command's `add`, to which it adds its parser."""
 
 
 def say(text: str) -> None:
@@ -34,18 +31,24 @@ def data_of(options: argparse.Namespace) -> tuple[Path | None, str]:
     return data_folder(options.data, Path.cwd())
 
 
-def known_from(files: Sequence[str]) -> Registry:
-    """What the shipped rooms and the named files offer (UsageError)."""
+def known_from(options: argparse.Namespace) -> Registry:
+    """Collect the shipped rooms, installed packages, conftest.py files and --plugin files (UsageError)."""
+    from medvqa.session import project
     from medvqa.session.registry import Registry
 
-    # The last one named comes first, as with hooks of pytest.
-    return Registry.of([_module(Path(name)) for name in reversed(files)])
-
-
-def _module(path: Path) -> ModuleType:
-    spec = util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"--plugin={path}: no such Python file")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    named = [Path(name).resolve() for name in options.plugin]
+    for typed, path in zip(options.plugin, named, strict=True):
+        if not path.is_file():
+            raise UsageError(f"--plugin={typed}: no such Python file")
+    found, skipped = ([], []) if options.noconftest else project.conftests(Path.cwd())
+    for file, line in skipped:
+        if file not in named:
+            say(f"medvqa: {line}")
+    modules = []
+    for file in found:
+        try:
+            modules.append(project.load(file))
+        except UsageError as error:
+            raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
+    # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
+    return Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in found)]))

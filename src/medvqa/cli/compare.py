@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> str:
             f"{options.runs[0]} is to be compared with what? Name two runs, of which the first is the baseline, or "
             "one and --baseline=RUN"
         )
-    known = known_from(options.plugin)
+    known = known_from(options)
     sides = _load([*baselines, *news], options.benchmark)
     pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
     refusals = [comparing.refusals(new, baseline) for new, baseline in pairs]

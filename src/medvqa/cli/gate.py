@@ -88,7 +88,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     from medvqa.report.html import draw
     from medvqa.report.terminal import summary
 
-    known = known_from(options.plugin)
+    known = known_from(options)
     about = records.read_run(options.run)
     rules = _rules(options)
     if not rules.active and (stored := about.get("gate")):
@@ -149,7 +149,7 @@ def _plan(options: argparse.Namespace) -> str:
         raise UsageError("--inconclusive belongs to a verdict, and --plan gives none")
     if options.require is not None:
         raise UsageError("--require belongs to a verdict, and --plan gives none")
-    known = known_from(options.plugin)
+    known = known_from(options)
     data, typed = data_of(options)
     rules = _rules_of_plan(options)
     planned = [planning.independent(units, rules.margin / 100) for units in options.units]

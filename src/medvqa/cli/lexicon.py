@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> str:
     from medvqa.data import lexicon
 
     data, typed = data_of(options)
-    chosen = benchmarks.choose(listed(options.benchmark), known_from(options.plugin).benchmarks, data, typed)
+    chosen = benchmarks.choose(listed(options.benchmark), known_from(options).benchmarks, data, typed)
     folders = {each.name: benchmarks.folder_of(each, data) or data or Path() for each in chosen}
     loaded = {benchmark.name: benchmarks.load(benchmark, folders[benchmark.name]) for benchmark in chosen}
     if options.html is not None:

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> str:
     from medvqa.report.tables import TextTable
     from medvqa.report.terminal import draw
 
-    backends = known_from(options.plugin).backends
+    backends = known_from(options).backends
     places = [Path("models"), folders.bundled("models")]
     named = [configs.resolve(name, folders=places, backends=backends) for name in options.names]
     # A folder beside its config is looked at where it lies, and shown as it is written.

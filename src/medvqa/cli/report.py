@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.report import html
     from medvqa.report.terminal import summary
 
-    known = known_from(options.plugin)
+    known = known_from(options)
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:

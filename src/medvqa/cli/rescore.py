@@ -66,7 +66,7 @@ def run(typed: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.session.options import Options
 
     here = Path.cwd()
-    registry, options = known_from(typed.plugin), Options.of(vars(typed), here)
+    registry, options = known_from(typed), Options.of(vars(typed), here)
     with ExitStack() as stack:
         if (typed.run / records.RUN).is_file():
             lock = records.Lock(typed.run)

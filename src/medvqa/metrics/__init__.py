@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from medvqa.metrics.definitions import (
+    SHIPPED,
     abstained_rate,
     accuracy,
     choice_score,
@@ -42,6 +43,7 @@ from medvqa.metrics.measuring import (
 __all__ = [
     "EVERYTHING",
     "MAXIMA",
+    "SHIPPED",
     "Frame",
     "Tabled",
     "abstained_rate",

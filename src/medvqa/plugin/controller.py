@@ -314,6 +314,8 @@ class Controller:
                 terminalreporter.write_line("gate: decided on all shares, after medvqa merge, by medvqa gate")
             elif unread := self._run.rules_unread:
                 terminalreporter.write_line(f"gate: none; {unread}")
+        for line in finished.failed_hooks:
+            terminalreporter.write_line(f"! {line}")
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")

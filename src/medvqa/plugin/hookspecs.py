@@ -1,4 +1,4 @@
-"""The three hooks by which benchmarks, backends and metrics enter, the shipped ones included."""
+"""The hooks that conftest.py files and plugins may have. `session.registry` reads them; pytest checks names."""
 
 from __future__ import annotations
 
@@ -9,19 +9,26 @@ import pytest
 
 if TYPE_CHECKING:
     from medvqa.backend import Backend
+    from medvqa.comparing.gating import Verdict
     from medvqa.items import Benchmark, Metric
+    from medvqa.session.run import FinishedRun
 
 
 @pytest.hookspec
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:  # type: ignore[empty-body]
-    """Return benchmarks, found by name in `--benchmark=NAME` and `@pytest.mark.vqa(NAME)`."""
+    """Return benchmarks. `--benchmark=NAME` and `@pytest.mark.vqa(NAME)` find them by name."""
 
 
 @pytest.hookspec
 def pytest_medvqa_backends() -> Sequence[type[Backend]]:  # type: ignore[empty-body]
-    """Return ways of running a model: classes, each found by its `name` in `--model=NAME:ARGUMENT`."""
+    """Return subclasses of Backend. `--model=NAME:ARGUMENT` finds them by their `name`."""
 
 
 @pytest.hookspec
 def pytest_medvqa_metrics() -> Sequence[Metric]:  # type: ignore[empty-body]
-    """Return metrics that are computed for every benchmark, beside those that it names."""
+    """Return metrics that are computed for every benchmark, in addition to its own."""
+
+
+@pytest.hookspec
+def pytest_medvqa_finished(run: FinishedRun, verdict: Verdict | None) -> None:
+    """Act at the end of a run, once its reports are written, in the process that the user started."""

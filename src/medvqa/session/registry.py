@@ -1,84 +1,203 @@
-"""What a run can name: the shipped benchmarks, backends and metrics, and those of conftest.py files and plugins."""
+"""Registry: the benchmarks, backends and metrics that a run can name, and the hooks for its end.
+
+They are attributes of modules. Nothing registers itself on import.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from medvqa import backends, benchmarks
+from medvqa import backends, benchmarks, usercode
 from medvqa.backend import Backend, usable
 from medvqa.items import Benchmark, Metric, UsageError
+from medvqa.metrics import SHIPPED as SHIPPED_METRICS
 
 SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
+GROUP = "medvqa"
+"""Entry points that name a module with benchmarks, backends, metrics and hooks."""
+
+FinishedHook = Callable[..., object]
+"""`pytest_medvqa_finished(run, verdict)`; a function may leave out either parameter."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Benchmarks and backends by name, and the metrics that every benchmark gets."""
+    """Benchmarks and backends by name, the metrics of every benchmark, and the hooks for the end of a run.
+
+    `origins` maps ("benchmarks", NAME), ("backends", NAME) and ("metrics", NAME) to the file that provides it.
+    """
 
     benchmarks: Mapping[str, Benchmark]
     backends: Mapping[str, type[Backend]]
     metrics: Sequence[Metric]
+    finished: Sequence[FinishedHook]
+    origins: Mapping[tuple[str, str], str]
 
     @classmethod
-    def of(cls, modules: Iterable[object] = ()) -> Registry:
-        """Call `pytest_medvqa_benchmarks`, `_backends` and `_metrics` of the shipped rooms and of each module.
+    def of(cls, modules: Iterable[object] = (), installed: Sequence[ModuleType] | None = None) -> Registry:
+        """Collect from the shipped rooms, from entry points (`installed`, default: `installed_modules()`), and modules.
 
-        A module may lack any of the three. Subclasses of Backend that it defines need no hook; a name that begins with
-        an underscore hides one. UsageError, which names both files, if two things share a name.
+        A module provides its `Metric` and `Benchmark` values, the subclasses of Backend that it defines, and what its
+        functions `pytest_medvqa_benchmarks`, `_backends` and `_metrics` return. Attributes that begin with an
+        underscore are hidden. An object counts once, whoever imports it, and a metric that a benchmark names belongs to
+        that benchmark alone. UsageError that names both files if two things share a name, and in one line for
+        exceptions of this code.
         """
-        sources = [*SHIPPED, *(module for module in modules if module not in SHIPPED)]
-        found_benchmarks: dict[str, Benchmark] = {}
-        found_backends: dict[str, type[Backend]] = {}
+        packages = installed_modules() if installed is None else installed
+        collected, seen = _Collected(), list[object]()
+        for module in (*SHIPPED, *packages, *modules):
+            if not any(module is other for other in seen):
+                seen.append(module)
+                collected.add(module)
+        return collected.registry()
+
+
+def installed_modules() -> list[ModuleType]:
+    """Return the modules that installed packages name by an entry point of the group `medvqa`.
+
+    UsageError in one line that names the distribution of an entry point that cannot be loaded.
+    """
+    modules = []
+    for entry in entry_points(group=GROUP):
+        module = load_entry_point(entry)
+        if not isinstance(module, ModuleType):
+            raise UsageError(f"{named(entry)}: a module is expected, such as package.module without a colon")
+        modules.append(module)
+    return modules
+
+
+def load_entry_point(entry: EntryPoint) -> Any:
+    """Load an entry point; UsageError in one line that names its distribution."""
+    with usercode.guarded(named(entry)):
+        return entry.load()
+
+
+def named(entry: EntryPoint) -> str:
+    """Return how messages name an entry point: its distribution, group, name and value."""
+    distribution = entry.dist.name if entry.dist is not None else "an unknown distribution"
+    return f"package {distribution}, entry point {entry.group}: {entry.name} = {entry.value}"
+
+
+def call_finished(hook: FinishedHook, **given: object) -> None:
+    """Call a hook with those of the parameters `run` and `verdict` that it takes, as pytest calls hooks."""
+    taken = inspect.signature(hook).parameters
+    hook(**{name: value for name, value in given.items() if name in taken})
+
+
+class _Collected:
+    """What the modules so far provide, with the file of each name."""
+
+    def __init__(self) -> None:
+        self._benchmarks: dict[str, Benchmark] = {}
+        self._backends: dict[str, type[Backend]] = {}
+        self._hooked: list[Metric] = []
+        self._attributes: list[Metric] = []
+        self._metric_files: list[tuple[Metric, str]] = []
+        self._finished: list[FinishedHook] = []
+        self._origins: dict[tuple[str, str], str] = {}
+
+    def add(self, module: object) -> None:
+        """Take what a module provides (UsageError)."""
+        file = _file(module)
+        for benchmark in [*_returned(module, "benchmarks", Benchmark), *_values(module, Benchmark)]:
+            if self._benchmarks.get(benchmark.name) is not benchmark:
+                self._claim("benchmarks", benchmark.name, file)
+                self._benchmarks[benchmark.name] = benchmark
+        for kind in [*_returned(module, "backends", None), *_defined(module)]:
+            backend = kind if kind in _defined(module) else usable(kind, f"{file}: pytest_medvqa_backends")
+            if self._backends.get(backend.name) is not backend:
+                self._claim("backends", backend.name, file)
+                self._backends[backend.name] = backend
+        for metrics, into in (
+            (_returned(module, "metrics", Metric), self._hooked),
+            ([metric for metric in _values(module, Metric) if metric not in SHIPPED_METRICS], self._attributes),
+        ):
+            for metric in metrics:
+                into.append(metric)
+                self._metric_files.append((metric, file))
+        hook = getattr(module, "pytest_medvqa_finished", None)
+        if inspect.isroutine(hook) and hook not in self._finished:
+            self._finished.append(hook)
+
+    def registry(self) -> Registry:
+        """Return all of it (UsageError for two metrics of one name)."""
+        owned = [metric for benchmark in self._benchmarks.values() for metric in benchmark.metrics]
         metrics: list[Metric] = []
-        origins: dict[tuple[str, str], str] = {}
-        for module in sources:
-            for benchmark in _offered(module, "pytest_medvqa_benchmarks"):
-                _claim(origins, "benchmarks", benchmark.name, module)
-                found_benchmarks[benchmark.name] = benchmark
-            for offered in _offered(module, "pytest_medvqa_backends"):
-                kind = usable(offered, f"{_file(module)}: pytest_medvqa_backends")
-                _claim(origins, "backends", kind.name, module)
-                found_backends[kind.name] = kind
-            for kind in _defined(module):
-                if found_backends.get(kind.name) is not kind:
-                    _claim(origins, "backends", kind.name, module)
-                    found_backends[kind.name] = kind
-            metrics += _offered(module, "pytest_medvqa_metrics")
-        return cls(dict(sorted(found_benchmarks.items())), found_backends, tuple(metrics))
+        for metric, file in self._metric_files:
+            if metric in metrics or (metric in owned and metric not in self._hooked):
+                continue
+            self._claim("metrics", metric.name, file)
+            metrics.append(metric)
+            if metric in self._attributes:
+                self._refuse_taken(metric, file)
+        return Registry(
+            dict(sorted(self._benchmarks.items())),
+            self._backends,
+            tuple(metrics),
+            tuple(self._finished),
+            self._origins,
+        )
+
+    def _refuse_taken(self, metric: Metric, file: str) -> None:
+        """UsageError if a benchmark has another metric of that name."""
+        for benchmark in self._benchmarks.values():
+            if any(own.name == metric.name for own in benchmark.metrics):
+                raise UsageError(
+                    f"{file}: benchmark '{benchmark.name}' has a metric '{metric.name}' already; write "
+                    f'@medvqa.metric(name="another_name")'
+                )
+
+    def _claim(self, kind: str, name: str, here: str) -> None:
+        """Note where a name comes from; UsageError if it is taken."""
+        if (kind, name) in self._origins:
+            there = self._origins[kind, name]
+            where = f"both in {here}" if there == here else f"in {there} and in {here}"
+            raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
+        self._origins[kind, name] = here
 
 
-def _offered(module: object, name: str) -> Any:
-    function: Callable[[], Any] | None = getattr(module, name, None)
+def _returned(module: object, name: str, kind: type[T] | None) -> list[T]:
+    """The values that a hook of a module returns, [] without the hook (UsageError).
+
+    With `kind`, they must be of that type.
+    """
+    hook = f"pytest_medvqa_{name}"
+    function: Callable[[], Any] | None = getattr(module, hook, None)
     # A plugin may be an object that has an attribute of any name.
-    return function() if inspect.isroutine(function) else ()
+    if not inspect.isroutine(function):
+        return []
+    expected = f"a function without parameters that returns a list of {name}"
+    with usercode.guarded(hook, expected, function=function):
+        values = list(function())
+    if kind is not None:
+        for value in values:
+            if not isinstance(value, kind):
+                raise UsageError(
+                    f"{_file(module)}: {hook} returned a value of type {type(value).__name__}; expected: {expected}"
+                )
+    return values
+
+
+def _values(module: object, kind: type[T]) -> list[T]:
+    """The attributes of a module that are of a type and not hidden by an underscore."""
+    if not isinstance(module, ModuleType) or module in SHIPPED:
+        return []
+    return [value for name, value in vars(module).items() if isinstance(value, kind) and not name.startswith("_")]
 
 
 def _defined(module: object) -> list[type[Backend]]:
     """The backends that a module defines, and does not import; one that lacks a member is refused once it is chosen."""
-    if not isinstance(module, ModuleType) or module in SHIPPED:
-        return []
     return [
         value
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and issubclass(value, Backend)
-        and value.__module__ == module.__name__
-        and not name.startswith("_")
+        for value in _values(module, type)
+        if issubclass(value, Backend) and value.__module__ == vars(module)["__name__"]
     ]
-
-
-def _claim(origins: dict[tuple[str, str], str], kind: str, name: str, module: object) -> None:
-    """Note where a name comes from; UsageError if it is taken."""
-    here = _file(module)
-    if (kind, name) in origins:
-        there = origins[kind, name]
-        where = f"both in {here}" if there == here else f"in {there} and in {here}"
-        raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
-    origins[kind, name] = here
 
 
 def _file(module: object) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from medvqa import records
+from medvqa import records, usercode
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
-from medvqa.items import MedVQAError, Outcome, QuestionKey, UsageError
+from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates
+from medvqa.session import checks, gates, registry
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -20,12 +22,31 @@ from medvqa.session.recording import Recording
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run whose reports are written; hooks `pytest_medvqa_finished(run, verdict)` get it.
+
+    `info` is the content of run.json. `complete`: all selected questions have a result, and none ended in error.
+    """
+
+    folder: Path
+    info: Mapping[str, Any]
+    measures: tuple[Measure, ...]
+    complete: bool
+
+    @property
+    def name(self) -> str:
+        """The run's name, as in `--run=NAME`."""
+        return self.folder.name
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """How a run ended.
 
     `asked`: anything was asked, or workers died before it was. `problem` says in one line why there is no report.
     `incomplete`: questions are missing or ended in error, so that the run can be continued. `unselected` counts missing
-    ones that an earlier session selected and this one did not.
+    ones that an earlier session selected and this one did not. `failed_hooks` has a line for each hook
+    `pytest_medvqa_finished` that raised an exception; the exit code is the same with and without it.
     """
 
     asked: bool = False
@@ -34,6 +55,7 @@ class Finished:
     problem: str | None = None
     incomplete: bool = False
     unselected: int = 0
+    failed_hooks: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -292,7 +314,21 @@ class Run:
             problem = f"the reports could not be made: {error}"
         selected = {self.plan.name_of(key) for key in self._selected}
         unselected = len(set(recording.missing) - selected)
-        return Finished(True, report, recording.verdict, problem, not recording.complete, unselected)
+        failed = () if report is None else self._call_hooks(report, recording)
+        return Finished(True, report, recording.verdict, problem, not recording.complete, unselected, failed)
+
+    def _call_hooks(self, report: Report, recording: Recording) -> tuple[str, ...]:
+        """Call `pytest_medvqa_finished` of the project; return a line for each that raised an exception."""
+        measures = tuple(measure for part in report.parts for measure in part.measures)
+        run = FinishedRun(self.folder, report.run, measures, recording.complete)
+        failed = []
+        for hook in self.plan.registry.finished:
+            try:
+                with usercode.guarded("pytest_medvqa_finished", function=hook):
+                    registry.call_finished(hook, run=run, verdict=recording.verdict)
+            except MedVQAError as error:
+                failed.append(str(error))
+        return tuple(failed)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:

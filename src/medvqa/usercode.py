@@ -1,0 +1,108 @@
+"""Errors of code that users write, as one line: the file and line, the exception, and what was expected.
+
+Backends, benchmarks, metrics, hooks, conftest.py files and commands run within `guarded`. Their exceptions become a
+`MedVQAError`, whose message is all that is shown; the traceback is kept for `--tb=long` and `--traceback`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+
+from medvqa import printing
+from medvqa.items import MedVQAError, UsageError
+
+MAX_MESSAGE = 300
+"""Characters of an exception's own message that a line repeats."""
+MAX_TRACEBACKS = 10
+"""Tracebacks that are kept, one for each line of code that failed."""
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_tracebacks: dict[str, str] = {}
+
+
+@contextmanager
+def guarded(
+    what: str, expected: str = "", raises: type[MedVQAError] = UsageError, function: object = None
+) -> Iterator[None]:
+    """Convert exceptions of the code within to `raises`, with a message of one line (`described`).
+
+    A MedVQAError passes: it is written for the user already. So do warnings that are errors (`-W error`), and
+    KeyboardInterrupt and SystemExit. `function` is the user's function that is called.
+    """
+    try:
+        yield
+    except (MedVQAError, Warning):
+        raise
+    except Exception as error:
+        raise raises(described(error, what, expected, function)) from error
+
+
+def described(error: Exception, what: str, expected: str = "", function: object = None) -> str:
+    """Return "WHAT: FILE:LINE: EXCEPTION: MESSAGE; expected: EXPECTED", and keep the traceback.
+
+    FILE:LINE is `place(error)`, or where `function` is defined if the error was raised outside of it.
+    """
+    where = place(error) or place_of(function)
+    message = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    if where not in _tracebacks and len(_tracebacks) < MAX_TRACEBACKS:
+        _tracebacks[where] = "".join(traceback.format_exception(error))
+    parts = (what, where, type(error).__name__, printing.line(message)[:MAX_MESSAGE])
+    line = ": ".join(part for part in parts if part)
+    return f"{line}; expected: {expected}" if expected else line
+
+
+def place_of(function: object) -> str:
+    """Return FILE:LINE of a function's definition; "" for anything else."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return f"{_shown(code.co_filename)}:{code.co_firstlineno}" if isinstance(code, CodeType) else ""
+
+
+def take_tracebacks() -> str:
+    """Return the tracebacks of exceptions that were described since the last call, and forget them."""
+    text = "\n".join(_tracebacks.values())
+    _tracebacks.clear()
+    return text
+
+
+def place(error: BaseException) -> str:
+    """Return FILE:LINE of the user's code where an exception came from; the path is relative inside the cwd.
+
+    This is the innermost frame outside of this package, installed packages and the standard library. If there is none,
+    because the user's code is installed itself, it is the innermost frame of the package that was called first. "" if
+    all frames are of this package.
+    """
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{_shown(error.filename)}:{error.lineno}"
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    frames = [frame for frame in frames if not frame[0].startswith(_HERE)]
+    files = [frame for frame in frames if not _is_library(frame[0])]
+    own = [frame for frame in files if _package(frame[0]) is None]
+    called = [frame for frame in files if _package(frame[0]) == _package(files[0][0])]
+    file, line = (own or called or frames or [("", 0)])[-1]
+    return f"{_shown(file)}:{line}" if file else ""
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is of the standard library, or no file."""
+    return file.startswith("<") or (file.startswith(_STDLIB) and _package(file) is None)
+
+
+def _package(file: str) -> str | None:
+    """The installed package that holds a file; None if it is not installed."""
+    for folder in _PACKAGES:
+        before, found, inside = file.rpartition(folder)
+        if found:
+            return before + found + inside.split(os.sep)[0]
+    return None
+
+
+def _shown(file: str) -> str:
+    here = os.getcwd() + os.sep
+    return printing.line(file.removeprefix(here))
