@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
+    from medvqa.benchmarks.table import table as table
     from medvqa.items import Answer as Answer
+    from medvqa.items import Benchmark as Benchmark
+    from medvqa.items import Image as Image
     from medvqa.items import Item as Item
 
 __version__ = "0.1.0"
 
-_WHERE = {"Answer": "medvqa.items", "Backend": "medvqa.backend", "Item": "medvqa.items"}
+_WHERE = {
+    "Answer": "medvqa.items",
+    "Backend": "medvqa.backend",
+    "Benchmark": "medvqa.items",
+    "Image": "medvqa.items",
+    "Item": "medvqa.items",
+    "table": "medvqa.benchmarks.table",
+}
 
 
 def __getattr__(name: str) -> Any:

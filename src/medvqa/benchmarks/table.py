@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from medvqa.benchmarks import own
 from medvqa.data import lexicon, selection, tables
 from medvqa.data.image_files import image_file
-from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind
+from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, usual
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "question": ("query", "question text"),
@@ -47,6 +47,7 @@ _LETTERS = re.compile(r"[A-Ya-y](?:[\s,;|/+&]*[A-Ya-y])*")
 _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SHOWN = 60
+_RENAME = "Rename one of them, or write columns={{'{0}': 'COLUMN'}} in medvqa.table"
 
 
 def table(
@@ -91,7 +92,7 @@ def table(
         name=name or made or "table",
         title=title,
         items=source.items,
-        **({"prompt": prompt} if prompt else {}),
+        prompt=prompt or usual,
         dimensions=tuple(lexicon.slug(tag) for tag in source.tags),
         public=public,
     )
@@ -164,9 +165,7 @@ class Source:
                 roles[role] = column
         for role in ("question", "answer"):
             if role not in roles:
-                raise self._missing(
-                    role, header, f"Rename one of them, or write columns={{'{role}': 'COLUMN'}} in medvqa.table"
-                )
+                raise self._missing(role, header, _RENAME.format(role))
         images = [column for plain, column in free.items() if _NUMBERED_IMAGE.fullmatch(plain)]
         if "image" in roles:
             images.insert(0, roles["image"])
