@@ -109,6 +109,11 @@ class Plan:
             self._missing[name] = len(shown), sorted(image for image, path in shown if path not in there)
         return self._missing[name]
 
+    def missing_path(self, name: str) -> str:
+        """The path of the first image of `missing_images`."""
+        first = self.missing_images(name)[1][0]
+        return next(image.path for item in self.items(name) for image in item.images if image.name == first)
+
     def items_of(self, name: str) -> list[Item]:
         """The items of a benchmark or group of that name, as far as its benchmarks were chosen."""
         wanted = benchmarks.members(name, self.registry.benchmarks)
