@@ -53,7 +53,7 @@ def test_no_circle_of_files() -> None:
 def test_class_names_are_unique() -> None:
     """So that a name in a traceback, an issue or a search has one meaning; private classes included."""
     places: dict[str, list[str]] = {}
-    for path in sorted([*(ROOT / "src").rrglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")

@@ -1,6 +1,6 @@
 """`medvqa.table`: a benchmark from a spreadsheet and a folder of images.
 
-A table is a CSV, TSV, XLSX, JSON or JSON lines file with a row for each question. Columns are known by their names
+A table is a CSV, TSV, XLSX, JSON or JSON lines file with a row for each question. TableColumns are known by their names
 (`ROLES`); docs/own-questions.md has an example of each.
 """
 
@@ -123,7 +123,7 @@ class Source:
             raise DataError(f"{_clipped(self.shown)}: a table is a file; download it, and give its path")
         read: dict[str, tuple[Item, list[str], str]] = {}
         pairs: dict[str, list[str]] = {}
-        known: dict[tuple[str, ...], Columns] = {}
+        known: dict[tuple[str, ...], TableColumns] = {}
         for row in tables.read(self.file, name=self.shown, fold=True, key="id"):
             header = tuple(row.values)
             if header not in known:
@@ -136,14 +136,15 @@ class Source:
                 pairs.setdefault(item.pair_id, []).append(row.where)
         for pair, places in pairs.items():
             if len(places) != 2:
-                raise DataError(f"{places[-1]}: pair '{pair}' has {len(places)} questions; a pair has 2")
+                counted = f"{len(places)} question{'s' * (len(places) > 1)}"
+                raise DataError(f"{places[-1]}: pair '{pair}' has {counted}; a pair has 2")
         clusters = selection.components(links for _, links, _ in read.values() if links)
         for item, links, _ in read.values():
             yield replace(item, cluster_id=clusters[links[0]] if links else None)
 
-    # Columns
+    # TableColumns
 
-    def _columns(self, header: Sequence[str]) -> Columns:
+    def _columns(self, header: Sequence[str]) -> TableColumns:
         """Find out what each column is (DataError)."""
         named = {column.strip().lower(): role for role, column in self.columns.items()}
         known = (*ROLES, *LETTERS)
@@ -173,7 +174,7 @@ class Source:
             raise self._missing(
                 "image", header, "Rename one of them, write columns={'image': 'COLUMN'}, or drop images="
             )
-        return Columns(
+        return TableColumns(
             question=roles["question"],
             answer=roles["answer"],
             id=roles.get("id", ""),
@@ -242,7 +243,7 @@ class Source:
 
     # Rows
 
-    def _item(self, row: tables.TableRow, columns: Columns) -> tuple[Item, list[str]]:
+    def _item(self, row: tables.TableRow, columns: TableColumns) -> tuple[Item, list[str]]:
         """The question of a row, and the texts that it shares with others of its cluster (DataError)."""
         question = row.text(columns.question)
         if not question.strip():
@@ -272,7 +273,7 @@ class Source:
         shared = {role: row.text(column).strip() for role, column in columns.links.items()}
         return item, [*(f"image {image.name}" for image in images), *(f"{r} {v}" for r, v in shared.items() if v)]
 
-    def _images(self, row: tables.TableRow, columns: Columns) -> tuple[Image, ...]:
+    def _images(self, row: tables.TableRow, columns: TableColumns) -> tuple[Image, ...]:
         folder = self.images or self.file.parent
         images = []
         for column in columns.images:
@@ -288,7 +289,7 @@ class Source:
         return tuple(dict.fromkeys(images))
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """The column of each role; "" for none. `options`, `links` and `tags`: by letter, role and dimension."""
 
     question: str
@@ -318,7 +319,7 @@ def _text(row: tables.TableRow, column: str, value: object) -> str:
     return tables.TableRow(row.file, row.unit, row.number, row.line, {column: value}).text(column)
 
 
-def _options(row: tables.TableRow, columns: Columns) -> dict[str, str]:
+def _options(row: tables.TableRow, columns: TableColumns) -> dict[str, str]:
     """The options of a row by letter; {} for an open question (DataError)."""
     if columns.listed:
         options = _listed(row, columns.listed)
@@ -359,7 +360,7 @@ def _listed(row: tables.TableRow, column: str) -> dict[str, str]:
     return {letter: options[letter] for letter in sorted(options) if options[letter]}
 
 
-def _kind(row: tables.TableRow, columns: Columns, options: Mapping[str, str]) -> Kind | None:
+def _kind(row: tables.TableRow, columns: TableColumns, options: Mapping[str, str]) -> Kind | None:
     """The kind that a row names, None for none (DataError if there is no such kind, or it does not fit)."""
     written = row.text(columns.kind).strip() if columns.kind else ""
     if not written:
@@ -372,7 +373,7 @@ def _kind(row: tables.TableRow, columns: Columns, options: Mapping[str, str]) ->
     return kind
 
 
-def _letters(row: tables.TableRow, columns: Columns, options: Mapping[str, str]) -> tuple[str, ...]:
+def _letters(row: tables.TableRow, columns: TableColumns, options: Mapping[str, str]) -> tuple[str, ...]:
     """The letters of the right options, written as letters or as one option's text (DataError)."""
     value = row.values.get(columns.answer)
     cells = _texts(row, columns.answer) if isinstance(value, list) else (row.text(columns.answer).strip(),)
