@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
     from medvqa.benchmarks.table import table as table
+    from medvqa.face import ComparedRuns as ComparedRuns
+    from medvqa.face import LoadedRun as LoadedRun
+    from medvqa.face import compare as compare
+    from medvqa.face import evaluate as evaluate
+    from medvqa.face import load as load
     from medvqa.items import Answer as Answer
     from medvqa.items import Benchmark as Benchmark
     from medvqa.items import Image as Image
     from medvqa.items import Item as Item
+    from medvqa.items import MedVQAError as MedVQAError
 
 __version__ = "0.1.0"
 
@@ -18,8 +24,14 @@ _WHERE = {
     "Answer": "medvqa.items",
     "Backend": "medvqa.backend",
     "Benchmark": "medvqa.items",
+    "ComparedRuns": "medvqa.face",
     "Image": "medvqa.items",
     "Item": "medvqa.items",
+    "LoadedRun": "medvqa.face",
+    "MedVQAError": "medvqa.items",
+    "compare": "medvqa.face",
+    "evaluate": "medvqa.face",
+    "load": "medvqa.face",
     "table": "medvqa.benchmarks.table",
 }
 

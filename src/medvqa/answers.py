@@ -1,7 +1,7 @@
-"""The border that answers and errors cross before anything is kept: they are checked, freed of keys, and written.
+"""Checks before an answer or error is kept: values are validated, API keys removed, and the answer encoded.
 
-`checked` makes of what a model gave an Answer that comes back equal from JSON. `redacted` takes keys out of a text.
-`encode` and `decode` are the JSON of a stored answer; a result's line uses `to_json` and `from_json` for its answer.
+`checked` turns a model's answer into an Answer that survives JSON unchanged. `redacted` removes API keys from a text.
+`encode` and `decode` convert a stored answer to JSON and back; lines of results use `to_json` and `from_json`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import msgspec
 from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, Prompt
 
 ROUNDING = 0.01
-"""How far above 0 a log-probability may be: models of low precision and servers that round exceed 0 a little."""
+"""Tolerance of log-probabilities above 0: low precision and rounding servers exceed 0 slightly."""
 IMPOSSIBLE = "-inf"
-"""What JSON has for the log-probability of an option that is impossible: JSON numbers have no infinities."""
+"""The log-probability of an impossible option in JSON, whose numbers have no infinities."""
 SECRET_LENGTH = 8
-"""Characters of the shortest key: what is shorter is a placeholder, such as "EMPTY" for vLLM, or a word."""
+"""Length of the shortest key, in characters; shorter ones are words or placeholders, such as "EMPTY" for vLLM."""
 HIDDEN = "[key]"
 
 _NAMES = tuple(field.name for field in fields(Answer))
@@ -39,40 +39,41 @@ _JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # --- checked ------------------------------------------------------------------------------------------------
 
 
-def checked(given: Answer) -> Answer:
-    """The answer as plain values that JSON gives back equal; AnswerError names the field, what it is and should be.
+def checked(answer: Answer) -> Answer:
+    """Return the answer with plain values that survive JSON unchanged.
 
-    What loses nothing is converted: numbers of NumPy, texts of other classes, mappings, subclasses of Answer without
-    fields of their own.
+    NumPy numbers, other classes of text and mapping, and subclasses of Answer without further fields are converted
+    without loss. Raises AnswerError with the field, its value, and the expected type or range.
     """
-    if more := [field.name for field in fields(given) if field.name not in _NAMES]:
-        raise AnswerError(f"{_type(given)} has fields that Answer has not and nobody keeps: {', '.join(more)}")
-    answer = Answer(
-        _text("text", given.text),
-        None if given.option_logprobs is None else _numbers("option_logprobs", given.option_logprobs, _log_probability),
-        None if given.seconds is None else _count("seconds", given.seconds),
-        _text("finish", given.finish),
-        None if given.usage is None else _numbers("usage", given.usage, _count),
-        _text("served_by", given.served_by),
+    if unknown := [field.name for field in fields(answer) if field.name not in _NAMES]:
+        raise AnswerError(f"{_type(answer)} has fields that Answer lacks, so they would be lost: {', '.join(unknown)}")
+    logprobs = answer.option_logprobs
+    plain = Answer(
+        _text("text", answer.text),
+        None if logprobs is None else _numbers("option_logprobs", logprobs, _log_probability),
+        None if answer.seconds is None else _count("seconds", answer.seconds),
+        _text("finish", answer.finish),
+        None if answer.usage is None else _numbers("usage", answer.usage, _count),
+        _text("served_by", answer.served_by),
     )
-    if decode(encode(answer)) != answer:
-        raise AnswerError("it does not come back from JSON as it was")
-    return answer
+    if decode(encode(plain)) != plain:
+        raise AnswerError("it changes when written to JSON and read again")
+    return plain
 
 
 def misfit(answer: Answer, prompt: Prompt) -> str | None:
-    """Why an answer could be scored by no rule: it is about other options than the prompt, or about none of them."""
+    """Return why no rule can score the answer: its log-probabilities do not fit the prompt's options; None if fit."""
     logprobs, technique = answer.option_logprobs, prompt.technique
     scores_options = technique in OPTION_TECHNIQUES
     if logprobs is None:
-        told = not scores_options or answer.text or answer.finish == "refusal"
-        return None if told else f"the model gave no log-probabilities, which technique '{technique}' needs"
+        usable = not scores_options or answer.text or answer.finish == "refusal"
+        return None if usable else f"the model gave no log-probabilities, but technique '{technique}' needs them"
     if unknown := [name for name in logprobs if name not in prompt.options]:
         if not (prompt.options or scores_options):
             return None
         return f"the model gave a log-probability of {unknown[0]!r}, which is none of {', '.join(prompt.options)}"
     if scores_options and logprobs and max(logprobs.values()) == -inf:
-        return "every log-probability that the model gave is -inf, so that no option is the likeliest"
+        return "all log-probabilities from the model are -inf, so no option is the likeliest"
     return None
 
 
@@ -87,7 +88,7 @@ def _text(name: str, value: object) -> str:
 def _numbers(name: str, value: object, number: Callable[[str, object], float]) -> dict[str, float]:
     if not isinstance(value, Mapping):
         raise AnswerError(f"{name} is of type {_type(value)}; a mapping of texts to numbers is expected")
-    return {_text(f"a key of {name}", key): number(f"{name}[{key!r}]", each) for key, each in value.items()}
+    return {_text(f"a key of {name}", key): number(f"{name}[{key!r}]", content) for key, content in value.items()}
 
 
 def _count(name: str, value: object) -> float:
@@ -99,7 +100,7 @@ def _count(name: str, value: object) -> float:
 
 def _log_probability(name: str, value: object) -> float:
     number = _number(name, value, _PROBABILITY)
-    if not number <= ROUNDING:  # NaN is not either
+    if not number <= ROUNDING:  # also refuses NaN
         raise AnswerError(f"{name} is {number!r}; {_PROBABILITY}")
     return number
 
@@ -121,7 +122,7 @@ def _type(value: object) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written: half a surrogate pair cannot."""
+    """Return whether a text can be encoded as UTF-8; half a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -130,28 +131,28 @@ def is_unicode(text: str) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """What an error says, as text that can be written: half surrogate pairs (of file names) are escaped."""
+    """Return the message of an error as valid Unicode: half surrogate pairs (of file names) are escaped."""
     try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an error of a stranger's class may fail to say what it is
-        said = type(error).__name__
-    return said.encode(errors="backslashreplace").decode()
+        message = str(error)
+    except Exception:  # noqa: BLE001 - `__str__` of a user's error class may fail
+        message = type(error).__name__
+    return message.encode(errors="backslashreplace").decode()
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------
 
 
 def to_json(answer: Answer) -> Answer:
-    """The answer to be encoded: an impossible option has a text for its log-probability."""
+    """Return the answer ready for encoding, with -inf replaced by IMPOSSIBLE."""
     logprobs = answer.option_logprobs
     if logprobs is None or -inf not in logprobs.values():
         return answer
-    told: Any = {name: IMPOSSIBLE if value == -inf else value for name, value in logprobs.items()}
-    return replace(answer, option_logprobs=told)
+    encodable: Any = {name: IMPOSSIBLE if value == -inf else value for name, value in logprobs.items()}
+    return replace(answer, option_logprobs=encodable)
 
 
 def from_json(value: object) -> object:
-    """The decoded JSON of an answer with the log-probabilities of impossible options as numbers."""
+    """Return the decoded JSON of an answer, with IMPOSSIBLE replaced by -inf."""
     logprobs = value.get("option_logprobs") if isinstance(value, dict) else None
     if not (isinstance(value, dict) and isinstance(logprobs, dict)):
         return value
@@ -159,12 +160,12 @@ def from_json(value: object) -> object:
 
 
 def encode(answer: Answer) -> bytes:
-    """An answer as JSON."""
+    """Return an answer as JSON."""
     return _encoder.encode(to_json(answer))
 
 
 def decode(content: bytes) -> Answer:
-    """The answer of JSON. AnswerError when it is none, or one that would not be let in today."""
+    """Return the answer from its JSON; AnswerError if it is no answer or has values out of range."""
     try:
         if f'"{IMPOSSIBLE}"'.encode() in content:
             answer = msgspec.convert(from_json(msgspec.json.decode(content)), Answer)
@@ -185,17 +186,17 @@ def decode(content: bytes) -> Answer:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text with `[key]` where one of the secrets is, as it is or in another form.
+    """Return the text with every secret replaced by `[key]`.
 
-    Found are letters of either case, white space and escaped line ends in between, escapes of JSON, URLs and HTML,
-    base64 (alone, or within something longer) and hexadecimal digits. Secrets of under eight characters are words.
+    Ignores case, and white space or escaped line ends within a secret. Also finds secrets escaped for JSON, URLs or
+    HTML, in hexadecimal, and in base64, alone or within a longer text. Ignores secrets shorter than SECRET_LENGTH.
     """
     pattern = _pattern(frozenset(secrets))
     return text if pattern is None else pattern.sub(HIDDEN, text)
 
 
 def without_secrets(answer: Answer, secrets: Iterable[str]) -> Answer:
-    """The answer with all its texts redacted, and the names of what it counts."""
+    """Return the answer with all texts redacted, keys of its mappings included."""
     if _pattern(frozenset(secrets)) is None:
         return answer
     content = {name: redacted_value(getattr(answer, name), secrets) for name in _NAMES}
@@ -203,15 +204,15 @@ def without_secrets(answer: Answer, secrets: Iterable[str]) -> Answer:
 
 
 def redacted_value(value: Any, secrets: Iterable[str]) -> Any:
-    """A JSON value with all its texts redacted, names too; the value itself where there is no key."""
+    """Return a JSON value with all texts and keys redacted; the same object if no secret is long enough."""
     if _pattern(frozenset(secrets)) is None:
         return value
     if isinstance(value, str):
         return redacted(value, secrets)
     if isinstance(value, Mapping):
-        return {redacted_value(name, secrets): redacted_value(each, secrets) for name, each in value.items()}
+        return {redacted_value(name, secrets): redacted_value(content, secrets) for name, content in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted_value(each, secrets) for each in value]
+        return [redacted_value(element, secrets) for element in value]
     return value
 
 
@@ -221,22 +222,22 @@ def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(form for secret in long for form in _forms(secret)), re.IGNORECASE) if long else None
 
 
-# All repetitions are bounded, so that no text of a server takes longer than its length allows.
+# All repetitions are bounded, so that matching stays linear in the length of a server's text.
 _GAP = r"(?:\s|\\{1,4}[nr]|=\r?\n){0,40}"
 
 
 def _forms(secret: str) -> list[str]:
-    """Regular expressions of the ways in which a secret may be written."""
+    """Return a regular expression for every form of a secret."""
     content = secret.encode()
-    found = [_GAP.join(_character(character) for character in secret)]
+    patterns = [_GAP.join(_character(character) for character in secret)]
     for shift in range(3):
-        # In base64 the first and last characters depend on what stands beside the key.
+        # In base64 the first and last characters depend on the neighbours of the key.
         text = base64.b64encode(b"\0" * shift + content).decode().rstrip("=")
         begin, end = (0, 2, 3)[shift], len(text) - ((len(content) + shift) % 3 > 0)
         inner = _GAP.join(_base64(character) for character in text[begin:end])
-        found.append(rf"{inner}[A-Za-z0-9+/_-]{{0,3}}={{0,2}}")
-    found.append(r"[\s:\\x]{0,4}".join(f"{byte:02x}" for byte in content))
-    return found
+        patterns.append(rf"{inner}[A-Za-z0-9+/_-]{{0,3}}={{0,2}}")
+    patterns.append(r"[\s:\\x]{0,4}".join(f"{byte:02x}" for byte in content))
+    return patterns
 
 
 def _base64(character: str) -> str:
@@ -244,9 +245,9 @@ def _base64(character: str) -> str:
 
 
 def _character(character: str) -> str:
-    """One character as it is, or as JSON, a URL or HTML escapes it."""
+    """Match one character, plain or escaped for JSON, a URL or HTML."""
     code = ord(character)
-    ways = {
+    forms = {
         rf"\\{{0,4}}{re.escape(character)}",
         rf"\\{{1,4}}u{code:04x}",
         rf"&#0{{0,4}}{code};",
@@ -255,10 +256,10 @@ def _character(character: str) -> str:
         _percent(character),
     }
     if character == " ":
-        ways.add(r"\+")
-    return f"(?:{'|'.join(sorted(ways))})"
+        forms.add(r"\+")
+    return f"(?:{'|'.join(sorted(forms))})"
 
 
 def _percent(character: str) -> str:
-    """A character as a URL may escape it, also once more: `%2F`, `%252F`."""
+    """Match one character escaped for a URL up to four times: `%2F`, `%252F`."""
     return "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode())

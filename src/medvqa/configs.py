@@ -1,7 +1,6 @@
-"""models/*.toml and what follows `--model=` -> ModelConfig -> Backend.
+"""models/*.toml or the value of `--model` -> ModelConfig -> Backend.
 
-A config is data: it names a backend, its argument, and what the backend lets one set. Its name is the file's
-name without `.toml`.
+A config is data: a backend, its argument and its options. The config's name is the file name without `.toml`.
 """
 
 from __future__ import annotations
@@ -21,27 +20,26 @@ from medvqa.backend import Backend
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Benchmark, Prompt, TokenLimits, UsageError
 
 Backends = Mapping[str, type[Backend]]
-"""The known ways of running a model, by name."""
+"""The known backends, by name."""
 
 MAX_BYTES = 2**16
-"""Bytes of a config. Python's parser takes quadratic time for a key of many parts: ten seconds here at most."""
+"""Largest config in bytes. Python's parser needs quadratic time for a dotted key: ten seconds at most here."""
 
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 DEFAULT_TOKENS = 512
-"""The limit of new tokens where neither user, config nor benchmark names one: room for a short explanation."""
+"""The limit of new tokens if user, config and benchmark set none: room for a short explanation."""
 
 Limit = Annotated[int, msgspec.Meta(ge=0)]
-"""New tokens of an answer; 0: no limit."""
+"""Most new tokens of an answer; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A named model: which backend runs it, with which argument. All but `name` and `inner` are fields of a TOML file.
+    """A named model: its backend, argument and settings. All fields but `name` and `inner` are keys of a TOML file.
 
-    `techniques` are those by which it is asked where the user names none; () leaves that to the plugin. `max_tokens`
-    holds the limits of new tokens by which owners of benchmarks ask this model: by name or group of the benchmark, one
-    for all techniques or one for each. `inner` is the config that the argument names, if the backend wraps a model; it
-    says what the other does not.
+    `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` holds the limits of new
+    tokens of the benchmarks' owners for this model, by name or group of the benchmark: one limit, or one per
+    technique. `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
     """
 
     name: str
@@ -55,16 +53,15 @@ class ModelConfig:
 
 
 def resolve(spec: str, *, folders: Sequence[Path], backends: Backends) -> ModelConfig:
-    """Find what `--model=SPEC` names: a config of the folders (the first one wins), or `BACKEND[:ARGUMENT]`.
+    """Return the config for `--model=SPEC`: a file in the folders (the first folder wins), or `BACKEND[:ARGUMENT]`.
 
-    Raises UsageError when there is no such config or backend, with what exists and what to type, and for a
-    config that cannot be used.
+    Raises UsageError for an unknown config or backend, with a list of the known ones, and for an invalid config.
     """
     return _resolve(spec, folders, backends, ())
 
 
 def _resolve(spec: str, folders: Sequence[Path], backends: Backends, outer: tuple[str, ...]) -> ModelConfig:
-    """The config of a spec; `outer` are the specs of the models that wrap it."""
+    """Resolve a spec; `outer` are the specs of the models that wrap it."""
     if spec in outer:
         raise UsageError(f"--model={outer[0]}: '{spec}' wraps itself")
     return _with_inner(_named(spec, folders, backends), folders, backends, (*outer, spec))
@@ -73,7 +70,7 @@ def _resolve(spec: str, folders: Sequence[Path], backends: Backends, outer: tupl
 def _with_inner(
     config: ModelConfig, folders: Sequence[Path], backends: Backends, outer: tuple[str, ...]
 ) -> ModelConfig:
-    """The config with that of the model which its argument names, if its backend wraps one."""
+    """Add the inner config, named by the argument, if the backend wraps a model."""
     kind = backends.get(config.backend)
     if kind is None or not kind.wraps:
         return config
@@ -87,124 +84,137 @@ def _with_inner(
 def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:
     kind, colon, argument = spec.partition(":")
     if colon:
-        _check_backend(kind, backends, asked=f"--model={spec}")
+        _check_backend(kind, backends, where=f"--model={spec}")
         return ModelConfig(spec, kind, argument)
-    # The name is looked up among the files that are there and never made into a path, so that it cannot
-    # leave the folders.
-    found = _files(folders)
-    if spec in found:
-        config = _read(found[spec])
-        _check_backend(config.backend, backends, asked=str(found[spec]))
-        config = _beside(found[spec], config, backends)
-        _options(config, backends, asked=str(found[spec]))
+    # Look the name up among existing files; a path built from it could leave the folders.
+    paths = _files(folders)
+    if spec in paths:
+        config = _read(paths[spec])
+        _check_backend(config.backend, backends, where=str(paths[spec]))
+        config = _with_absolute_argument(paths[spec], config, backends)
+        _options(config, backends, where=str(paths[spec]))
         return config
     if spec in backends:
         return ModelConfig(spec, spec)
     raise UsageError(
-        f"no model {spec!r}; found: {_listing(found)}.{_suggestion(spec, [*found, *backends])} "
+        f"no model {spec!r}; found: {_listing(paths)}.{_suggestion(spec, [*paths, *backends])} "
         f"Or name a backend ({_listing(backends)}): --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
 
 
 def available(folders: Sequence[Path], backends: Backends | None = None) -> list[ModelConfig]:
-    """Return the configs of the folders, sorted by name; of two with one name, that of the earlier folder.
+    """Return the configs in the folders, sorted by name; if two share a name, the one in the earlier folder.
 
-    Arguments are as written; with `backends`, a folder beside the file is named from the root, as by `resolve`.
-    Raises UsageError for a config that cannot be used.
+    Arguments are as written; with `backends`, a folder beside the file becomes an absolute path, as by `resolve`.
+    Raises UsageError for an invalid config.
     """
-    written = [_beside(path, _read(path), backends or {}) for _, path in sorted(_files(folders).items())]
-    return [_with_inner(config, folders, backends or {}, (config.name,)) for config in written]
+    paths = [path for _, path in sorted(_files(folders).items())]
+    configs = [_with_absolute_argument(path, _read(path), backends or {}) for path in paths]
+    return [_with_inner(config, folders, backends or {}, (config.name,)) for config in configs]
 
 
 def make(config: ModelConfig, backends: Backends) -> Backend:
-    """Make the backend of a config, which is cheap: nothing is loaded. A wrapper gets the backend of its inner config.
+    """Create the backend of a config without loading a model; a wrapper gets the backend of its inner config.
 
-    In an argument that may be a path, ~ is the home folder.
-    UsageError if there is no such backend, if its class cannot run a model, and for options that it does not have.
+    In an argument that may be a path, ~ is expanded. Raises UsageError for an unknown backend, a class that cannot run
+    a model, and unknown options.
     """
-    _check_backend(config.backend, backends, asked=config.name)
+    _check_backend(config.backend, backends, where=config.name)
     kind = backend.usable(backends[config.backend], config.name)
     inner = None if config.inner is None else make(config.inner, backends)
     argument = os.path.expanduser(config.argument) if kind.argument_is_path else config.argument
-    return kind(argument, _options(config, backends, asked=config.name), inner)
+    return kind(argument, _options(config, backends, where=config.name), inner)
+
+
+def config_of(model: Backend, name: str) -> ModelConfig:
+    """The config that makes such a model: its backend, its argument, and the options that are no defaults."""
+    kind, options = type(model), model.options
+    defaults = None if kind.Options is None else kind.Options()
+    changed = {
+        field.name: msgspec.to_builtins(getattr(options, field.name))
+        for field in (() if kind.Options is None else fields(kind.Options))
+        if getattr(options, field.name) != getattr(defaults, field.name)
+    }
+    inner = None if not kind.wraps else config_of(model.inner, model.argument)
+    return ModelConfig(name, kind.name, model.argument, options=changed, inner=inner)
 
 
 def as_judge(config: ModelConfig, backends: Backends) -> ModelConfig:
-    """Return the config with the options that suit a judge, its inner config as well (UsageError)."""
+    """Return the config with options that suit a judge, also in its inner config; raises UsageError as `make`."""
     inner = None if config.inner is None else as_judge(config.inner, backends)
     return replace(config, options=make(config, backends).as_judge(config.options), inner=inner)
 
 
-def _options(config: ModelConfig, backends: Backends, *, asked: str) -> Any:
-    """The table [options] as the backend declares it, None if it has none (UsageError, which begins with `asked`)."""
+def _options(config: ModelConfig, backends: Backends, *, where: str) -> Any:
+    """Convert [options] to the backend's Options, None if it declares none; UsageError, starting with `where`."""
     kind = backends[config.backend].Options
-    known = [] if kind is None else [field.name for field in fields(kind)]
+    option_names = [] if kind is None else [field.name for field in fields(kind)]
     for name in config.options:
-        if name not in known:
+        if name not in option_names:
             raise UsageError(
-                f"{asked}: backend {config.backend!r} has no option {name!r}; it has: {_listing(known)}."
-                f"{_suggestion(name, known)}"
+                f"{where}: backend {config.backend!r} has no option {name!r}; it has: {_listing(option_names)}."
+                f"{_suggestion(name, option_names)}"
             )
     if kind is None:
         return None
     try:
         return msgspec.convert(config.options, kind)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{asked}: [options]: {error}") from None
+        raise UsageError(f"{where}: [options]: {error}") from None
 
 
 def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:
-    """UsageError for limits of a config that name no benchmark or technique, or that the backend cannot keep."""
+    """Raise UsageError for limits of unknown benchmarks or techniques, and for limits that the backend cannot keep."""
     names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
-    writing = [technique for technique in TECHNIQUES if technique not in OPTION_TECHNIQUES]
+    text_techniques = [technique for technique in TECHNIQUES if technique not in OPTION_TECHNIQUES]
     if config.max_tokens and limits is None:
         raise UsageError(f"{config.name}: [max_tokens]: backend {config.backend!r} takes no limit")
-    for name, said in config.max_tokens.items():
+    for name, limit in config.max_tokens.items():
         if name not in names:
             raise UsageError(
                 f"{config.name}: [max_tokens]: no benchmark {name!r}; known: {_listing(names)}."
                 f"{_suggestion(name, names)}"
             )
-        by_technique = said if isinstance(said, Mapping) else {writing[0]: said}
+        by_technique = limit if isinstance(limit, Mapping) else {text_techniques[0]: limit}
         for technique, number in by_technique.items():
-            if technique not in writing:
+            if technique not in text_techniques:
                 raise UsageError(
                     f"{config.name}: [max_tokens]: no technique {technique!r}; those that write text: "
-                    f"{', '.join(writing)}"
+                    f"{', '.join(text_techniques)}"
                 )
             check_token_limit(number, limits, f"{config.name}: [max_tokens]: {name} = {number}")
 
 
-def check_token_limit(number: int, limits: TokenLimits | None, asked: str) -> None:
-    """UsageError, which begins with `asked`, for no limit (0) where the backend needs one."""
+def check_token_limit(number: int, limits: TokenLimits | None, where: str) -> None:
+    """Raise UsageError, starting with `where`, if the limit is 0 (none) but the backend needs one."""
     if number == 0 and limits is not None and limits.required:
-        raise UsageError(f"{asked}: a checkpoint needs a limit, lest it writes for ever; name a number")
+        raise UsageError(f"{where}: a checkpoint without a limit may write for ever; set a number of 1 or more")
 
 
 def token_limit(
     typed: int | None, config: ModelConfig, limits: TokenLimits, benchmark: Benchmark | None, prompt: Prompt
 ) -> int:
-    """The limit of new tokens of an answer to a prompt of a benchmark, or of none; 0: no limit.
+    """Return the limit of new tokens for a prompt, with or without a benchmark; 0: no limit.
 
-    The first that is named: by the user (`typed`), by the config for the benchmark, by the config's options, by the
-    benchmark; else `DEFAULT_TOKENS`.
+    The first one set by: the user (`typed`), the config for this benchmark, the config's options, the benchmark;
+    else `DEFAULT_TOKENS`.
     """
     names = () if benchmark is None else (benchmark.name, benchmark.group)
-    named = (
+    candidates = (
         typed,
         *(_for_technique(config.max_tokens.get(name), prompt.technique) for name in names),
         limits.own if limits.configured else None,
         prompt.max_tokens,
     )
-    return next((number for number in named if number is not None), DEFAULT_TOKENS)
+    return next((number for number in candidates if number is not None), DEFAULT_TOKENS)
 
 
-def _for_technique(said: int | Mapping[str, int] | None, technique: str) -> int | None:
-    return said.get(technique) if isinstance(said, Mapping) else said
+def _for_technique(limit: int | Mapping[str, int] | None, technique: str) -> int | None:
+    return limit.get(technique) if isinstance(limit, Mapping) else limit
 
 
 def in_units(count: int | None) -> str:
-    """Bytes in decimal units, as memory and downloads are sold; a dash where unknown."""
+    """Return a number of bytes in decimal units, a dash for None."""
     if count is None:
         return "–"
     unit, factor = next(((unit, factor) for unit, factor in UNITS if count >= factor), UNITS[-1])
@@ -212,7 +222,7 @@ def in_units(count: int | None) -> str:
 
 
 def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """The content of a TOML file; UsageError for what is none, OSError for what cannot be read or is too large."""
+    """Return the content of a TOML file; UsageError if it is invalid, OSError if unreadable or above `limit` bytes."""
     try:
         return tomllib.loads(files.read(path, limit).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -222,13 +232,13 @@ def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
 
 
 PROJECT_KEYS = ("allowed_hosts", "gate")
-"""What [tool.medvqa] of a pyproject.toml may hold: a gate or a list whose name is misspelt would be none."""
+"""Keys of [tool.medvqa] in pyproject.toml; others are refused, since a misspelt gate would pass unnoticed."""
 
 
 def project_table(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """[tool.medvqa] of a pyproject.toml, {} where there is none or no file.
+    """Return [tool.medvqa] of a pyproject.toml, {} without the table or the file.
 
-    UsageError for a key that there is not, and for a file that cannot be read.
+    Raises UsageError for an unknown key or an unreadable file.
     """
     try:
         table: Any = read_toml(path, limit)
@@ -243,8 +253,8 @@ def project_table(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     for name in table:
         if name not in PROJECT_KEYS:
             close = get_close_matches(name, PROJECT_KEYS, n=1)
-            what = f"did you mean {close[0]}?" if close else f"there are: {', '.join(PROJECT_KEYS)}"
-            raise UsageError(f"{path}: [tool.medvqa] has no key '{name}'; {what}")
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(PROJECT_KEYS)}"
+            raise UsageError(f"{path}: [tool.medvqa] has no key '{name}'; {hint}")
     return table
 
 
@@ -257,18 +267,18 @@ def _read(path: Path) -> ModelConfig:
         content = read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    known = [field.name for field in fields(ModelConfig) if field.name not in ("name", "inner")]
+    names = [field.name for field in fields(ModelConfig) if field.name not in ("name", "inner")]
     for name in content:
-        if name not in known:
-            raise UsageError(f"{path}: unknown field {name!r}; known: {_listing(known)}.{_suggestion(name, known)}")
+        if name not in names:
+            raise UsageError(f"{path}: unknown field {name!r}; known: {_listing(names)}.{_suggestion(name, names)}")
     try:
         return msgspec.convert({**content, "name": path.stem}, ModelConfig)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}; known fields: {_listing(known)}") from None
+        raise UsageError(f"{path}: {error}; known fields: {_listing(names)}") from None
 
 
-def _beside(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
-    """The config with a folder that lies beside its file named from the root, so that it is found from anywhere."""
+def _with_absolute_argument(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
+    """Make the argument absolute if it names a folder beside the config's file."""
     folder = path.parent / config.argument
     kind = backends.get(config.backend)
     if config.argument and kind is not None and kind.argument_is_path and folder.is_dir():
@@ -277,16 +287,16 @@ def _beside(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
 
 
 def path_name(config: ModelConfig, model: Backend) -> str | None:
-    """The last part of an argument that names a file or folder here, None for any other: a slash makes no path."""
+    """Return the last part of an argument that is an existing path; None for others, such as ORG/NAME."""
     path = os.path.expanduser(config.argument)
     if model.argument_is_path and os.path.exists(path):
         return Path(path).absolute().name
     return None
 
 
-def _check_backend(name: str, backends: Backends, *, asked: str) -> None:
+def _check_backend(name: str, backends: Backends, *, where: str) -> None:
     if name not in backends:
-        raise UsageError(f"{asked}: no backend {name!r}; found: {_listing(backends)}.{_suggestion(name, backends)}")
+        raise UsageError(f"{where}: no backend {name!r}; found: {_listing(backends)}.{_suggestion(name, backends)}")
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str:

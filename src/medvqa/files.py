@@ -1,7 +1,7 @@
-"""Files as they are written and opened: replaced whole, never through a link, and regular files alone.
+"""Open and write files safely: replace them whole, never write through a link, open only regular files.
 
-A run folder or a data folder may come from a stranger. A link in it must not lead a write elsewhere, and a pipe or a
-file of terabytes must not stop a reader. No other module opens a file for writing.
+Run folders and data folders are untrusted. A link there must not redirect a write; a pipe or a file of terabytes must
+not stop a reader. No other module opens a file for writing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO
 MODE = 0o666
 """Permissions of a new file, less the umask."""
 PRIVATE = 0o700
-"""Permissions of a folder for its owner alone."""
+"""Permissions of a folder that only its owner may enter."""
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, mode: int | None = None, sync: bool = True) -> None:
@@ -29,13 +29,13 @@ def replace(path: Path, content: bytes | Iterable[bytes], *, mode: int | None = 
 
 @contextmanager
 def replacing(path: Path, *, mode: int | None = None, sync: bool = True) -> Iterator[BinaryIO]:
-    """Yield a new file that takes the place of `path` at the end of the block, and is removed if the block fails.
+    """Yield a new file that replaces `path` at the end of the block, or is removed if the block fails.
 
-    If `path` is a link, the link is replaced and its target stays. `mode` sets the permissions; without it, those of
-    the file that is replaced stay, and a new file has the umask's. With `sync` the content is on the disk before the
-    file has its name, so that a power cut leaves the old content or the new one. Raises OSError.
+    If `path` is a link, the link is replaced and its target stays. `mode` sets the permissions; None keeps those of the
+    replaced file, or applies the umask to a new one. `sync` flushes the content to disk before the rename, so that
+    a power cut leaves the old content or the new one. Raises OSError.
     """
-    # O_EXCL refuses whatever has this name, links too; nobody can lay one there who does not know the name.
+    # O_EXCL refuses an existing file or link; the random name keeps others from placing a link there.
     temporary = path.with_name(f".medvqa-{secrets.token_hex(8)}.tmp")
     permissions = MODE if mode is None else mode
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, permissions)
@@ -57,7 +57,7 @@ def replacing(path: Path, *, mode: int | None = None, sync: bool = True) -> Iter
 
 
 def _permissions(path: Path) -> int | None:
-    """The permissions of a regular file, without set-user-id and the like; None if there is none."""
+    """Return the permissions of a regular file, without set-user-id and the like; None for anything else."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -66,7 +66,7 @@ def _permissions(path: Path) -> int | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Some network file systems cannot do that; the file is in place nevertheless.
+    # Some network file systems cannot sync a folder; the file is in place nevertheless.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -76,9 +76,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def appending(path: Path, *, new: bool = False, readable: bool = False) -> int:
-    """Open a file for appending and return its descriptor; it is made if it is missing, or must be if `new`.
+    """Open a file for appending, create it if missing, and return its descriptor.
 
-    OSError for a link, and for what is no regular file.
+    Raises OSError for a link or anything but a regular file, and with `new` for an existing file.
     """
     access = os.O_RDWR if readable else os.O_WRONLY
     flags = access | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -94,16 +94,16 @@ def appending(path: Path, *, new: bool = False, readable: bool = False) -> int:
 
 
 def write_new(path: Path, content: bytes, *, mode: int = MODE) -> None:
-    """Write a file that is not there yet; FileExistsError if it is, other OSErrors if it cannot be written."""
+    """Write a new file; FileExistsError if it exists, other OSErrors if it cannot be written."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, mode), "wb") as file:
         file.write(content)
 
 
 def reading(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading; OSError for anything else, such as a pipe, which would wait for a writer.
+    """Open a regular file for reading; OSError for anything else, such as a pipe, which would block.
 
-    `follow` False refuses a link, too.
+    `follow` False refuses links, too.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -116,7 +116,7 @@ def reading(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read(path: Path, limit: int) -> bytes:
-    """The content of a regular file; OSError if it has more than `limit` bytes."""
+    """Return the content of a regular file; OSError if it has more than `limit` bytes."""
     with reading(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
@@ -125,7 +125,7 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def lines(file: BinaryIO, path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of each line; OSError for one of more than `limit` bytes."""
+    """Yield the number (from 1) and content of every line; OSError for a line of more than `limit` bytes."""
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), 1):
         if len(line) > limit:
             raise OSError(errno.EFBIG, f"line {number} is longer than {size(limit)}", str(path))
@@ -133,29 +133,29 @@ def lines(file: BinaryIO, path: Path, limit: int) -> Iterator[tuple[int, bytes]]
 
 
 def size(limit: int) -> str:
-    """A limit in MiB if it is a whole number of them, else in bytes."""
+    """Return a limit as text, in MiB if that is a whole number, else in bytes."""
     return f"{limit // 2**20:,} MiB" if limit >= 2**20 and limit % 2**20 == 0 else f"{limit:,} bytes"
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder, and missing ones above it, that their owner alone may enter; OSError if there is a file.
+    """Create a folder and its missing parents for their owner alone; OSError if a file is in the way.
 
-    A folder that is there keeps its mode.
+    An existing folder keeps its mode.
     """
-    for missing in reversed([above for above in path.parents if not above.exists()]):
+    for missing in reversed([parent for parent in path.parents if not parent.exists()]):
         missing.mkdir(mode=PRIVATE, exist_ok=True)
     path.mkdir(mode=PRIVATE, exist_ok=True)
 
 
 def subfolder(folder: Path, name: str) -> Path:
-    """A folder in a folder, which is made if it is missing; OSError if it is a link or a file."""
+    """Return the path of a subfolder, created if missing; OSError if it is a link or a file."""
     path = check_subfolder(folder, name)
     path.mkdir(exist_ok=True)
     return path
 
 
 def check_subfolder(folder: Path, name: str) -> Path:
-    """The path of a folder that may be missing; OSError if it is a link or a file."""
+    """Return the path of a subfolder, which may be missing; OSError if it is a link or a file."""
     path = folder / name
     try:
         mode = os.lstat(path).st_mode
@@ -164,7 +164,7 @@ def check_subfolder(folder: Path, name: str) -> Path:
     if stat.S_ISLNK(mode):
         raise _link(path)
     if not stat.S_ISDIR(mode):
-        raise NotADirectoryError(errno.ENOTDIR, "it is no folder", str(path))
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
     return path
 
 
@@ -180,4 +180,4 @@ def _link(path: Path) -> OSError:
 
 
 def _irregular(path: Path) -> OSError:
-    return OSError(errno.EINVAL, f"{path.name} is no regular file", str(path))
+    return OSError(errno.EINVAL, f"{path.name} is not a regular file", str(path))

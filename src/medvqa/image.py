@@ -1,8 +1,8 @@
-"""Errors that are meant for a user, and one image: where its bytes are, its limits, and what a model may see of it.
+"""Errors shown to the user, and `Image`: a reference to one image, with its limits and the pixels that a model may see.
 
-Bytes stay where they are until a prompt is built or a backend calls `Image.pil()`. Data sets are hostile input: a path
-must stay inside the data folder, an image has a limit in bytes and in pixels, and only formats that medical benchmarks
-use are decoded. Standard library only; Pillow and numpy are imported where pixels are decoded.
+Files are read only when a prompt is built or a backend calls `Image.pil()`. Data sets are untrusted: paths must stay
+inside the data folder, bytes and pixels are limited, and only the formats of medical benchmarks are decoded. Standard
+library only; Pillow and numpy are imported lazily.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ BLANK = "blank image"
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 WHITESPACE = b" \t\r\n"
-"""May break a base64 text into lines; anything else that is not base64 is an error."""
+"""Line breaks and blanks allowed within base64."""
 
 _ORIENTATION = 0x0112
 _QUARTER_TURNS = frozenset({5, 6, 7, 8})
-"""EXIF orientations that exchange width and height."""
+"""EXIF orientations that swap width and height."""
 _PNG_ORIENTED = (b"eXIf", b"Raw profile type", b"adobe.xmp")
-"""Without any of these a PNG says nothing of its orientation."""
+"""A PNG that contains none of these has no orientation."""
 _BITS_PER_SAMPLE = 258
 """The TIFF tag that holds the bits of each channel."""
 
 
 class MedVQAError(Exception):
-    """Base of the errors that are meant for a user: the message is all that is shown."""
+    """Base of the errors shown to the user: the message alone, without a traceback."""
 
 
 class UsageError(MedVQAError):
-    """Something was asked for that does not exist; the message says what exists and what to type."""
+    """The user asked for something that does not exist; the message lists the choices and the text to type."""
 
 
 class DataError(MedVQAError):
@@ -61,24 +61,23 @@ class DataError(MedVQAError):
 
 
 class AnswerError(MedVQAError):
-    """No answer could be had for one prompt: the item ends as `error`, is not scored, and the exit code is 1."""
+    """The model gave no answer to one prompt: the item ends as `error` without a score, and the exit code is 1."""
 
 
 class DataWarning(UserWarning):
-    """Something odd in a data file that does not stop a run."""
+    """An oddity in a data file that does not stop a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Reference to one image; its bytes stay where they are until a backend calls `pil`.
+    """Reference to one image; the file is read when a backend calls `pil`.
 
-    `name` is what people see and what the records keep: a POSIX path relative to the data folder, for a
-    cell of a table followed by " row N". `path` is the absolute path of the file that holds the bytes, ""
-    when the reference comes from a run folder. `start` and `length` (bytes; None = to the end) bound the
-    image within that file. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
-    `window` says how more than 8 bits of grey are shown: the raw values that are black and white, linear in between.
-    `blank` is set by `blanked`: a grey picture of `size` (width, height), which holds nothing that leads to the
-    pixels of the image that it stands for.
+    `name` is shown and recorded: a POSIX path relative to the data folder; a cell of a table adds " row N".
+    `path` is the absolute path of the file, "" if the reference comes from a run folder. `start` and `length`
+    (bytes; None = to the end) bound the image within that file. `digest` is the SHA-256 of the decoded (raw) image
+    bytes in hex, "" while unknown. `window` gives the raw values shown as black and white, linear in between, for
+    grey images of more than 8 bits. `blank` marks a grey picture of `size` (width, height), made by `blanked`; it
+    keeps no way back to the pixels of the original.
     """
 
     name: str
@@ -92,7 +91,7 @@ class Image:
     window: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Raise DataError for a window that shows nothing."""
+        """Raise DataError unless `window` is two different finite numbers."""
         if self.window is None:
             return
         low, high = self.window
@@ -101,7 +100,7 @@ class Image:
 
     @property
     def key(self) -> str:
-        """What a model sees, as a text: the digest (the name while it is unknown), with `blank` or the window."""
+        """The visible content as a text: the digest (the name while unknown), with `blank` or the window."""
         content = self.digest or self.name
         if self.blank:
             return content if content.startswith("blank ") else f"blank {content}"
@@ -111,20 +110,18 @@ class Image:
         return content
 
     def pil(self) -> PIL.Image.Image:
-        """Return what the model may see: RGB, upright (EXIF orientation applied, as viewers do), without metadata.
+        """Return the picture for the model: RGB, upright (EXIF orientation applied, as viewers do), without metadata.
 
-        A blank image is GREY. Transparency is dropped, and of several frames the first is taken. Raises DataError,
-        which names the image, for what `read` refuses, for data that is no image of FORMATS, damaged, or larger than
-        MAX_PIXELS, and for more than 8 bits a channel without a window.
+        A blank image is GREY. Transparency is dropped; only the first of several frames is used. Raises DataError with
+        the image's name if `read` does, and for damaged data, other formats than FORMATS, more than MAX_PIXELS, or more
+        than 8 bits a channel without a window.
         """
         import PIL.Image
         import PIL.ImageOps
 
         if self.blank:
             if self.size is None:
-                raise DataError(
-                    f"image {self.name}: its file cannot be read, so that the size of a grey picture is not known"
-                )
+                raise DataError(f"image {self.name}: the file cannot be read, so the blank image has no size")
             return PIL.Image.new("RGB", self.size, GREY)
         data = self.read()
         with _opened(self.name, data) as opened:
@@ -135,10 +132,10 @@ class Image:
             return upright.convert("RGB")
 
     def read(self) -> bytes:
-        """Return the bytes of the image in its format, with base64 undone; of a blank one as PNG.
+        """Return the bytes of the encoded image, with base64 undone; a blank image as PNG.
 
-        Raises DataError, which names the image, when the file is missing or cannot be read, the image is empty,
-        larger than MAX_BYTES, not base64, or not the one that was indexed.
+        Raises DataError with the image's name if the file is missing, unreadable or changed since it was indexed. Also
+        raised for an empty image, invalid base64, or more than MAX_BYTES.
         """
         if self.blank:
             buffer = io.BytesIO()
@@ -147,7 +144,7 @@ class Image:
         path = Path(self.path)
         if not self.path:
             raise DataError(
-                f"image {self.name}: not here; it was withheld, or its reference comes from a run folder, "
+                f"image {self.name}: not here; it was withheld, or the reference comes from a run folder, "
                 "which keeps no images"
             )
         if not path.is_file():
@@ -173,13 +170,13 @@ class Image:
         return data
 
     def sha256(self) -> str:
-        """Return the SHA-256 (hex) of the bytes, which are read only if the reference does not know it."""
+        """Return the SHA-256 (hex) of the bytes; reads the file only if `digest` is unknown."""
         return self.digest or hashlib.sha256(self.read()).hexdigest()
 
     def pinned(self) -> Image:
-        """Return the image with its digest, so that `read` refuses a file that has changed since.
+        """Return the image with its digest, so that `read` refuses a file that changes later.
 
-        An image that cannot be read stays as it is: a model that looks at it will say what is wrong.
+        An unreadable image is returned unchanged: the error is raised when a model looks at it.
         """
         if self.digest:
             return self
@@ -192,26 +189,26 @@ class Image:
     def blanked(self) -> Image:
         """Return a grey picture of the same size, without name, path and extent of this image.
 
-        Its digest is "blank " with that of this image: the key of an answer tells whose size it has, and a cache by
-        digest does not find the pixels. If the file cannot be read, the name stays and `pil` says so.
+        Its digest is "blank " and the digest of this image: keys of answers stay distinct, and no cache by digest
+        returns the pixels. If the file cannot be read, the name stays and `pil` raises DataError.
         """
         if self.blank:
             return self
-        known = self.pinned()
-        content = f"blank {known.digest or known.name}"
+        pinned = self.pinned()
+        content = f"blank {pinned.digest or pinned.name}"
         try:
             status = os.stat(self.path)
-            size = _size(known, status.st_size, status.st_mtime_ns)
+            size = _size(pinned, status.st_size, status.st_mtime_ns)
         except (DataError, OSError):
             return Image(self.name, digest=content, blank=True)
         return Image(BLANK, digest=content, blank=True, size=size)
 
 
 def inside(folder: Path, relative: str, *, where: str, named: str = "the data folder") -> Path:
-    """The absolute path of a file that a data file names, with symbolic links resolved; it need not exist.
+    """Return the absolute path of a file named in a data file, with symbolic links resolved; it need not exist.
 
-    `relative` is a POSIX path. Raises DataError, which names `where`, when the path is no such thing or leaves
-    `folder` (absolute, through "..", or through a link; `folder` itself may be a link).
+    `relative` is a POSIX path. Raises DataError, starting with `where`, if the path is invalid or leaves `folder`
+    (absolute, through "..", or through a link; `folder` itself may be a link).
     """
     if "\\" in relative:
         raise DataError(f"{where}: path {relative!r} has a backslash; paths are written with /")
@@ -227,19 +224,19 @@ def inside(folder: Path, relative: str, *, where: str, named: str = "the data fo
 
 @lru_cache(maxsize=4096)
 def _digest(image: Image, size: int, modified: int) -> str:
-    """Questions share images: each is read once, as long as its file stays as it is."""
+    """Cached, because questions share images; `size` and `modified` renew the entry of a changed file."""
     return image.sha256()
 
 
 @lru_cache(maxsize=4096)
 def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
-    """Width and height of `Image.pil()`, from the header where that tells them."""
+    """Return width and height of `Image.pil()`, from the header alone where possible."""
     import PIL.ImageOps
 
     data = image.read()
     with _opened(image.name, data) as opened:
         width, height = opened.size
-        # For both of them `getexif` is all that turns a picture, and Pillow decodes the whole PNG for it.
+        # Only `getexif` can turn a PNG or JPEG, but it makes Pillow decode the whole PNG.
         if opened.format == "PNG" and not any(mark in data for mark in _PNG_ORIENTED):
             return width, height
         if opened.format == "JPEG":
@@ -251,7 +248,7 @@ def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
 
 @contextmanager
 def _opened(name: str, data: bytes) -> Iterator[PIL.ImageFile.ImageFile]:
-    """Open an image; what fails while it is open is a DataError that names it."""
+    """Open an image; turn any error while it is open into a DataError that names the image."""
     import PIL.Image
 
     too_large = f"image {name}: more than {MAX_PIXELS:,} pixels"
@@ -267,46 +264,46 @@ def _opened(name: str, data: bytes) -> Iterator[PIL.ImageFile.ImageFile]:
     except PIL.UnidentifiedImageError as error:
         raise DataError(f"image {name}: not an image ({', '.join(FORMATS)})") from error
     except Exception as error:
-        # Decoders raise whatever they stumble upon: OSError, SyntaxError, struct.error, zlib.error ...
+        # Decoders raise many types: OSError, SyntaxError, struct.error, zlib.error ...
         raise DataError(f"image {name}: damaged: {error}") from error
 
 
 def _bits(opened: PIL.ImageFile.ImageFile, data: bytes) -> int:
-    """Bits of the widest channel. The mode alone does not tell: Pillow opens 16 bits of colour as 8 without a word."""
+    """Return the bits of the widest channel; not from the mode alone, since Pillow opens 16-bit colour as 8-bit."""
     mode = opened.mode
-    told = {"I": 32, "F": 32}.get(mode, 16 if mode.startswith("I;") else 8)
+    mode_bits = {"I": 32, "F": 32}.get(mode, 16 if mode.startswith("I;") else 8)
     if opened.format == "PNG":
         # https://www.w3.org/TR/png-3/#11IHDR: the first chunk; signature 8, length 4, type 4, width 4, height 4 bytes.
         if data[12:16] != b"IHDR":
             raise ValueError("its header is not the first chunk")
         return max(data[24], 8)
     if opened.format == "TIFF":
-        samples: int | tuple[int, ...] = opened.tag_v2.get(_BITS_PER_SAMPLE, told)  # type: ignore[attr-defined]
-        return max(told, *samples) if isinstance(samples, tuple) else max(told, samples)
-    return told
+        samples: int | tuple[int, ...] = opened.tag_v2.get(_BITS_PER_SAMPLE, mode_bits)  # type: ignore[attr-defined]
+        return max(mode_bits, *samples) if isinstance(samples, tuple) else max(mode_bits, samples)
+    return mode_bits
 
 
 def _windowed(upright: PIL.Image.Image, bits: int, image: Image) -> PIL.Image.Image:
-    """Grey values within the window of an image, linearly in 8 bits; DataError where that cannot be said."""
+    """Map the window of a grey image linearly to 8 bits; raise DataError without a window or for colour."""
     import numpy as np
     import PIL.Image
 
     if bits <= 8:
-        raise DataError(f"image {image.name}: {bits} bits a channel, to which no window applies; leave it out")
+        raise DataError(f"image {image.name}: a window needs more than 8 bits a channel; remove it")
     if upright.mode not in ("I", "F") and not upright.mode.startswith("I;"):
         raise DataError(
-            f"image {image.name}: {bits} bits a channel (mode {upright.mode}), of which 8 can be shown. "
+            f"image {image.name}: {bits} bits a channel (mode {upright.mode}), but models see 8. "
             "Convert the file to 8 bits"
         )
     if image.window is None:
         raise DataError(
-            f"image {image.name}: {bits} bits a channel (mode {upright.mode}), of which 8 can be shown. Declare the "
-            "raw values that are shown as black and as white, such as Image(..., window=(0, 4095)) or, in "
-            'MedLesionVQA\'s file, "window": [0, 4095]; or convert the file to 8 bits'
+            f"image {image.name}: {bits} bits a channel (mode {upright.mode}), but models see 8. Set the raw values "
+            "for black and white, such as Image(..., window=(0, 4095)) or, in MedLesionVQA's file, "
+            '"window": [0, 4095]; or convert the file to 8 bits'
         )
     black, white = image.window
     values = np.asarray(upright).astype(np.float64)
     if np.isnan(values).any():
-        raise DataError(f"image {image.name}: some of its raw values are no numbers")
+        raise DataError(f"image {image.name}: some raw values are NaN")
     shown = np.clip((values - black) / (white - black), 0, 1) * 255
     return PIL.Image.fromarray(np.rint(shown).astype(np.uint8))

@@ -1,6 +1,6 @@
-"""The types that travel between rooms, and the protocols that a stranger's code fulfils.
+"""The types that travel between rooms, and the protocols that a user's code implements.
 
-Standard library only: this module is imported before it is known whether there is anything to do.
+Standard library only: the plugin imports this module in every repository, most of which have no vqa tests.
 
 The one path of the data: file -> `Benchmark.items` -> `Item` -> `Prompt` -> `Backend` -> `Answer` ->
 `Benchmark.score` -> `Score` -> `Result` (one JSON line) -> `Metric` -> `Measure` -> report.
@@ -24,21 +24,21 @@ Kind = Literal["single_choice", "multiple_response", "judgment", "fill_in_the_bl
 Outcome = Literal["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"]
 Technique = Literal["mc", "gd", "ps", "ff"]
 Extraction = str
-"""How answers are read: "sound", "official", or a version of the latter, such as "official:2026-06"."""
+"""The rule that reads answers: "sound", "official", or a version of "official", such as "official:2026-06"."""
 Ablation = Literal["text-only", "blank", "shuffle"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
 OPTION_TECHNIQUES: frozenset[Technique] = frozenset({"gd", "ps"})
-"""Techniques by which a model says how likely each option is, and no text."""
+"""Techniques that take a probability of every option from the model, and no text."""
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
 CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
-"""Kinds that are answered by option letters; the others are open."""
+"""Kinds answered by option letters."""
 OPEN_KINDS: frozenset[Kind] = frozenset(KINDS) - CHOICE_KINDS
-"""Kinds that are answered by a text."""
+"""Kinds answered by a text."""
 INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unparsed"})
-"""Answers that name no option: value 0, counted as wrong, shown apart."""
+"""Outcomes of answers that name no option: value 0, counted as wrong, listed separately."""
 SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", "refused", "abstained", "unparsed"})
 """Outcomes with a value; `unscored` and `error` have none and stay out of every denominator."""
 UNDECLARED: Any = ""
@@ -49,14 +49,13 @@ UNDECLARED: Any = ""
 class Item:
     """One question of a benchmark about zero or more images.
 
-    `id` is the data set's own and unique within `benchmark`, whose name is filled in if it is left out. `options` maps
-    letters to texts in the order of the data set, empty for open kinds. `answers` holds the correct letters, or the
-    accepted reference texts of an open question; () means that the key is withheld. If `kind` is left out, it follows
-    from them when a benchmark is read: multiple_response with options and several answers, single_choice with options,
-    else short_answer. `tags` maps a lexicon dimension to the item's values there (slugs such as `fundus_photography`).
-    `pair_id` joins the two items of a confusing pair; `cluster_id` names the connected component of items that share
-    images, patients or source cases (None: the data do not tell). `extra` keeps what the data set says beyond that,
-    JSON values only.
+    `id` is the data set's own and unique within `benchmark`; a missing `benchmark` is filled in by `benchmarks.load`.
+    `options` maps letters to texts in the order of the data set, empty for open kinds. `answers` holds the correct
+    letters, or the accepted reference texts of an open question; () means that the key is withheld. `kind` may be left
+    out: it is then multiple_response with options and several answers, single_choice with options, else short_answer.
+    `tags` maps a lexicon dimension to the item's values (slugs such as `fundus_photography`). `pair_id` joins the two
+    items of a confusing pair; `cluster_id` names the connected component of items that share images, patients or source
+    cases (None: unknown). `extra` keeps further fields of the data set, JSON values only.
     """
 
     id: str
@@ -75,8 +74,8 @@ class Item:
 class QuestionKey(NamedTuple):
     """The key of a question in a run; results are sorted by it.
 
-    `item` is the item's id. `variant` names another wording or order of the same question, "" for the question as its
-    benchmark asks it. `sample` counts from 1 where a question is asked several times (`--repeat`); 0: it is asked once.
+    `item` is the item's id. `variant` names another wording or order of the question, "" for the benchmark's own.
+    `sample` counts from 1 if a question is asked several times (`--repeat`); 0: asked once.
     """
 
     benchmark: str
@@ -92,25 +91,25 @@ class QuestionKey(NamedTuple):
 
     @property
     def stored(self) -> tuple[str | int, ...]:
-        """The values that enter digests: an empty variant is left out, so that digests of old runs stay."""
+        """The values for digests; an empty variant is left out, so that digests of old runs stay valid."""
         return tuple(self) if self.variant else (self.benchmark, self.item, self.technique, self.sample)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The values as texts, less an empty variant and sample 0."""
+        """The values as texts, without an empty variant and sample 0."""
         variant = [self.variant] if self.variant else []
         sample = [f"sample{self.sample}"] if self.sample else []
         return self.benchmark, self.item, self.technique, *variant, *sample
 
     def name(self, *, technique: bool) -> str:
-        """What lists of expected and missing questions call it; `technique`: the run asks by several."""
-        benchmark, item, asked, *others = self.names
-        return "-".join([f"{benchmark}/{item}", *([asked] if technique else []), *others])
+        """Return the name in lists of expected and missing questions; `technique` includes the technique."""
+        benchmark, item, technique_name, *suffixes = self.names
+        return "-".join([f"{benchmark}/{item}", *([technique_name] if technique else []), *suffixes])
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One test case: an item, and the technique by which a model is asked about it.
+    """One test case: an item and the technique that asks about it.
 
     `sample` and `variant` are as in `QuestionKey`.
     """
@@ -122,7 +121,7 @@ class Query:
 
     @property
     def key(self) -> QuestionKey:
-        """What identifies it within a run."""
+        """The key within a run."""
         return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
 
 
@@ -137,15 +136,14 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked. It never holds the answer key.
+    """One prompt for a model; it never holds the answer key.
 
-    `text` is sent after the images. `benchmark`, `item`, `kind` and `options` say what is asked, for
-    techniques that score options and for baselines that answer without reading: with GD the keys of `options`
-    are the letters that may come next, with PS its values are the texts that may continue `text` after a space.
-    `template` names the template and its digest, for instance `mediconfusion/mc@1f2e3d4c`. `sample` tells equal
-    prompts apart that are asked to be answered anew, from 1; a model that draws its answers draws with it as its seed,
-    or part of it. 0: asked once. `max_tokens` is the most new tokens of an answer in words, 0 for no limit; None: the
-    model's own limit.
+    `text` is sent after the images. `benchmark`, `item`, `kind` and `options` serve techniques that score options, and
+    baselines that answer without reading. With GD the keys of `options` are the possible next letters; with PS its
+    values are the possible continuations of `text` after a space. `template` names the template and its digest, for
+    instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
+    a model that samples uses it as its seed, or as part of it. `max_tokens` limits the new tokens of an answer in
+    words; 0: no limit; None: the model's own limit.
     """
 
     text: str
@@ -164,15 +162,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said to one prompt.
+    """The answer of a model to one prompt.
 
-    `option_logprobs` are natural logarithms by key of `Prompt.options`, for techniques that score options: GD those
-    of the letters as next token, PS the mean over the tokens of the option's text. One that is not told was too
-    unlikely to be. `text` is then "", or what a server said.
-    `seconds` is the wall time of this answer, for a batch its share. `finish` is "stop", "length" (cut off at a limit
-    of tokens), "refusal" or what the server said, "" where nobody says how it ended. `usage` counts tokens (`input`,
-    `output`) and, where prices are known, what they cost (`cost`). `served_by` is what a server says that answered (its
-    model's id, system fingerprint), "" if nobody says.
+    `option_logprobs` are natural logarithms by key of `Prompt.options`, for techniques that score options. For GD they
+    are those of the letter as next token, for PS means over the tokens of the option's text. A missing option was below
+    the server's top-k. `text` is then "", or the server's text. `seconds` is the wall time, for a batch its share per
+    answer. `finish` is "stop", "length" (cut off at a limit of tokens), "refusal" or the server's own word, ""
+    if unknown. `usage` counts tokens (`input`, `output`) and, if prices are known, their price (`cost`). `served_by`
+    is the model id or system fingerprint that the server reports, "" without one.
     """
 
     text: str
@@ -185,10 +182,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one answer fared: `value` in [0, 1], None for `unscored` and `error`.
+    """The score of one answer: `value` in [0, 1], None for `unscored` and `error`.
 
-    `extracted` holds the letters that were read from the response (sorted), or the normalised text of an
-    open answer; () when nothing was read. `why` is one line for people.
+    `extracted` holds the letters read from the response (sorted), or the normalised text of an open answer;
+    () if none was read. `why` is one line for people.
     """
 
     value: float | None
@@ -199,12 +196,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge said of one answer.
+    """The replies of a judge about one answer.
 
-    `judge` is its model's name, `template` that of its prompt with its digest. `task` is what it was asked for: a
-    score by a rubric, how close the answer is to each option, or which options it chooses. `replies` are in the order
-    in which they came: one that cannot be read is followed by another. `seconds` and `usage` are as in `Answer`, of
-    all replies together; `asked` has the digest of the prompt of each reply.
+    `judge` names the judge's model, `template` its prompt with a digest. `task` is a score by a rubric, how close the
+    answer is to each option, or which options it chooses. `replies` are in order: an unreadable reply is followed by
+    another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the digest of the prompt of
+    each reply.
     """
 
     judge: str
@@ -218,9 +215,10 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of results.jsonl. `prompt` is the digest of what was asked; `answer` is None where there is none.
+    """One line of results.jsonl.
 
-    `judgement` is None where the score was found by rule. `sample` and `variant` are as in `QuestionKey`.
+    `prompt` is the digest of the prompt. `answer` is None if the item ended in error, `judgement` if a rule scored the
+    answer. `sample` and `variant` are as in `QuestionKey`.
     """
 
     run: str
@@ -235,21 +233,20 @@ class Result:
 
     @property
     def key(self) -> QuestionKey:
-        """What identifies it within a run."""
+        """The key within a run."""
         return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number of a run. Values are fractions; None where undefined.
+    """One number of a run. Values are fractions; None if undefined.
 
-    `low` and `high` bound the 95 % interval, both None where there is none. `count` is the numerator and
-    `n` the denominator of the ratio, in units (`unit`: items, pairs, or image slots of pairs). `slice` is {}
-    for the whole benchmark, or like {"department": "ophthalmology"}. `references` holds the levels that
-    need no model: `random`, `majority`, `image_blind`. Two measures may be compared when `signature` agrees.
-    `technique` is that of the answers, or names those that a maximum is over: `max(gd,mc,ps)`. `units` counts the
-    pairs, or the questions without a pair, that the measure is over, and `groups` those of them that are independent;
-    both are None where they were not counted.
+    `low` and `high` bound the 95 % interval, both None without one. `count` is the numerator and `n` the
+    denominator of the ratio, in units (`unit`: items, pairs, or image slots of pairs). `slice` is {} for the
+    whole benchmark, or like {"department": "ophthalmology"}. `references` holds levels that need no model:
+    `random`, `majority`, `image_blind`. Two measures are comparable if their `signature` is equal. `technique` is the
+    technique of the answers, or a maximum over several: `max(gd,mc,ps)`. `units` counts pairs and questions without a
+    pair, `groups` the independent groups of them; both are None if not counted.
     """
 
     benchmark: str
@@ -276,7 +273,7 @@ class Metric:
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
     so that a binomial interval applies. `mean_over` names a lexicon dimension: the metric is then the
     unweighted mean of the ratio over the values of that dimension (macro average). Kinds outside `kinds`
-    are left out (None: all kinds). `better` says whether a model is better with more of it or with less.
+    are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     """
 
     name: str
@@ -291,10 +288,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """How a backend limits answers in words that it is asked for by a prompt without `Prompt.max_tokens`.
+    """The limit of a backend for answers in words, used if `Prompt.max_tokens` is None.
 
-    `own` is that limit in new tokens, 0 for none. `configured` says that the model's config names it, so that it goes
-    before a benchmark's. `required` says that the backend cannot do without a limit.
+    `own` is the limit in new tokens, 0 for none. `configured`: it comes from the model's config and precedes a
+    benchmark's limit. `required`: the backend cannot run without a limit.
     """
 
     own: int
@@ -303,10 +300,10 @@ class TokenLimits:
 
 
 def applies(item: Item, technique: Technique) -> bool:
-    """Whether a technique is defined for a question, where its benchmark says nothing else.
+    """Return whether a technique is defined for a question; the default of `Benchmark.applies`.
 
-    MC is for all. GD and PS find the likeliest option, so that exactly one must be right by the question's kind. FF
-    asks openly: questions without options, and those of pairs, whose options a judge compares the answer with.
+    MC applies to all kinds. GD and PS take the likeliest option, so they need a kind with one correct option. FF asks
+    an open question: of kinds without options, and of pairs, where a judge compares the answer with the options.
     """
     if technique in OPTION_TECHNIQUES:
         return item.kind == "single_choice"
@@ -315,11 +312,10 @@ def applies(item: Item, technique: Technique) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Extractor:
-    """How a benchmark's owners let a language model read the options in an answer, for `--extract-with=judge`.
+    """The owners' way of reading options from an answer with a language model, for `--extract-with=judge`.
 
-    `prompt` names a file of `medvqa.judging`. `read` takes a reply and the options, and returns the letters that the
-    reply chooses, () where it says that none is chosen, None where the reply cannot be read. `kinds` are those of the
-    questions that are read so.
+    `prompt` names a file of `medvqa.judging`. `read` takes a reply and the options. It returns the chosen letters,
+    () if the reply says that none is chosen, None if the reply is unreadable. It is used for questions of `kinds`.
     """
 
     prompt: str
@@ -336,28 +332,26 @@ def usual(*_: object) -> NoReturn:
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
 
-    `items` takes the data folder and yields Items; it raises DataError for data that cannot be read. A path of an image
-    that is not absolute starts at the data folder: the one that `--data` names, else the project's root. `files`
-    returns the files that it would read, () when the data set is not there; None means that it needs none.
-    `sought` says in words which files these are, relative to the data folder, for an error; where it does, folders next
-    to the data folder are searched by `files` too. `elsewhere` gives a folder of another tool that may hold the files;
-    it is used if the benchmark was named and no data folder was. `release` counts the questions of the data set as its
-    owners gave it out: reports say so where there are fewer. None: it is not known, or there is no one number.
-    `prompt` is a function, or a text with the fields {question} and {options} for MC and GD. It is only called with one
-    of `techniques`, and with items that the technique `applies` to. Without a function every technique is defined.
-    Where `prompt`, `score` or `metrics` is left out, the project's own is used for each kind of question
-    (`medvqa.benchmarks.own`), and `judged` are then the kinds that no rule scores.
-    `official` is the published rule of the benchmark's owners, for `--extraction=official`; it reads answers to
-    questions of `official_kinds`, and `score` the others. If the rule has changed, `official_version` names the
-    version that `official` is, and `official_earlier` holds the earlier ones by name, the oldest first; names are
+    `items` takes the data folder and yields Items; it raises DataError for bad data. A relative path of an image starts
+    at the data folder: the one of `--data`, else the project's root. `files` takes the data folder and returns the
+    files that `items` would read, () if the data set is missing; None: the benchmark needs no files. `sought` describes
+    these files for an error, relative to the data folder; if it is set, folders next to the data folder are searched,
+    too. `elsewhere` returns a folder of another tool that may hold the files, used if the benchmark is named and no
+    data folder is. `release` is the number of questions in the owners' release, None if unknown; reports note when the
+    data have fewer. `prompt` is a function, called only with one of `techniques` and with items that the technique
+    `applies` to; or a text with the fields {question} and {options}, for MC and GD. Without a function, all techniques
+    are defined. If `prompt`, `score` or `metrics` is left out, `medvqa.benchmarks.own` has the default for every kind
+    of question; with its `score`, `judged` defaults to the kinds that it leaves to a judge. `official` is the owners'
+    published scoring rule, for `--extraction=official` and questions of `official_kinds`; `score` handles the other
+    kinds. If the rule has changed, `official_version` names
+    the version of `official`, and `official_earlier` maps earlier versions to their rules, oldest first. Versions are
     dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
     answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
-    `submission` writes
-    the sheet that the owners ask for into the run folder and returns its path. `public` declares that anybody may have
-    the data. Without it, sending them to another machine takes `--allow-upload` or an allowed host, pages show no
-    images unless they are asked for, and a baseline without responses holds keyed hashes in place of ids and texts.
-    `judged` are the open kinds whose answers a judge scores against `Item.answers`, where there is a judge; without
-    one the score of `score` stands, which is `unscored` where only a judge can tell.
+    `submission` writes the owners' submission sheet into the run folder and returns its path. `public` declares the
+    data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, and
+    pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
+    `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
+    its outcome is `unscored` if only a judge can tell.
     """
 
     name: str
@@ -390,16 +384,16 @@ class Benchmark:
 
 @runtime_checkable
 class Model(Protocol):
-    """What the fixture `model` gives to tests; a test suite may have one of its own. `medvqa.Backend` declares more."""
+    """The value of the fixture `model`, which a test suite may override. `medvqa.Backend` declares more."""
 
     @property
     def name(self) -> str:
-        """What tables and records call it."""
+        """The name in tables and records."""
         ...
 
     @property
     def capabilities(self) -> Collection[str]:
-        """What it can do, as `medvqa.Backend.capabilities`."""
+        """The supported ways of asking, as in `medvqa.Backend.capabilities`."""
         ...
 
     def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:

@@ -1,7 +1,7 @@
-"""Text from outside made printable: for a terminal, and for the log of a CI that reads commands in it.
+"""Make untrusted text printable, for a terminal and for CI logs that interpret commands.
 
-Answers, file names, cells, messages of servers and run folders may hold anything. Whatever leaves the program as text
-passes through `lines` or `line` where it is written, not where it is made.
+Answers, file names, cells, server messages and run folders may contain anything. Text passes through `lines` or `line`
+at the point of output, not where it is composed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from contextlib import contextmanager
 from typing import TextIO
 
 MARK = "\ufffd"
-"""Stands for a character that is not shown."""
+"""Replaces a character that is not shown."""
 
 _COMMAND = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
-"""A line that GitHub's runner takes for a command: it ignores blanks before the colons."""
+"""A line that GitHub's runner executes; it ignores blanks before the colons."""
 
 _BRACKET = re.compile(r"#(?=#\w*\[)")
-"""`##[error]`, `##vso[...]` and `##teamcity[...]` are commands wherever they stand in a line."""
+"""`##[error]`, `##vso[...]` and `##teamcity[...]` are commands anywhere in a line."""
 
 _STYLE = re.compile("\x1b\\[(?:(?!0*8[;m])[0-9]+(?:;(?!0*8[;m])[0-9]+)*)?m")
-"""What sets colour and weight on a terminal, but for 8, which hides text."""
+"""Terminal codes for colour and weight, except 8, which hides text."""
 
 _MOVE = re.compile(f"((?:{_STYLE.pattern})*)\r((?:\x1b\\[[0-2]?K)?)")
-"""How a line is begun anew, and erased; pytest writes it only at the start of what it writes."""
+"""Codes that return to the start of the line and erase it; pytest puts them first in a write."""
 
 
 def line(text: str) -> str:
@@ -37,9 +37,9 @@ def line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """Return a text with its line ends and tabs; other controls and invisible characters become U+FFFD.
+    """Return a text with line ends and tabs kept; other controls and invisible characters become U+FFFD.
 
-    A backslash stands before what a CI would take for a command. Doing it twice changes nothing.
+    A backslash precedes anything that a CI would execute as a command. Idempotent.
     """
     if not text.isprintable():
         text = "".join(c if c in "\n\t" else _shown(c) for c in text.replace("\r\n", "\n"))
@@ -58,7 +58,7 @@ def _plain(text: str) -> str:
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Make warnings printable; they name columns and values of data."""
+    """Make warnings printable within the block: they quote columns and values of untrusted data."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda *parts, **more: lines(before(*parts, **more))
     try:
@@ -68,9 +68,9 @@ def printable_warnings() -> Iterator[None]:
 
 
 class PrintableStream:
-    """A stream that makes what is written to it printable, for writers who are not ours, such as pytest's reporter.
+    """A stream that makes written text printable, for foreign writers such as pytest's reporter.
 
-    With `terminal`, colours pass, and a line may be begun anew.
+    With `terminal`, colours and a return to the start of the line pass.
     """
 
     def __init__(self, stream: TextIO, *, terminal: bool) -> None:
@@ -80,11 +80,11 @@ class PrintableStream:
         self._blank = True
 
     def write(self, text: str) -> int:
-        """Write what is printable of a text; return the length of the text."""
+        """Write a text made printable; return the length of the original."""
         start = ""
         rest = text
-        if self._terminal and (moved := _MOVE.match(text)):
-            start, rest = moved[0], text[moved.end() :]
+        if self._terminal and (move := _MOVE.match(text)):
+            start, rest = move[0], text[move.end() :]
             self._blank = True
         pieces = _STYLE.split(rest) if self._terminal else [rest]
         styles = _STYLE.findall(rest) if self._terminal else []
@@ -96,11 +96,11 @@ class PrintableStream:
         return len(text)
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Flush the stream."""
         self._pass(self._stream.flush)
 
     def _pass(self, write: Callable[[], object]) -> None:
-        """Write; if the terminal was closed, or nobody reads the pipe any more, write to nowhere from now on."""
+        """Write; if the terminal or the pipe was closed, discard this and all later output."""
         try:
             write()
         except OSError as error:
@@ -109,15 +109,15 @@ class PrintableStream:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
     def _printable(self, text: str) -> str:
-        made = lines(text)
-        if not self._blank and made.lstrip(" \t").startswith("\\::") and not text.lstrip(" \t").startswith("\\"):
-            # Within a line there are no commands.
-            made = made.replace("\\::", "::", 1)
-        last = made.rpartition("\n")
-        if last[1] or self._blank:
-            self._blank = not last[2].strip()
-        return made
+        printable = lines(text)
+        if not self._blank and printable.lstrip(" \t").startswith("\\::") and not text.lstrip(" \t").startswith("\\"):
+            # The text continues a line, where `::` is no command.
+            printable = printable.replace("\\::", "::", 1)
+        _, line_end, last_line = printable.rpartition("\n")
+        if line_end or self._blank:
+            self._blank = not last_line.strip()
+        return printable
 
     def __getattr__(self, name: str) -> object:
-        """Everything else is the stream's own."""
+        """Delegate all other attributes to the stream."""
         return getattr(self._stream, name)

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from test_plugin import SPREAD, folder, outcomes, run, text, written
 
 from medvqa.plugin.spread import BatchScheduling
+from support.sessions import SPREAD, folder, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
 
 BACKENDS = '''
@@ -134,7 +134,7 @@ def test_a_pool_is_asked_one_by_one(slake: pytest.Pytester) -> None:
 def test_a_concurrency_that_the_model_has_not_is_refused(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     result = run(slake, "--model=logged:x", "--concurrency=2", *spread)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "--concurrency=2: model 'logged' is asked one batch at a time; try --batch-size" in text(result)
+    assert "--concurrency=2: model 'logged' takes one batch at a time; try --batch-size" in text(result)
     assert not (slake.path / "calls").exists()
 
 

@@ -108,7 +108,7 @@ ODD = {
     "surrogate in finish": (Answer("A", finish="\ud800"), "finish has half a surrogate pair, which is no Unicode text"),
     "surrogate in served_by": (Answer("A", served_by="x\udfff"), "served_by has half a surrogate pair"),
     "surrogate in a key": (Answer("A", usage={"\ud800": 1.0}), "a key of usage has half a surrogate pair"),
-    "further fields": (Longer("A", thoughts="hm"), "Longer has fields that Answer has not and nobody keeps: thoughts"),
+    "further fields": (Longer("A", thoughts="hm"), "Longer has fields that Answer lacks, so they would be lost: th"),
     "array": (Answer("A", seconds=np.array([1.0])), "seconds is of type ndarray; a finite number"),  # type: ignore[arg-type]
 }
 
@@ -125,8 +125,8 @@ ODD_LOGPROBS = {
     "a number for a key": ({1: -1.0}, "a key of option_logprobs is of type int; a text is expected"),
     "surrogate": ({"\ud800": -1.0}, "a key of option_logprobs has half a surrogate pair"),
     "a list": ([-1.0, -2.0], "option_logprobs is of type list; a mapping of texts to numbers is expected"),
-    "all impossible": ({"A": -inf, "B": -inf}, "every log-probability that the model gave is -inf"),
-    "none": (None, "the model gave no log-probabilities, which technique 'gd' needs"),
+    "all impossible": ({"A": -inf, "B": -inf}, "all log-probabilities from the model are -inf"),
+    "none": (None, "the model gave no log-probabilities, but technique 'gd' needs them"),
 }
 
 EQUAL = {
@@ -213,7 +213,7 @@ def test_the_option_that_is_possible_is_chosen(technique: Any) -> None:
     item = Item("1", "slake", "single_choice", "Which?", OPTIONS, ("B",))
     score = scoring.score_likeliest(item, IMPOSSIBLE, OPTIONS, technique, scoring.score_single_choice)
     assert (score.outcome, score.extracted) == ("correct", ("B",))
-    with pytest.raises(AnswerError, match="every log-probability that the model gave is -inf"):
+    with pytest.raises(AnswerError, match="all log-probabilities from the model are -inf"):
         scoring.score_likeliest(item, Answer("", {"A": -inf}), OPTIONS, technique, scoring.score_single_choice)
 
 

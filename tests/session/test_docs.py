@@ -1,8 +1,8 @@
-"""The documentation's examples run, page by page, and its links lead to something.
+"""The examples of the documentation run, page by page, and its links lead to a file.
 
-A page is one session: its Python blocks share a namespace, and its console blocks run in a folder that
-looks like a user's repository. Of a console block only the exit code is checked; `<!-- skip: next -->`
-before a block leaves it out.
+A page is one session: its Python blocks share a namespace, and its console blocks run in a folder that looks like a
+user's repository, with the installed wheel. Of a console block only the exit code is checked. `<!-- skip: next -->`
+before a block leaves it out; test_commands.py types the commands of such blocks too.
 """
 
 import os
@@ -16,45 +16,56 @@ import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
+from support.installed import Door
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_COMMANDS = [page for page in PAGES if re.search(r"^ *```console$", page.read_text(), re.MULTILINE)]
+WITHOUT_COMMANDS = [page for page in PAGES if page not in WITH_COMMANDS]
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
-on_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def run_console(example: Example) -> str | None:
-    """Run the lines that start with "$ " (continued by "> "); what went wrong, None when nothing did."""
-    commands = [line[2:] for line in str(example.parsed).splitlines() if line.startswith(("$ ", "> "))]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
-    environment["PYTHONPATH"] = str(ROOT)
-    environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment["PATH"]))
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    return f"exit code {done.returncode}\n{done.stdout}{done.stderr}" if done.returncode else None
+def name(page: Path) -> str:
+    """The path of a page in the repository, as the id of its test."""
+    return str(page.relative_to(ROOT))
 
 
-EXAMPLES = Sybil([CodeBlockParser("console", run_console), PythonCodeBlockParser(), SkipParser()])
+def run_page(page: Path, folder: Path, door: Door | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the examples of a page in a folder that holds the suite; AssertionError names the block that fails."""
+    shutil.copytree(ROOT / "benchmark_tests", folder / "benchmark_tests")
+    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = benchmark_tests\n")
+    monkeypatch.chdir(folder)
 
+    def run_console(example: Example) -> str | None:
+        assert door is not None, "a page with commands needs the installed wheel"
+        commands = [line[2:] for line in str(example.parsed).splitlines() if line.startswith(("$ ", "> "))]
+        done = Door(folder, door.environment).type("\n".join(commands))
+        return f"exit code {done.code}\n{done.output}" if done.code else None
 
-@on_every_page
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(ROOT / "benchmark_tests", tmp_path / "benchmark_tests")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = benchmark_tests\n")
-    monkeypatch.chdir(tmp_path)
-    for example in EXAMPLES.parse(page).examples():
+    parsers = [CodeBlockParser("console", run_console), PythonCodeBlockParser(), SkipParser()]
+    for example in Sybil(parsers).parse(page).examples():
         example.evaluate()
 
 
-@on_every_page
-def test_links_lead_to_something(page: Path) -> None:
+@pytest.mark.parametrize("page", WITHOUT_COMMANDS, ids=name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page(page, tmp_path, None, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
+def test_examples_run_with_the_wheel(page: Path, tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    run_page(page, folder, door, monkeypatch)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_a_file(page: Path) -> None:
     assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_its_first_command_prints(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the default model needs the extra hf")
     shutil.copytree(ROOT / "benchmark_tests", tmp_path / "benchmark_tests")

@@ -341,7 +341,7 @@ def test_the_first_that_names_a_limit_counts(
         ),
         (
             ("--model=phantom-vlm", "--max-tokens=0", "--technique=mc"),
-            "--max-tokens=0: a checkpoint needs a limit, lest it writes for ever; name a number",
+            "--max-tokens=0: a checkpoint without a limit may write for ever; set a number of 1 or more",
         ),
     ],
 )
@@ -362,7 +362,7 @@ def test_a_limit_that_cannot_hold_is_a_usage_error(
         ("openai", {"mediconfusoin": 9}, "mine: [max_tokens]: no benchmark 'mediconfusoin'; known: "),
         ("openai", {"mediconfusoin": 9}, "Did you mean 'mediconfusion'?"),
         ("openai", {"mediconfusion": {"gd": 9}}, "[max_tokens]: no technique 'gd'; those that write text: mc, ff"),
-        ("hf", {"mediconfusion": {"mc": 0}}, "mine: [max_tokens]: mediconfusion = 0: a checkpoint needs a limit"),
+        ("hf", {"mediconfusion": {"mc": 0}}, "mine: [max_tokens]: mediconfusion = 0: a checkpoint without a limit"),
         ("random", {"mediconfusion": 9}, "mine: [max_tokens]: backend 'random' takes no limit"),
     ],
 )

@@ -6,18 +6,12 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
-from medvqa.items import QuestionKey
+from support.sessions import SPREAD, SPREAD_SLOWLY, folder, keys, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
-
-SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2")]
-SPREAD_SLOWLY = [SPREAD[0], pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
-"""For tests of many cases, of which one or two are spread elsewhere in the fast tier too."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,37 +28,10 @@ def slake(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """Workers need processes of their own; without them a session within this one is much faster."""
-    way = pytester.runpytest_subprocess if "-n2" in arguments else pytester.runpytest_inprocess
-    return way("-p", "no:randomly", "-p", "no:benchmark", *arguments)
-
-
-def folder(pytester: pytest.Pytester) -> Path:
-    (found,) = (path for path in (pytester.path / "reports").iterdir() if not path.name.startswith("."))
-    return found
-
-
-def written(run_folder: Path) -> dict[str, Any]:
-    return json.loads((run_folder / "metrics.json").read_text())
-
-
-def outcomes(run_folder: Path) -> Counter[str]:
-    lines = (run_folder / "results.jsonl").read_text().splitlines()
-    return Counter(json.loads(line)["score"]["outcome"] for line in lines)
-
-
-def keys(run_folder: Path) -> list[QuestionKey]:
-    return [result.key for result in records.read(run_folder).results]
-
-
-def text(result: pytest.RunResult) -> str:
-    return result.stdout.str() + result.stderr.str()
-
-
 # --- a run ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     result = run(slake, "--model=stubborn:A", "--run=first", *spread)
@@ -679,6 +646,7 @@ def test_a_metric_that_fails_costs_no_answer(slake: pytest.Pytester) -> None:
 # --- beside others ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.cold
 def test_in_a_repository_without_items_the_plugin_is_invisible(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from test_plugin import SPREAD, folder, run, text, written
 
 from medvqa import records
 from medvqa.backend import loaded
@@ -20,6 +19,7 @@ from medvqa.items import Prompt
 from medvqa.protocols import prompts
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
+from support.sessions import SPREAD, folder, run, text, written
 from support.strangers import CONFTEST, TEST
 
 TEMPERATURE = '''

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from test_judge_sessions import ASKED, OPEN, PAIRS, Repository, check_open, prompts, repository, scripted, text_of
 
 from medvqa.cli import main
 from support import judges
+from support.judged import ASKED, OPEN, PAIRS, Repository, check_open, prompts, repository, scripted, text_of
 from support.servers import Reply, Request, Server, completion, error
 
 __all__ = ["repository"]  # a fixture

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from test_what_was_run import TEST, WARD, folder, medvqa, record, run, text, verdict
 
 from medvqa import records
 from medvqa.backend import Backend
@@ -16,6 +15,7 @@ from medvqa.items import Answer, AnswerError, Item, Query, Result, Score
 from medvqa.records import merging
 from medvqa.session.confirming import ASKED_AGAIN, Confirming
 from support.servers import Reply, Request, Server, completion
+from support.ward import TEST, WARD, folder, medvqa, record, run, text, verdict
 
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
 

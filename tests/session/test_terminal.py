@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medvqa.plugin.terminal import _can_write
-from medvqa.report.terminal import GLYPHS
+from medvqa.report.terminal import can_draw
 from support.strangers import CONFTEST, TEST
 
 WIDE = 130
@@ -53,4 +52,4 @@ def test_a_terminal_gets_bars_and_a_pipe_does_not(tmp_path: Path) -> None:
     ("encoding", "can"), [("utf-8", True), ("cp437", False), ("ascii", False), (None, False), ("no-such", False)]
 )
 def test_bars_need_their_characters(encoding: str | None, can: bool) -> None:
-    assert _can_write(GLYPHS, encoding) is can
+    assert can_draw(encoding) is can

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import textwrap
 import venv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,13 +51,20 @@ class Door:
 
     def run(self, command: str, **variables: str) -> Done:
         """Run a command in the folder as a user types it; `variables` are added to its environment."""
+        first, *others = shlex.split(command)
+        return self._run([str(self.environment / "bin" / first), *others], variables)
+
+    def type(self, lines: str, **variables: str) -> Done:
+        """Run lines of a shell in the folder, as `run`; the first line that fails ends them."""
+        return self._run(["bash", "-euo", "pipefail", "-c", lines], variables)
+
+    def _run(self, arguments: Sequence[str], variables: Mapping[str, str]) -> Done:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("MEDVQA_", "PYTEST_"))}
         own |= {"PATH": f"{self.environment / 'bin'}:{own.get('PATH', '')}", "HOME": str(self.environment)}
         own |= {"OMP_NUM_THREADS": "1", "COLUMNS": "120", **variables}
         own.pop("PYTHONPATH", None)
-        first, *others = shlex.split(command)
         done = subprocess.run(
-            [self.environment / "bin" / first, *others],
+            arguments,
             cwd=self.folder,
             env=own,
             text=True,

@@ -459,7 +459,7 @@ def test_the_consensus_is_the_lower_median_of_whoever_scored(run: Path) -> None:
     judged = agreement.judged(write(Path("reports/few"), [result(name) for name in "abcde"]))
     ids = {r.item.id: name for name, r in judged.scored.items()}
     given_scores = {rater: {ids[k]: v for k, v in each.items()} for rater, each in people.items()}
-    ratings = agreement.beside(judged, given_scores)
+    ratings = agreement.judge_and_people(judged, given_scores)
     assert [r.item.id for r in ratings.results] == ["a", "b", "c", "d"]
     assert ratings.scores["consensus"] == (0.5, 0.5, 1.0, 0.0)
     assert ratings.scores["chen"] == (1.0, None, None, 0.0)
@@ -469,7 +469,7 @@ def test_the_consensus_is_the_lower_median_of_whoever_scored(run: Path) -> None:
 def test_raters_without_an_answer_in_common_are_not_compared(run: Path) -> None:
     judged = agreement.judged(run)
     first, second, *_ = judged.scored
-    found = agreement.agreements(agreement.beside(judged, {"anna": {first: 1.0}, "ben": {second: 1.0}}))
+    found = agreement.agreements(agreement.judge_and_people(judged, {"anna": {first: 1.0}, "ben": {second: 1.0}}))
     assert [each.raters for each in found] == [("gpt-4", "consensus"), ("gpt-4", "anna"), ("gpt-4", "ben")]
 
 
@@ -536,13 +536,13 @@ def test_a_spreadsheet_with_semicolons_is_read(run: Path) -> None:
         ([("q01", "right")], "row 2: score 'right' is not on the scale"),
         ([("q01", "-1")], "row 2: score '-1' is not on the scale"),
         ([("q01", "100")], "row 2: score '100' is not on the scale"),
-        ([("q01", "")], "row 2: score is missing; fill it in, or take the row out"),
+        ([("q01", "")], "row 2: score is missing; fill it in, or remove the row"),
         ([("", 1)], "row 2, column 'id': blank"),
         (
             [("q01", 1), ("q02", 1), ("q01", 0)],
             "row 4: anna scores this answer a second time, after anna.csv row 2; keep",
         ),
-        ([("k0123456789abcdef", 1)], "row 2: id k0123456789abcdef is that of a sheet, and reports/run has no such"),
+        ([("k0123456789abcdef", 1)], "row 2: id k0123456789abcdef comes from a sheet, but reports/run has no such"),
         ([], "anna.csv: no rows; scores by people are a table"),
         ([("q01",)], "row 2: only 1 cells where the first line has 2; the file ends here, it may be truncated"),
     ],
@@ -573,7 +573,7 @@ def test_bad_files_are_named(run: Path) -> None:
     with pytest.raises(DataError, match="row 2: rater is blank"):
         agreement.scores_of_people([Path("x.csv")], judged)
     scores(Path("consensus.csv"), [("q01", 1)])
-    with pytest.raises(DataError, match="row 2: the rater is called 'consensus'"):
+    with pytest.raises(DataError, match="row 2: the rater has the same name as the judge or the consensus, 'cons"):
         agreement.scores_of_people([Path("consensus.csv")], judged)
 
 
@@ -599,7 +599,9 @@ def test_items_of_one_id_are_told_apart_by_columns(run: Path) -> None:
         )
     )
     scores(Path("x.csv"), [("1", 1)])
-    with pytest.raises(DataError, match="row 2: reports/two has several items '1'; say in columns benchmark and tech"):
+    with pytest.raises(
+        DataError, match="row 2: reports/two has several items '1'; choose one in columns benchmark and tech"
+    ):
         agreement.scores_of_people([Path("x.csv")], judged)
     columns = ("id", "score", "benchmark", "technique")
     scores(Path("x.csv"), [("1", 1, "other", ""), ("1", 0, "lesions", "ff")], columns)
@@ -623,7 +625,7 @@ def repeated(folder: Path, responses: Sequence[str], *, items: int = 12, judge: 
 def test_samples_are_told_apart_by_a_column(tmp_path: Path) -> None:
     judged = agreement.judged(repeated(tmp_path / "run", ["red", "blue", "red"]))
     file = scores(tmp_path / "x.csv", [("q01", 1)])
-    message = "has several items 'q01'; say in columns benchmark, technique and sample which: lesions, mc, sample 1; "
+    message = "has several items 'q01'; choose one in columns benchmark, technique and sample: lesions, mc, sample 1; "
     with pytest.raises(DataError, match=f"{message}lesions, mc, sample 2; lesions, mc, sample 3$"):
         agreement.scores_of_people([file], judged)
     scores(file, [("q01", 0, 3), ("q01", 1, "2.0"), ("q02", 0.5, 1)], ("id", "score", "sample"))
@@ -645,7 +647,7 @@ def test_a_sample_that_the_judge_did_not_score_is_not_passed_over(tmp_path: Path
     results = [result("1", None, response="blue", sample=1), result("1", 1.0, sample=2), result("2", 1.0, sample=1)]
     judged = agreement.judged(write(tmp_path / "run", results))
     file = scores(tmp_path / "x.csv", [("1", 1)])
-    with pytest.raises(DataError, match="say in columns benchmark, technique and sample which"):
+    with pytest.raises(DataError, match="choose one in columns benchmark, technique and sample"):
         agreement.scores_of_people([file], judged)
 
 
@@ -684,7 +686,7 @@ def test_a_run_without_a_judge_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_score_off_the_scale_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"item 1 has the judge's score 0\.7, which is not on the scale 0, 0\.5, 1"):
+    with pytest.raises(DataError, match=r"the judge's score 0\.7 of item 1 is not on the scale 0, 0\.5, 1"):
         agreement.judged(write(tmp_path / "run", [result("1", 0.7)]))
 
 
@@ -899,7 +901,7 @@ def test_a_sheet_is_never_overwritten(run: Path, capsys: pytest.CaptureFixture[s
     assert main(["agreement", str(run), "--sample=5"]) == 0
     before = (run / "agreement.csv").read_bytes()
     assert main(["agreement", str(run), "--sample=6"]) == 4
-    assert "exists and may hold scores already: name another file with --output" in capsys.readouterr().err
+    assert "exists and may contain scores: name another file with --output" in capsys.readouterr().err
     assert (run / "agreement.csv").read_bytes() == before
 
 
@@ -908,7 +910,7 @@ def test_a_sheet_of_other_responses_is_told(run: Path, tmp_path: Path) -> None:
     changed = [result(r.item.id, 1.0, response="blue") for r in records.read(run).results]
     first = next(tables.read(Path("sheet.csv"))).values
     scores(Path("sheet.csv"), [[*list(first.values())[:4], "1", ""]], list(first))
-    with pytest.raises(DataError, match=r"row 2: id k[0-9a-f]{16} is that of a sheet, and reports/changed has no such"):
+    with pytest.raises(DataError, match=r"row 2: id k[0-9a-f]{16} comes from a sheet, but reports/changed has no such"):
         agreement.scores_of_people([Path("sheet.csv")], agreement.judged(write(Path("reports/changed"), changed)))
 
 
@@ -922,7 +924,7 @@ def test_a_sheet_of_other_responses_is_told(run: Path, tmp_path: Path) -> None:
         (["RUN", "RUN", "RUN"], "agreement compares one RUN with --human=FILE, or two RUNs with each other"),
         (["RUN", "RUN", "--human=x.csv"], "agreement compares one RUN with --human=FILE, or two RUNs"),
         (["RUN", "--sample=5", "--human=x.csv"], "--sample=N writes a sheet of one RUN; read it back with --human"),
-        (["RUN", "--sample=0"], "--sample=0: at least one answer has to be drawn"),
+        (["RUN", "--sample=0"], "--sample=0: draw at least one answer"),
         (["RUN", "--sample=5", "-o", "x.ods"], "--output=x.ods: a sheet is a .csv or an .xlsx file"),
         (["RUN", "--sample=5", "-o", "no/x.csv"], "--output=no/x.csv: cannot be written: No such file or directory"),
         (

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_plugin import folder, outcomes, run, text
 
 import medvqa
 from medvqa import backend as room
@@ -29,6 +28,7 @@ from medvqa.backends import pytest_medvqa_backends
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, Item, Prompt, TokenLimits, UsageError
 from support.servers import Reply, Server, completion
+from support.sessions import folder, outcomes, run, text
 from support.strangers import CONFTEST, TEST
 
 SHIPPED = {kind.name: kind for kind in pytest_medvqa_backends()}

@@ -89,7 +89,7 @@ def test_the_time_of_a_batch_is_shared_out_where_the_model_did_not_tell() -> Non
         (RuntimeError("out of paper"), "RuntimeError: out of paper"),
         ([AnswerError("only this one")], "only this one"),
         ([], "model 'scripted' gave 0 answers to 1 prompts"),
-        ([None], "model 'scripted' gave a NoneType in the place of an Answer"),
+        ([None], "model 'scripted' gave a NoneType instead of an Answer"),
         ([Answer("A"), Answer("B")], "model 'scripted' gave 2 answers to 1 prompts"),
     ],
 )
@@ -168,8 +168,8 @@ def test_every_technique_needs_a_capability() -> None:
     [
         (Answer("", {"A": -0.5, "B": -0.7}), "correct", "chose A (liver), p = 0.55"),
         (Answer("", {"A": -0.9, "B": -0.7}), "wrong", "chose B (spleen), p = 0.55; correct is A (liver)"),
-        (Answer("", {"A": nan, "B": -0.7}), "error", "the log-probability of A is nan, which is no finite number"),
-        (Answer(""), "error", "the model gave no log-probabilities, which technique 'gd' needs"),
+        (Answer("", {"A": nan, "B": -0.7}), "error", "the log-probability of A is nan, not a finite number"),
+        (Answer(""), "error", "the model gave no log-probabilities, but technique 'gd' needs them"),
         (AnswerError("the line was busy"), "error", "the line was busy"),
     ],
 )

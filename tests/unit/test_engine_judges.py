@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from test_stream import Ahead, item, prompt
 
 from medvqa import judging
 from medvqa.benchmarks import medlesionvqa
 from medvqa.engine import Judge, Limits, Recollection, Stream, Traffic
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, Score
+from support.streams import Ahead, item, prompt
 from support.stubs import backend
 
 BENCHMARK = medlesionvqa.BENCHMARKS[0]

@@ -1,4 +1,4 @@
-"""Files are replaced whole and never through a link; what is no regular file is refused, not waited for."""
+"""Files are replaced whole and never through a link; anything but a regular file is refused without waiting."""
 
 from __future__ import annotations
 
@@ -293,11 +293,11 @@ def test_appending_follows_no_link_and_takes_regular_files_alone(tmp_path: Path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="is a symbolic link"):
         files.appending(tmp_path / "link")
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         files.appending(tmp_path / "pipe")
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         files.reading(tmp_path / "pipe")
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         files.reading(tmp_path)
     descriptor = files.appending(tmp_path / "new")
     os.write(descriptor, b"1")

@@ -42,8 +42,8 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
         ),
         pytest.param(
             {"low": -0.014, "high": -0.002, "adjusted": 0.081},
-            "a loss of 0.2 to 1.4 points is likely, not shown beside the other rules (adjusted p 0.081); 2 or more is "
-            "ruled out",
+            "a loss of 0.2 to 1.4 points is likely, not shown after correction for the other rules (adjusted p 0.081); "
+            "2 or more is ruled out",
             id="small loss, Holm",
         ),
         pytest.param(
@@ -57,7 +57,7 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
             id="near the margin",
         ),
         pytest.param(
-            {"margin": 0.016, "asked": 0.02},
+            {"margin": 0.016, "user_margin": 0.02},
             "neither a loss nor a gain is shown (-1.4 to +0.9 points); a loss of 1.6 (2, times the "
             "judge's reliability) "
             "points or more is ruled out",
@@ -100,7 +100,7 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
         ),
         pytest.param(
             {"outcome": "INCONCLUSIVE", "low": -0.03, "high": -0.002, "adjusted": 0.12, "needed": 160},
-            "a loss of 0.2 to 3.0 points is likely, not shown beside the other rules (adjusted p "
+            "a loss of 0.2 to 3.0 points is likely, not shown after correction for the other rules (adjusted p "
             "0.12); 2 or more is not "
             "ruled out. With no true change, the 176 pairs here rule it out in 80 % of runs",
             id="open, enough pairs",
@@ -164,7 +164,7 @@ def test_a_rule_with_a_margin(changes: dict[str, object], expected: str) -> None
         ),
         (
             {"low": -0.1, "high": -0.01, "adjusted": 0.12},
-            "not shown to be worse beside the other rules (adjusted p 0.12); a true loss of 12.3 "
+            "not shown to be worse after correction for the other rules (adjusted p 0.12); a true loss of 12.3 "
             "points would have been "
             "shown in 80 % of runs",
         ),
@@ -215,13 +215,14 @@ def test_a_guard(changes: dict[str, object], expected: str) -> None:
         ),
         (
             {"outcome": "INCONCLUSIVE", "limit": 0.7, "adjusted": 0.08},
-            "63.0 % (60.4 to 65.5 %); 70 % or more is unlikely, not ruled out beside the other rules (adjusted p 0.08)",
+            "63.0 % (60.4 to 65.5 %); 70 % or more is unlikely, not ruled out after correction for the other rules "
+            "(adjusted p 0.08)",
         ),
         ({"at_most": True, "limit": 0.7}, "63.0 % (60.4 to 65.5 %); more than 70 % is ruled out"),
         ({"at_most": True, "outcome": "FAIL", "limit": 0.5}, "63.0 % (60.4 to 65.5 %); 50 % or less is ruled out"),
-        ({"kind": "point"}, "63.0 %, and at least 55 % is asked"),
-        ({"kind": "point", "outcome": "FAIL", "limit": 0.6301}, "63.00 %, and at least 63.01 % is asked"),
-        ({"outcome": "INCONCLUSIVE", "value": None, "at_most": True}, "undefined, and at most 55 % is asked"),
+        ({"kind": "point"}, "63.0 %; at least 55 % is required"),
+        ({"kind": "point", "outcome": "FAIL", "limit": 0.6301}, "63.00 %; at least 63.01 % is required"),
+        ({"outcome": "INCONCLUSIVE", "value": None, "at_most": True}, "undefined; at most 55 % is required"),
         ({"outcome": "INCONCLUSIVE", "low": None, "df": 2.0}, "no bounds: 2 degrees of freedom; 4 are needed"),
     ],
 )

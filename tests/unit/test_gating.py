@@ -814,7 +814,7 @@ def test_a_measure_of_which_nothing_was_asked_is_inconclusive() -> None:
         (
             "vqa-rad: accuracy against main, margin 30",
             "INCONCLUSIVE",
-            "nothing of it was asked",
+            "none of its questions was asked",
         )
     ]
 
@@ -826,7 +826,7 @@ def test_a_slice_of_which_nothing_was_asked_is_inconclusive() -> None:
     assert len(left(found)) == 1
     assert [(entry.slice, entry.outcome, entry.why) for entry in found.entries if entry.kind != "units"] == [
         ({}, "PASS", "no change: every response is the same as the baseline's"),
-        ({"modality": "ct"}, "INCONCLUSIVE", "nothing of it was asked"),
+        ({"modality": "ct"}, "INCONCLUSIVE", "none of its questions was asked"),
     ]
     assert found.outcome == "INCONCLUSIVE"
 
@@ -883,7 +883,7 @@ def test_the_judge_is_compared_once_it_is_known() -> None:
     assert other.blockers == ("slake: the judge is big@2 in new and big@1 in main",)
     with pytest.raises(UsageError, match="the judge is big@2 in this run and big@1 in main"):
         prepared(Rules(), by_judge("new", "big@2").run, main_)
-    with pytest.raises(UsageError, match="the judge is not told in this run and big@1 in main"):
+    with pytest.raises(UsageError, match="the judge is not recorded in this run and big@1 in main"):
         prepared(Rules(), replace(by_judge("new", None), run={**by_judge("new", None).run, "judge": None}).run, main_)
 
 
@@ -1145,7 +1145,7 @@ def test_a_guard_of_which_no_answer_counts_is_not_forgotten() -> None:
     assert gate is not None
     found = gating.decide(gate, replace(base, name="new"))
     entries = {entry.slice.get("modality"): (entry.kind, entry.outcome, entry.why) for entry in found.entries}
-    assert entries["mri"] == ("slice guard", "INCONCLUSIVE", "undefined in both runs: no answer of it counts")
+    assert entries["mri"] == ("slice guard", "INCONCLUSIVE", "undefined in both runs: none of its answers counts")
     assert entries["ct"][:2] == ("slice guard", "PASS")
     assert found.outcome == "INCONCLUSIVE"
 

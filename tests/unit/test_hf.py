@@ -329,7 +329,7 @@ def test_an_image_that_cannot_be_read_is_the_error_of_its_item(
     answers = load("qwen3_vl").generate(prompts)
     assert [str(answers[n]) for n in (1, 4)] == [
         "image x.png: not an image (PNG, JPEG, WEBP, BMP, GIF, TIFF)",
-        "image y: not here; it was withheld, or its reference comes from a run folder, which keeps no images",
+        "image y: not here; it was withheld, or the reference comes from a run folder, which keeps no images",
     ]
     assert_same(answered([answers[n] for n in (0, 2, 3)]), in_batches(load("qwen3_vl"), good, 1))
 

@@ -197,8 +197,8 @@ DEEP = [("I;16", "PNG"), ("I;16", "TIFF"), ("I;16B", "TIFF"), ("I", "TIFF"), ("F
 def test_more_than_eight_bits_are_refused_where_no_window_is_declared(tmp_path: Path, mode: str, form: str) -> None:
     with pytest.raises(
         DataError,
-        match=r"image set/picture: (16|32) bits a channel \(.*\), of which 8 can be shown. Declare the raw values that "
-        r"are shown as black and as white, such as Image\(\.\.\., window=\(0, 4095\)\)",
+        match=r"image set/picture: (16|32) bits a channel \(.*\), but models see 8. Set the raw values "
+        r"for black and white, such as Image\(\.\.\., window=\(0, 4095\)\)",
     ):
         stored(tmp_path, encoded(deep(mode), form)).pil()
 
@@ -217,7 +217,7 @@ def test_a_window_maps_raw_values_linearly(tmp_path: Path, mode: str, form: str)
 def test_a_window_of_negative_values(tmp_path: Path) -> None:
     shown = stored(tmp_path, encoded(deep("F", (-1000.0, 40.0, 400.0)), "TIFF"), window=(-160, 240)).pil()
     assert [shown.getpixel((x, 0))[0] for x in range(3)] == [0, 128, 255]
-    with pytest.raises(DataError, match="image set/picture: some of its raw values are no numbers"):
+    with pytest.raises(DataError, match="image set/picture: some raw values are NaN"):
         stored(tmp_path, encoded(deep("F", (float("nan"), 1.0)), "TIFF"), window=(0, 1)).pil()
 
 
@@ -231,7 +231,7 @@ def test_sixteen_bits_of_colour_are_refused(tmp_path: Path, colour_type: int, ch
 
 
 def test_eight_bits_need_no_window(tmp_path: Path, colours: PIL.Image.Image) -> None:
-    with pytest.raises(DataError, match="image set/picture: 8 bits a channel, to which no window applies"):
+    with pytest.raises(DataError, match="image set/picture: a window needs more than 8 bits a channel; remove it"):
         stored(tmp_path, encoded(colours), window=(0, 4095)).pil()
 
 
@@ -340,7 +340,7 @@ def test_an_image_of_more_than_eight_bits_can_be_blank(tmp_path: Path) -> None:
 
 
 def test_a_blank_image_of_one_that_cannot_be_read_says_so(tmp_path: Path) -> None:
-    reason = "its file cannot be read, so that the size of a grey picture is not known"
+    reason = "the file cannot be read, so the blank image has no size"
     gone = Image("set/gone.png", "/gone.png")
     with pytest.raises(DataError, match=rf"image set/gone\.png: {reason}"):
         gone.blanked().pil()
@@ -353,6 +353,6 @@ def test_a_blank_image_of_one_that_cannot_be_read_says_so(tmp_path: Path) -> Non
 def test_a_withheld_image_says_so() -> None:
     for image in (Image("set/1.png"), Image("set/1.png", digest="ab" * 32)):
         with pytest.raises(
-            DataError, match=r"image set/1\.png: not here; it was withheld, or its reference comes from a run"
+            DataError, match=r"image set/1\.png: not here; it was withheld, or the reference comes from a run"
         ):
             image.pil()

@@ -27,10 +27,10 @@ time.sleep(60)
 """
 
 
-def holding(run: Path, then: str = "") -> subprocess.Popen[str]:
+def holding(run: Path, then: str = "", cwd: Path | None = None) -> subprocess.Popen[str]:
     """A process that holds the lock of a run folder."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(then=then), str(run)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD.format(then=then), str(run)], cwd=cwd, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout
     assert process.stdout.readline() == "held\n"
@@ -38,8 +38,10 @@ def holding(run: Path, then: str = "") -> subprocess.Popen[str]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.wait()
+    assert process.stdout
+    process.stdout.close()
 
 
 def test_the_second_is_told_who_holds_the_lock_until_he_dies(tmp_path: Path) -> None:
@@ -61,11 +63,13 @@ def test_the_second_is_told_who_holds_the_lock_until_he_dies(tmp_path: Path) -> 
 
 
 def test_a_child_that_outlives_its_parent_holds_nothing(tmp_path: Path) -> None:
-    process = holding(tmp_path / "run", "import os; print(os.fork() or time.sleep(60), file=sys.stderr)")
+    note_child = "import os; child = os.fork(); child or time.sleep(60); Path('child').write_text(str(child))"
+    process = holding(tmp_path / "run", note_child, cwd=tmp_path)
     kill(process)
     lock = records.Lock(tmp_path / "run")
     assert lock.acquire() is None
     lock.release()
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:

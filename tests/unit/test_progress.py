@@ -1,51 +1,40 @@
 """The line that says how far a run is."""
 
 from collections import Counter
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from medvqa.items import Outcome
-from medvqa.plugin import terminal
-from medvqa.plugin.terminal import Progress
+from medvqa.session import progress
+from medvqa.session.progress import Progress
 
 
 class Clock:
     now = 1000.0
 
 
-class Terminal:
-    """Keeps what is written; a file, or a terminal."""
-
-    def __init__(self, isatty: bool) -> None:
-        self.isatty = isatty
-        self.lines: list[str] = []
-        self.config = SimpleNamespace(get_verbosity=lambda: 0)
-
-    def write(self, text: str) -> None:
-        self.lines.append(text.strip())
-
-    def rewrite(self, text: str, erase: bool) -> None:
-        self.write(text)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
     return clock
 
 
-def shown(clock: Clock, moments: list[tuple[float, int]], total: int, *, isatty: bool = True) -> list[str]:
+def shown(
+    clock: Clock, moments: list[tuple[float, int]], total: int, *, isatty: bool = True, pause: float = 0.0
+) -> list[str]:
     """The lines after each of some moments (seconds since the first, items so far)."""
-    reporter = Terminal(isatty)
-    start, progress = clock.now, Progress(cast("Any", reporter))
+    lines: list[str] = []
+
+    def write(line: str) -> None:
+        lines.append(line.strip())
+
+    start, progress = clock.now, Progress(write, write if isatty else None, pause=pause)
     for seconds, count in moments:
         clock.now = start + seconds
         counts: Counter[Outcome] = Counter({"correct": count})
         progress.show(counts, total)
-    return reporter.lines
+    return lines
 
 
 def test_in_its_first_second_no_rate_is_known(clock: Clock) -> None:
@@ -70,3 +59,11 @@ def test_slow_batches_have_a_rate_below_one(clock: Clock) -> None:
 def test_without_a_terminal_each_tenth_has_a_line(clock: Clock) -> None:
     lines = shown(clock, [(n / 10, n) for n in range(1, 41)], 40, isatty=False)
     assert [line.partition(" ")[0] for line in lines] == [f"{n}/40" for n in range(4, 41, 4)]
+
+
+def test_a_quick_run_without_a_terminal_is_silent(clock: Clock) -> None:
+    """`medvqa run` writes a line at most every ten seconds, so that a log shows that a long run lives."""
+    quick = [(n / 10, n) for n in range(1, 41)]
+    assert shown(clock, quick, 40, isatty=False, pause=10.0) == []
+    slow = shown(clock, [(n, n) for n in range(1, 41)], 40, isatty=False, pause=10.0)
+    assert [line.partition(" ")[0] for line in slow] == ["10/40", "20/40", "30/40", "40/40"]

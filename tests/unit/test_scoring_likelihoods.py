@@ -56,7 +56,7 @@ def test_what_is_not_finite_is_an_error(
     told: dict[str, float], technique: Technique, bad: float, data: st.DataObject
 ) -> None:
     letter = data.draw(st.sampled_from(sorted(told)))
-    with pytest.raises(AnswerError, match=f"^the log-probability of {letter} is {bad}, which is no finite number$"):
+    with pytest.raises(AnswerError, match=f"^the log-probability of {letter} is {bad}, not a finite number$"):
         likeliest({**told, letter: bad}, technique)
 
 
@@ -68,7 +68,7 @@ def test_an_impossible_option_is_never_chosen(
     others = {key: value for key, value in told.items() if key != letter}
     if others:
         assert likeliest({**told, letter: -inf}, technique) == likeliest(others, technique)
-    with pytest.raises(AnswerError, match=r"^every log-probability that the model gave is -inf"):
+    with pytest.raises(AnswerError, match=r"^all log-probabilities from the model are -inf"):
         likeliest(dict.fromkeys(told, -inf), technique)
 
 
@@ -104,7 +104,7 @@ def test_letters_that_a_server_does_not_tell_are_no_candidates() -> None:
 def test_what_is_no_option_or_no_log_probability_is_an_error() -> None:
     with pytest.raises(AnswerError, match=r"^the model gave a log-probability of 'D', which is none of A, B, C$"):
         scored({"A": -1.0, "D": -0.5})
-    with pytest.raises(AnswerError, match=r"^the model gave no log-probabilities, which technique 'ps' needs$"):
+    with pytest.raises(AnswerError, match=r"^the model gave no log-probabilities, but technique 'ps' needs them$"):
         scored(None, "ps")
     with pytest.raises(AnswerError, match="nan"):
         scored({"A": nan, "B": -1.0})

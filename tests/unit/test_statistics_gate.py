@@ -330,7 +330,7 @@ def test_an_undefined_measure_meets_no_floor() -> None:
     for point in (True, False):
         decision = decide([floor("accuracy", clustered(ratios(nothing)), 0.5, binary=True, point=point)])
         assert decision.outcome == "INCONCLUSIVE"
-        assert decision.verdicts[0].why == "undefined, and at least 50 % is asked"
+        assert decision.verdicts[0].why == "undefined; at least 50 % is required"
     few = floor("accuracy", measured(2, 3), 0.5, binary=True)
     assert decide([few]).verdicts[0].why == "no bounds: 2 degrees of freedom; 4 are needed"
 

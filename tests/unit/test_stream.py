@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from medvqa.engine import AnswerMemory, Limits, Recollection, Stream, Streamed
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
+from support.streams import Ahead, item, prompt
 from support.stubs import backend
 
 
@@ -44,39 +45,6 @@ class Recorded:
     @property
     def asked(self) -> Counter[str]:
         return Counter(text for batch in self.batches for text in batch)
-
-
-class Ahead:
-    """Items that lie ahead, handed over in portions as xdist does; `after` more come with each that is answered."""
-
-    def __init__(self, items: Sequence[Query], first: int | None = None, more: int = 1) -> None:
-        self.items = list(items)
-        self.known = len(self.items) if first is None else first
-        self.more = more
-        self.taken = 0
-        self.ends = False
-
-    def advance(self) -> None:
-        self.known = min(len(self.items), self.known + self.more)
-
-    def take(self, count: int) -> list[Query]:
-        start = self.taken
-        self.taken = max(start, min(self.known, start + count))
-        return self.items[start : self.taken]
-
-    def exhausted(self) -> bool:
-        return self.taken == len(self.items)
-
-    def stopped(self) -> bool:
-        return self.ends
-
-
-def item(number: int, images: tuple[Image, ...] = ()) -> Query:
-    return Query(Item(str(number), "slake", "single_choice", f"q{number}", images=images))
-
-
-def prompt(query: Query) -> Prompt:
-    return Prompt(query.item.question, images=query.item.images)
 
 
 ITEMS = [item(number) for number in range(50)]
@@ -230,7 +198,7 @@ def test_the_size_is_what_was_typed_else_what_the_model_says_else_32() -> None:
 
 
 def test_concurrency_is_refused_where_the_model_has_none() -> None:
-    with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' is asked one batch at a time"):
+    with pytest.raises(UsageError, match=r"--concurrency=2: model 'recorded' takes one batch at a time"):
         Limits.of(backend(Recorded()), concurrency=2)
 
 

@@ -174,7 +174,7 @@ def test_values_as_text(value: object, text: str) -> None:
 
 def test_a_pipe_is_refused_and_a_missing_file_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.csv")
-    with pytest.raises(DataError, match=r"^x\.csv: cannot be read: x\.csv is no regular file$"):
+    with pytest.raises(DataError, match=r"^x\.csv: cannot be read: x\.csv is not a regular file$"):
         read(tmp_path / "x.csv")
     with pytest.raises(DataError, match=r"^y\.csv: no such file$"):
         read(tmp_path / "y.csv")

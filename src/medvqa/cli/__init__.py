@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from medvqa import __version__, printing
-from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore
+from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore, run
 from medvqa.cli.common import say
 from medvqa.items import MedVQAError
 
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         sys.excepthook = _excepthook
     options = _parser().parse_args(arguments)
+    options.words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with printing.printable_warnings():
             made = options.command(options)
@@ -68,6 +69,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     common.add_argument("--noconftest", action="store_true", help="do not read conftest.py files")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (report, rescore, compare, gate, baseline, merge, agreement, lexicon, models, cache):
+    for command in (run, report, rescore, compare, gate, baseline, merge, agreement, lexicon, models, cache):
         command.add(commands, common)
     return parser

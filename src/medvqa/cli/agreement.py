@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     if options.sample is not None:
         return _sheet(options, judged[0]), False
     if options.human:
-        ratings = agreement.beside(judged[0], *agreement.scores_of_people(options.human, judged[0]))
+        ratings = agreement.judge_and_people(judged[0], *agreement.scores_of_people(options.human, judged[0]))
     else:
         ratings = agreement.two_judges(*judged)
     dimension = agreement.dimension_of(ratings.results, options.by)

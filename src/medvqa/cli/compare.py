@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,19 +138,9 @@ def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:
     """The runs by their paths, each once, under different names; UsageError for a benchmark that none has."""
     from medvqa import comparing
 
-    sides = {path: comparing.load(path) for path in dict.fromkeys(paths)}
-    names = Counter(side.name for side in sides.values())
-    sides = {path: replace(side, name=str(path)) if names[side.name] > 1 else side for path, side in sides.items()}
-    keys = {side.key.name: path for path, side in sides.items() if side.key is not None}
-    if len(keys) > 1:
-        one, other = list(keys.values())[:2]
-        raise UsageError(f"{one} and {other} hold hashes by different keys: write one of them anew from its run folder")
-    sides = {path: side.revealed(sides.values()) for path, side in sides.items()}
-    there = sorted({result.item.benchmark for side in sides.values() for result in side.results})
-    for name in benchmarks:
-        if name not in there:
-            raise UsageError(f"--benchmark={name}: no run has it; there are: {', '.join(there)}")
-    return {path: side.only(benchmarks) for path, side in sides.items()} if benchmarks else sides
+    distinct = list(dict.fromkeys(paths))
+    sides = [(str(path), comparing.load(path)) for path in distinct]
+    return dict(zip(distinct, comparing.beside(sides, benchmarks, option="--benchmark="), strict=True))
 
 
 def _check_measures(names: Sequence[str], made: Sequence[Paired]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Ranked, Ranking, rank
-from medvqa.comparing.sides import Side, load, notes, refusals
+from medvqa.comparing.sides import Side, beside, load, notes, refusals
 
 __all__ = [
     "LEVEL",
@@ -15,6 +15,7 @@ __all__ = [
     "Ranked",
     "Ranking",
     "Side",
+    "beside",
     "compare",
     "load",
     "notes",

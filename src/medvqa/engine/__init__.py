@@ -1,7 +1,7 @@
-"""Asks a model: Prompt -> Answer.
+"""Ask a model: Prompt -> Answer.
 
-`asking` is one batch; `stream` keeps a model busy with the items that lie ahead; `judges` lets another model judge what
-it says; `identity` is what a model says of itself.
+`asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers;
+`identity` reads a model's name, fingerprint and settings.
 """
 
 from medvqa.engine.asking import Failure, Unavailable, ask, attempt

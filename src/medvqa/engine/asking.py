@@ -14,20 +14,20 @@ from medvqa.protocols.techniques import NEEDS
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Stands in for a model that could not be made: every prompt ends in the error that says why."""
+    """Replaces a model that could not be created: every prompt ends in an error with `reason`."""
 
     name: str
     reason: str
     capabilities: frozenset[str] = frozenset(NEEDS.values())
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """No answers."""
+        """Return an error for every prompt."""
         return [AnswerError(self.reason)] * len(prompts)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A batch that got no answers; `memory` tells that it was too large, so that a smaller one may fit."""
+    """A batch without answers; `memory`: out of memory, so a smaller batch may fit."""
 
     why: str
     memory: bool = False
@@ -36,24 +36,24 @@ class Failure:
 def attempt(
     model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()
 ) -> list[Answer | AnswerError] | Failure:
-    """One answer or error for each prompt, in order; the batch's wall time is shared out where the model gave none.
+    """Return one answer or error per prompt, in order; answers without `seconds` get their share of the wall time.
 
-    Whatever a model raises becomes a Failure, since the other items of a run must not be lost with it; it
-    is recorded with each item and the exit code is 1. An answer that cannot be kept costs its own item alone. None of
-    the `secrets` is in what is returned.
+    Any exception of the model becomes a Failure, so that the other items of a run are not lost. The failure is recorded
+    with every item, and the exit code is 1. An invalid answer costs only its own item. `secrets` are
+    removed from all texts.
     """
     start = time.perf_counter()
     try:
-        given = list(model.generate(batch))
+        replies = list(model.generate(batch))
     except MedVQAError as error:
         return Failure(_line(error, secrets))
     except Exception as error:  # noqa: BLE001 - see the docstring
         line = answers.redacted(f"{type(error).__name__}: {answers.line_of(error)}", secrets)
         return Failure(line, memory=_out_of_memory(error))
-    if len(given) != len(batch):
-        return Failure(f"model '{_name(model)}' gave {len(given)} answers to {len(batch)} prompts")
+    if len(replies) != len(batch):
+        return Failure(f"model '{_name(model)}' gave {len(replies)} answers to {len(batch)} prompts")
     share, name = (time.perf_counter() - start) / len(batch), _name(model)
-    return [_admitted(each, prompt, share, name, secrets) for each, prompt in zip(given, batch, strict=True)]
+    return [_admitted(reply, prompt, share, name, secrets) for reply, prompt in zip(replies, batch, strict=True)]
 
 
 def _name(model: Model | Backend) -> str:
@@ -61,7 +61,7 @@ def _name(model: Model | Backend) -> str:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    # torch has its own class, and is not imported to be asked for it.
+    # torch has its own class; compare names instead of importing torch.
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
 
 
@@ -70,16 +70,16 @@ def _line(error: BaseException, secrets: Collection[str]) -> str:
 
 
 def _admitted(
-    given: object, prompt: Prompt, share: float, model: str, secrets: Collection[str]
+    reply: object, prompt: Prompt, share: float, model: str, secrets: Collection[str]
 ) -> Answer | AnswerError:
-    """What a model gave to one prompt as it may be stored: the only way by which an answer enters a run."""
-    if isinstance(given, AnswerError):
-        return AnswerError(_line(given, secrets))
-    if not isinstance(given, Answer):
-        return AnswerError(f"model '{model}' gave a {type(given).__name__} in the place of an Answer")
+    """Check the model's reply to one prompt; every answer of a run passes through here."""
+    if isinstance(reply, AnswerError):
+        return AnswerError(_line(reply, secrets))
+    if not isinstance(reply, Answer):
+        return AnswerError(f"model '{model}' gave a {type(reply).__name__} instead of an Answer")
     try:
-        answer = answers.checked(given)
-    except Exception as error:  # noqa: BLE001 - a class of a stranger's may raise anything when it is read
+        answer = answers.checked(reply)
+    except Exception as error:  # noqa: BLE001 - attributes of a user's class may raise anything
         why = answers.line_of(error) if isinstance(error, AnswerError) else f"{type(error).__name__}: {error}"
         return AnswerError(answers.redacted(f"model '{model}' gave an answer that cannot be kept: {why}", secrets))
     if (misfit := answers.misfit(answer, prompt)) is not None:
@@ -89,6 +89,6 @@ def _admitted(
 
 
 def ask(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> list[Answer | AnswerError]:
-    """Ask once, here and now: one answer or error for each prompt, in order."""
-    said = attempt(model, batch, secrets)
-    return [AnswerError(said.why)] * len(batch) if isinstance(said, Failure) else said
+    """Ask one batch directly, without a stream; return one answer or error per prompt, in order."""
+    outcome = attempt(model, batch, secrets)
+    return [AnswerError(outcome.why)] * len(batch) if isinstance(outcome, Failure) else outcome

@@ -1,4 +1,4 @@
-"""What a model says of itself, checked once it is made and before anything is asked."""
+"""The identity that a loaded model declares, read before the first prompt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medvqa.backend import Backend
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A model's name, its fingerprint (None: it has none) and its settings as JSON values."""
+    """A model's name, its fingerprint (None without one) and its settings as JSON values."""
 
     name: str
     fingerprint: str | None = None
@@ -20,7 +20,7 @@ class Identity:
 
 
 def identify(model: Backend, secrets: Collection[str] = ()) -> Identity:
-    """What a loaded model says of itself, without the `secrets`; UsageError, which names the model, for wrong types."""
+    """Return the identity of a loaded model, without `secrets`; UsageError, with its name, for wrong types."""
     fingerprint = model.fingerprint()
     return Identity(
         answers.redacted(model.title, secrets),

@@ -1,7 +1,7 @@
-"""A judge: a model that is asked about answers, in a stream of its own beside that of the model that gave them.
+"""Ask a judge about answers, in its own stream, parallel to the stream of the judged model.
 
-`begin` hands over what a judge is to be asked about one answer and does not wait; `finish` waits for what came of it.
-Replies are read in the judge's lanes as they come, so that a second try is on its way before any test waits for it.
+`begin` submits the judge's prompts about one answer without waiting; `finish` waits for the score. The judge's lanes
+read replies as they arrive, so that a second try is sent before any test waits for it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from medvqa.engine.stream import AnswerMemory, Limits, Stream, Submitted, Ticket
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Prompt, Query, Score, Technique
 
 TRIES = 3
-"""Sessions, or runs that find each other's replies, in which a judge is asked again what it never answered readably."""
+"""Sessions (or runs that share stored replies) that send a prompt again after unreadable replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An answer with its score by rule, and what a judge is being asked about it: nothing where the rule stands."""
+    """An answer with its score by rule, and the judge's prompts in flight; `case` is None if the rule stands."""
 
     item: Item
     score: Score
@@ -32,27 +32,27 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """What came of judging one answer; `judgement` is None where the rule stands.
+    """The score of one answer after judging; `judgement` is None if the rule stands.
 
-    `asked` are the replies that were asked for in this session; `reused` counts those of earlier ones.
+    `new_replies` holds the replies from this session; `reused` counts replies from earlier sessions.
     """
 
     score: Score
     judgement: Judgement | None = None
-    asked: tuple[Answer, ...] = ()
+    new_replies: tuple[Answer, ...] = ()
     reused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What was read of one reply; `following` is what was asked next where it could not be read."""
+    """The reading of one reply; `following` is the next prompt if the reply was unreadable."""
 
     read: judging.JudgeReading | judging.Complaint
     following: Ticket | None = None
 
 
 class Judge:
-    """Judges answers by a model. `begin` may be called by any thread, `finish` by the one that waits."""
+    """Judges answers by a model. Any thread may call `begin`; `finish` blocks its caller."""
 
     def __init__(
         self,
@@ -64,25 +64,28 @@ class Judge:
         ends: Callable[[], bool] = lambda: False,
         traffic: Traffic | None = None,
     ) -> None:
-        """`limits`, `memory` and `traffic` are as for a `Stream`; once `ends`, only what is waited for is asked."""
+        """`limits`, `memory` and `traffic` are as for a `Stream`.
+
+        After `ends()` returns True, send only prompts that a test waits for.
+        """
         self.settings = settings
         self._name = model.title
         self.ahead = limits.window * limits.batch_size * limits.concurrency
-        """How many answers keep it busy."""
-        # It is given texts, and never queries.
+        """The number of answers that keep the judge busy."""
+        # The stream gets prompts by `submit`, never queries.
         self._stream = Stream(model, _no_prompt, Submitted(ends), limits, memory, traffic=traffic)
 
     def begin(self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score) -> Pending:
-        """Hand over what is to be asked about an answer, whose score by rule is given; that may be nothing."""
+        """Submit the judge's prompts about an answer with its score by rule, if it needs a judge."""
         case = judging.case_of(benchmark, item, technique, answer, score, self.settings)
         if case is None:
             return Pending(item, score)
         return Pending(item, score, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
 
     def finish(self, pending: Pending) -> JudgedAnswer:
-        """The score by the judge; the outcome `error` where it did not answer, or nothing that can be read.
+        """Wait for the judge and return the score; outcome `error` without a readable reply.
 
-        Raises what the memory raised, which cannot keep any more replies.
+        Raises the exception of a memory that cannot store replies.
         """
         if pending.case is None:
             return JudgedAnswer(pending.score)
@@ -91,7 +94,7 @@ class Judge:
         readings: list[judging.JudgeReading] = []
         replies: list[Answer] = []
         digests: list[str] = []
-        asked: list[Answer] = []
+        new_replies: list[Answer] = []
         why = unread = ""
         for ticket in pending.tickets:
             following: Ticket | None = ticket
@@ -105,7 +108,7 @@ class Judge:
                 replies.append(reply.answer)
                 digests.append(reply.digest)
                 if not reply.reused:
-                    asked.append(reply.answer)
+                    new_replies.append(reply.answer)
                 step: _Step = reply.then
                 following = step.following
                 if isinstance(step.read, judging.Complaint):
@@ -120,7 +123,7 @@ class Judge:
             score = Score(None, "error", why=why or unread)
         else:
             score = judging.score(pending.case, pending.item, readings, self.settings)
-        return JudgedAnswer(score, judgement, tuple(asked), len(replies) - len(asked))
+        return JudgedAnswer(score, judgement, tuple(new_replies), len(replies) - len(new_replies))
 
     def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
         cut = "; its reply was cut off: let it write more tokens" if scoring.cut_off(answer) else ""
@@ -130,7 +133,7 @@ class Judge:
         used: Counter[str] = Counter()
         for reply in replies:
             used.update(reply.usage or {})
-        told = any(reply.usage is not None for reply in replies)
+        has_usage = any(reply.usage is not None for reply in replies)
         seconds = [reply.seconds for reply in replies if reply.seconds is not None]
         return Judgement(
             self._name,
@@ -138,7 +141,7 @@ class Judge:
             case.task,
             tuple(reply.text for reply in replies),
             sum(seconds) if seconds else None,
-            dict(used) if told else None,
+            dict(used) if has_usage else None,
             tuple(digests),
         )
 
@@ -154,15 +157,15 @@ class Judge:
 
     def _second(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
         read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
-        # What could not be read is stored, as it was paid for. Whoever goes on asks once more, but not for ever.
+        # Unreadable replies are stored, because they were paid for. A resumed run asks again, up to TRIES times.
         if isinstance(read, judging.Complaint) and reused and sample + 1 < TRIES:
             return _Step(read, self._send(case, index, sample + 1))
         return _Step(read)
 
     def close(self, end: float | None = None) -> None:
-        """Start nothing more, and give what is in flight a moment to finish, as `Stream.close` does."""
+        """Close the stream, as `Stream.close`."""
         self._stream.close(end)
 
 
 def _no_prompt(query: Query) -> Prompt:
-    raise AssertionError(f"a judge was asked {query}")
+    raise AssertionError(f"a judge was new_replies {query}")

@@ -1,11 +1,11 @@
-"""A model kept busy ahead of the tests that wait for its answers (docs/decisions/0004-a-stream.md).
+"""Keep a model busy ahead of the tests that wait for its answers (docs/decisions/0004-a-stream.md).
 
-The tests' thread takes the items that lie ahead and hands them over as tickets; a thread of the stream (a
-lane) builds their prompts, arranges them into batches and asks the model. A model is asked by one lane,
-since it may keep state between calls, or by as many as its attribute `concurrency` allows.
+The tests' thread takes upcoming items and enqueues them as tickets. A thread of the stream (a lane) builds their
+prompts, arranges them into batches and asks the model. A model has one lane, since it may keep state between calls, or
+as many as its attribute `concurrency` allows.
 
-What is done with an answer before a test gets it (`then`) may hand prompts to another stream, that of a judge, which is
-so asked while the model goes on. `Traffic` is what the streams of a process share.
+A callback (`follow`) gets every answer before a test does. It may submit prompts to another stream, such as a judge's,
+which works while the model continues. `Traffic` is shared by all streams of a process.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, Questi
 from medvqa.protocols import prompts as prompts_room
 
 BATCH_SIZE = 32
-"""Prompts in a batch where neither the user nor the model says."""
+"""Default number of prompts in a batch."""
 WINDOW = 4
-"""Batches whose items are sorted together. More would sort better, and leave tests further behind at the end."""
+"""Batches whose items are sorted together. More sort better, but tests then lag further behind at the end."""
 PATIENCE, PATIENCE_EACH = 600.0, 60.0
-"""Seconds that a batch may take where the user does not say: so many, and so many more for each prompt."""
+"""Default deadline of a batch in seconds: a constant, and an addition per prompt."""
 FAREWELL = 5.0
-"""Seconds that a batch in flight gets to finish in when the session ends."""
+"""Seconds for a batch in flight to finish when the session ends."""
 
 
 _NUMBERS = count(1)
-"""Of the calls of all streams of the process."""
+"""Numbers the calls of all streams of the process."""
 
 
 class Lookahead(Protocol):
-    """What lies ahead of the test that runs. All but `stopped` is called by the thread that runs tests."""
+    """The queries ahead of the running test. Only the tests' thread calls these methods, except `stopped`."""
 
     def take(self, count: int) -> Sequence[Query]:
-        """The next queries that were not taken yet, at most `count`, beginning with that of the test that runs."""
+        """Return the next queries, at most `count`, starting with the running test's; none is returned twice."""
         ...
 
     def exhausted(self) -> bool:
-        """Whether no more queries will come."""
+        """Return whether no more queries will come."""
         ...
 
     def stopped(self) -> bool:
-        """Whether the session is about to end, so that nothing more is asked ahead."""
+        """Return whether the session is about to end; then no prompt is sent ahead of its test."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """What is known of a prompt before it is asked: an answer, which `reused` says is of an earlier session, or none.
+    """The memory's record of a prompt: an answer, or None.
 
-    One that must be asked `alone` is asked when no other is.
+    `reused`: the answer is from an earlier session. `alone`: send this prompt with no other call in flight.
     """
 
     answer: Answer | AnswerError | None = None
@@ -69,67 +69,67 @@ class Recollection:
 
 
 class AnswerMemory(Protocol):
-    """What outlasts the process. Several lanes may call it; what it raises ends the stream."""
+    """Answers that outlast the process. Several lanes may call it; an exception ends the stream."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """What an answer is kept by; `digest` is that of the prompt, `sample` numbers equal prompts of one call."""
+        """Return the key of an answer; `digest` is the prompt's, `sample` numbers equal prompts of one call."""
         ...
 
     def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
-        """What is known of each prompt, looked up before it has its place in a batch."""
+        """Look prompts up before they enter a batch; return one recollection per key."""
         ...
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
-        """A call begins, with a number that none of this process had before."""
+        """Note the start of a call, with a number that is unique in the process."""
         ...
 
     def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """A call has ended; what it answered, which may be nothing, is kept before any test sees it."""
+        """Note the end of a call and store its answers, which may be none, before any test sees them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What lies ahead of a stream that is only given prompts: nothing; `ends` says whether the session is about to."""
+    """An empty lookahead, for streams fed only by `submit()`; `ends` says whether the session is about to end."""
 
     ends: Callable[[], bool] = lambda: False
 
     def take(self, count: int) -> Sequence[Query]:
-        """Nothing."""
+        """Return no queries."""
         return ()
 
     def exhausted(self) -> bool:
-        """Never: somebody may hand more over."""
+        """Return False: prompts may be submitted at any time."""
         return False
 
     def stopped(self) -> bool:
-        """Whether the session is about to end."""
+        """Return whether the session is about to end."""
         return self.ends()
 
 
 class Forgetful:
-    """A memory that keeps nothing."""
+    """A memory that stores nothing."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """No key."""
+        """Return an empty key."""
         return ""
 
     def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
-        """Nothing."""
+        """Return empty recollections."""
         return [Recollection()] * len(keys)
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
-        """Note nothing."""
+        """Do nothing."""
 
     def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A question's prompt with its digest, and its answer, which `reused` says was asked for in an earlier session.
+    """A prompt with its digest and its answer; `reused`: the answer is from an earlier session.
 
-    `then` is what was made of the answer before a test got it, None where nothing was.
+    `then` is the return value of the callback (`follow`), None without one.
     """
 
     prompt: Prompt
@@ -141,10 +141,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a model is given at once, for how long and for how much.
+    """Limits for calls of a model.
 
-    `deadline` is in seconds a batch (None: automatic, at least `patience` for each prompt). Once answers have cost
-    `budget`, nothing is asked ahead.
+    `deadline` is in seconds per batch (None: automatic, at least `patience` per prompt). Once answers have cost
+    `budget`, no prompt is sent ahead of its test.
     """
 
     batch_size: int
@@ -165,30 +165,30 @@ class Limits:
         window: int = WINDOW,
         budget: float = inf,
     ) -> Limits:
-        """What was asked for, else what the model's `batch_size` and `concurrency` say, else the default.
+        """Return the user's limits, else the model's `batch_size` and `concurrency`, else the defaults.
 
-        A model with `concurrency` gets batches of 1, one with `patience` at least so many seconds for each prompt.
-        UsageError when a concurrency is asked of one without, and for values of wrong types.
+        A model with `concurrency` gets batches of 1; `patience` is its least number of seconds per prompt. Raises
+        UsageError for a `concurrency` if the model declares none, and for wrong types.
         """
-        offered = model.concurrency
-        if concurrency is not None and offered is None:
+        declared = model.concurrency
+        if concurrency is not None and declared is None:
             raise UsageError(
-                f"--concurrency={concurrency}: model '{model.title}' is asked one batch at a time; try --batch-size"
+                f"--concurrency={concurrency}: model '{model.title}' takes one batch at a time; try --batch-size"
             )
-        size = batch_size or model.batch_size or (BATCH_SIZE if offered is None else 1)
-        return cls(size, concurrency or offered or 1, deadline, window, budget, model.patience)
+        size = batch_size or model.batch_size or (BATCH_SIZE if declared is None else 1)
+        return cls(size, concurrency or declared or 1, deadline, window, budget, model.patience)
 
     def seconds(self, prompts: int) -> float:
-        """The deadline of a batch of so many prompts."""
+        """Return the deadline of a batch with so many prompts, in seconds."""
         if self.deadline is not None:
             return self.deadline
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
 class Ticket:
-    """One question on its way: it has a prompt once it was built, and ends with an answer or what was raised.
+    """One question in the stream: a lane adds the prompt, then an answer or an exception (`raised`).
 
-    `key` is None until it was looked up in the memory. `follow` makes `then` of an answer.
+    `key` is None until the memory's lookup. `follow` is the callback for the answer, `then` its return value.
     """
 
     __slots__ = (
@@ -203,7 +203,7 @@ class Ticket:
         sample: int = 0,
         follow: Callable[[Answer, bool], Any] | None = None,
     ) -> None:
-        """A question of a test, or a prompt; nothing is known of it yet."""
+        """Create a ticket for a test's query, or for a prompt."""
         self.query = query
         self.prompt = prompt
         self.sample = query.sample if query is not None else sample
@@ -218,11 +218,11 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether it has an answer or an exception."""
         return self.answer is not None or self.raised is not None
 
-    def followed(self, answer: Answer, reused: bool) -> None:
-        """Make of an answer what is to be made of it; what that raises is raised in the test that asks."""
+    def run_follow(self, answer: Answer, reused: bool) -> None:
+        """Run the callback; an exception is stored and re-raised in the waiting test."""
         if self.follow is None or self.done:
             return
         try:
@@ -231,7 +231,7 @@ class Ticket:
             self.raised = error
 
     def reply(self) -> Reply:
-        """What came of it, once it has ended; what was raised is raised again."""
+        """Return the finished reply; re-raises a stored exception."""
         if self.raised is not None:
             raise self.raised
         prompt, answer = cast("Prompt", self.prompt), cast("Answer | AnswerError", self.answer)
@@ -240,19 +240,19 @@ class Ticket:
 
 @dataclass(slots=True)
 class _TicketBatch:
-    """Tickets that are asked together; `size` is the batch size that was in force when they first were."""
+    """Tickets of one batch; `size` is the batch size when they were first planned."""
 
     tickets: list[Ticket]
     size: int
 
     @property
     def alone(self) -> bool:
-        """Whether it must be asked when no other is."""
+        """Whether the batch must be sent with no other call in flight."""
         return any(ticket.alone for ticket in self.tickets)
 
 
 class _Call:
-    """A batch in flight, and the seconds that it may take."""
+    """A batch in flight, with its deadline: `allowed` seconds, until `end` (monotonic)."""
 
     __slots__ = ("allowed", "end", "number", "tickets")
 
@@ -264,18 +264,18 @@ class _Call:
 
     @property
     def alone(self) -> bool:
-        """Whether nothing may be asked beside it."""
+        """Whether no other call may be in flight."""
         return any(ticket.alone for ticket in self.tickets)
 
 
 class Traffic:
-    """What the streams of a process share: a lock, what their answers have cost, and who must be asked alone.
+    """State shared by the streams of a process: a lock, the cost of their answers (`spent`), their calls.
 
-    A question during which a process died is asked alone, which means: with no call of any stream in flight.
+    A question during which a process died is asked alone: with no call of any stream in flight.
     """
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
-        """No streams yet. `secrets` are kept out of all that the models of the process say."""
+        """`secrets` are removed from all answers and errors of the process's models."""
         self.lock = threading.Lock()
         self.streams: list[Stream] = []
         self.spent = 0.0
@@ -283,7 +283,7 @@ class Traffic:
 
 
 class Stream:
-    """Answers queries, and those that lie ahead of them, through the lanes of one model."""
+    """Answers queries, and upcoming ones in advance, through the lanes of one model."""
 
     def __init__(
         self,
@@ -296,10 +296,10 @@ class Stream:
         follow: Callable[[Query, Answer], Any] | None = None,
         traffic: Traffic | None = None,
     ) -> None:
-        """Nothing is asked, and no thread started, before the first `answer` or `submit`.
+        """Create a stream; it starts threads and calls the model only after the first `answer` or `submit`.
 
-        `follow` gets each answer to a query, stored or asked for, in the thread of a lane before a test does; what it
-        returns comes with the `Reply`. It may submit to another stream. Streams of one process share its `traffic`.
+        `follow` gets every answer to a query, stored or new, in a lane's thread before a test does; its return value is
+        `Reply.then`. It may submit to another stream. Streams of one process share `traffic`.
         """
         self._model = model
         self._memory = memory if memory is not None else Forgetful()
@@ -311,7 +311,7 @@ class Stream:
         self._traffic.streams.append(self)
         self._window = limits.window * limits.batch_size * limits.concurrency
         self._threads: list[threading.Thread] = []
-        # The lock guards all that follows; lanes wait for work, tests for news.
+        # The lock guards all following attributes; lanes wait for work, tests for news.
         self._lock = self._traffic.lock
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
@@ -330,9 +330,9 @@ class Stream:
     # --- called by the thread that runs tests -------------------------------------------------------------
 
     def answer(self, query: Query) -> Reply:
-        """The query's prompt and its answer, waiting for it; what building the prompt raised is raised here.
+        """Wait for the query's answer and return it; re-raises exceptions of the prompt's construction.
 
-        Raises what the memory raised, which cannot keep any more answers.
+        Also re-raises the exception of a memory that cannot store answers.
         """
         with self._lock:
             self._refill()
@@ -341,28 +341,28 @@ class Stream:
                 ticket = self._ticket(query)
                 self._plan.appendleft(_TicketBatch([ticket], self._size))
             self._wait([ticket])
-        # Where the model hangs, no lane has come to it.
+        # If the model hangs, no lane has built the prompt yet.
         self._built([ticket])
         return ticket.reply()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer prompts of a test's own, waiting for them; equal ones are so many samples."""
-        seen: Counter[tuple[str, str, str]] = Counter()
+        """Wait for answers to a test's own prompts; equal prompts are different samples."""
+        counts: Counter[tuple[str, str, str]] = Counter()
         tickets = []
         for prompt in prompts:
-            same = (prompts_room.digest(prompt), prompt.benchmark, prompt.item)
-            tickets.append(Ticket(None, prompt, seen[same]))
-            seen[same] += 1
+            identity = (prompts_room.digest(prompt), prompt.benchmark, prompt.item)
+            tickets.append(Ticket(None, prompt, counts[identity]))
+            counts[identity] += 1
         with self._lock:
             self._plan.appendleft(_TicketBatch(tickets, self._size))
             self._wait(tickets)
         return [ticket.reply().answer for ticket in tickets]
 
     def submit(self, prompt: Prompt, follow: Callable[[Answer, bool], Any], sample: int = 0) -> Ticket:
-        """Hand a prompt over to be asked in a batch with others, without waiting. Any thread may.
+        """Enqueue a prompt without waiting; any thread may call this.
 
-        `follow` gets its answer, and whether it is of an earlier session, as the constructor's does. `sample` tells
-        answers to one prompt apart.
+        `follow` gets the answer as the constructor's does, and whether it is from an earlier session. `sample`
+        distinguishes answers to the same prompt.
         """
         ticket = Ticket(None, prompt, sample, follow)
         with self._lock:
@@ -372,7 +372,7 @@ class Stream:
         return ticket
 
     def wait(self, ticket: Ticket) -> Reply:
-        """What came of a prompt that was submitted, waiting for it. Raises as `answer` does."""
+        """Wait for the reply to a submitted prompt; raises as `answer`."""
         with self._lock:
             self._wait([ticket])
         self._built([ticket])
@@ -383,14 +383,14 @@ class Stream:
         return Ticket(query, follow=None if follow is None else lambda answer, _: follow(query, answer))
 
     def forget(self, query: Query) -> None:
-        """A test has ended: an answer that it did not ask for is not kept."""
+        """Drop a query's answer that its test, now ended, did not request."""
         with self._lock:
             self._claim(query)
 
     def close(self, end: float | None = None) -> None:
-        """Start nothing more, and give what is in flight a moment to finish.
+        """Start no more calls, and wait for calls in flight until `end`.
 
-        `end` is in seconds of `time.monotonic`, by default `FAREWELL` from now. A second Ctrl-C ends the waiting.
+        `end` is in seconds of `time.monotonic`, by default `FAREWELL` from now. A second Ctrl-C stops the wait.
         """
         with self._lock:
             self._closed = True
@@ -401,17 +401,17 @@ class Stream:
                 thread.join(max(end - time.monotonic(), 0))
 
     def _refill(self) -> None:
-        # A window at a time, so that a lane wakes once for many items.
+        # Take a whole window, so that a lane wakes once for many items.
         if self._exhausted or self._claimable > 2 * self._window or self._upcoming.stopped():
             return
-        taken = self._upcoming.take(self._window)
-        for query in taken:
+        queries = self._upcoming.take(self._window)
+        for query in queries:
             ticket = self._ticket(query)
             self._unclaimed.setdefault(query.key, deque()).append(ticket)
             self._loose.append(ticket)
-        self._claimable += len(taken)
+        self._claimable += len(queries)
         self._exhausted = self._upcoming.exhausted()
-        if taken or self._exhausted:
+        if queries or self._exhausted:
             self._work.notify()
 
     def _claim(self, query: Query) -> Ticket | None:
@@ -424,11 +424,11 @@ class Stream:
             del self._unclaimed[query.key]
         return ticket
 
-    def _wait(self, waiting: Sequence[Ticket]) -> None:
+    def _wait(self, tickets: Sequence[Ticket]) -> None:
         self._start()
-        self._awaited.update(waiting)
+        self._awaited.update(tickets)
         try:
-            while left := [ticket for ticket in waiting if not ticket.done]:
+            while pending := [ticket for ticket in tickets if not ticket.done]:
                 if isinstance(self._fault, MedVQAError):
                     raise self._fault
                 if self._fault is not None:
@@ -436,23 +436,22 @@ class Stream:
                 if self._closed:
                     raise RuntimeError(f"model '{self._model.title}' was closed: its session has ended")
                 self._work.notify()
-                self._news.wait(self._expire(left))
+                self._news.wait(self._expire(pending))
         finally:
-            self._awaited.difference_update(waiting)
+            self._awaited.difference_update(tickets)
 
     def _start(self) -> None:
         while len(self._threads) < self._limits.concurrency:
-            # Daemons: a model that hangs must not keep the process from ending.
+            # Daemon threads, so that a hanging model does not keep the process alive.
             lane = len(self._threads)
             self._threads.append(threading.Thread(target=self._drive, args=(lane,), name=f"medvqa-{lane}", daemon=True))
             self._threads[-1].start()
 
-    def _expire(self, waiting: Sequence[Ticket]) -> float:
-        """End what is over its deadline; the seconds after which it is time to look again.
+    def _expire(self, pending: Sequence[Ticket]) -> float:
+        """End calls past their deadline in errors; return the seconds until the next check.
 
-        A batch that is over ends in errors, but nothing can take its lane back from the model. Once every lane
-        has been held for twice its deadline, whoever waits gets an error at once: a second thread in a model
-        that is made for one could mix up answers.
+        A lane cannot be taken back from a hanging model, and a further thread in a model made for one could mix up
+        answers. So once every lane has been held for twice its deadline, all pending tickets get an error.
         """
         now = time.monotonic()
         for call in self._calls.values():
@@ -460,10 +459,10 @@ class Stream:
                 _end(call.tickets, f"no answer within {call.allowed:.10g} s")
         held = [call.end + call.allowed for call in self._calls.values()]
         if len(held) == self._limits.concurrency and now >= max(held):
-            _end(waiting, f"model '{self._model.title}' hangs: a call never came back")
-        if any(ticket.done for ticket in waiting):
+            _end(pending, f"model '{self._model.title}' hangs: a call never came back")
+        if any(ticket.done for ticket in pending):
             return 0
-        # No call that starts from now on ends before the last of these.
+        # A call that starts now or later ends after the last of these.
         ends = [*(call.end for call in self._calls.values()), *held, now + self._limits.seconds(1)]
         return min(end for end in ends if end > now) - now
 
@@ -476,10 +475,10 @@ class Stream:
                     call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(len(batch.tickets)))
                     self._calls[lane] = call
                     self._announce()
-                    said = self._ask(call)
+                    outcome = self._ask(call)
                     del self._calls[lane]
                     self._let_others(call)
-                    self._settle(batch, said)
+                    self._settle(batch, outcome)
                     self._news.notify_all()
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that wait
             with self._lock:
@@ -487,14 +486,14 @@ class Stream:
                 self._news.notify_all()
 
     def _announce(self) -> None:
-        """Let the model prepare what it will probably get next."""
+        """Let the model prepare the prompts of the probable next batch."""
         if self._plan:
             prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.prompt is not None]
             if prompts:
                 self._model.prepare(prompts)
 
     def _next(self) -> _TicketBatch | None:
-        """The next batch, waiting for one; None when the stream was closed."""
+        """Wait for the next batch and return it; None if the stream was closed."""
         while not self._closed:
             stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
             if stopped:
@@ -518,30 +517,30 @@ class Stream:
         return None
 
     def _may_ask(self, batch: _TicketBatch) -> bool:
-        """Whether a batch may be asked beside those in flight."""
-        flying = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
-        return not any(flying) and not (flying and batch.alone)
+        """Return whether a batch may be sent beside the calls in flight."""
+        in_flight = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
+        return not any(in_flight) and not (in_flight and batch.alone)
 
     def _let_others(self, call: _Call) -> None:
-        """A call has ended: wake the other streams where they may have waited for it."""
+        """Wake other streams that may have waited for the end of this call."""
         for stream in self._traffic.streams:
             if stream is not self and stream._plan and (call.alone or stream._plan[0].alone):
                 stream._work.notify_all()
 
     def _shelve(self) -> None:
-        """The session is about to end: take from the plan all that no test waits for."""
+        """Remove tickets that no test waits for from the plan, because the session is about to end."""
         for batch in self._plan:
             self._loose.extend(ticket for ticket in batch.tickets if ticket not in self._awaited)
             batch.tickets = [ticket for ticket in batch.tickets if ticket in self._awaited]
         self._plan = deque(batch for batch in self._plan if batch.tickets)
 
     def _is_ready(self, stopped: bool) -> bool:
-        # A batch that is not full is worth its call when nothing more comes, or when a test waits for it.
+        # Send a partial batch only if no more tickets will come, or if a test waits for one of them.
         full = len(self._loose) >= self._size or (self._exhausted and len(self._loose) > 0)
         return (full and not stopped) or any(ticket in self._awaited for ticket in self._loose)
 
     def _make_plan(self, stopped: bool) -> None:
-        """Make full batches of the loose tickets that the memory does not know."""
+        """Arrange loose tickets without a stored answer into full batches."""
         if stopped:
             tickets = [ticket for ticket in self._loose if ticket in self._awaited]
             self._loose = [ticket for ticket in self._loose if ticket not in self._awaited]
@@ -559,35 +558,35 @@ class Stream:
         self._plan.extend(self._batches(unknown, self._size))
 
     def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
-        """Those that must be asked, with their prompts; the lock is open while these are built and looked up."""
+        """Return the tickets without a stored answer, with prompts built; releases the lock while building them."""
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
-            known = [
+            recollections = [
                 _fitting(recollection, ticket)
                 for ticket, recollection in zip(new, self._memory.recall([t.key or "" for t in new]), strict=True)
             ]
-            for ticket, recollection in zip(new, known, strict=True):
+            for ticket, recollection in zip(new, recollections, strict=True):
                 if isinstance(recollection.answer, Answer):
-                    ticket.followed(recollection.answer, recollection.reused)
+                    ticket.run_follow(recollection.answer, recollection.reused)
         finally:
             self._lock.acquire()
-        for ticket, recollection in zip(new, known, strict=True):
+        for ticket, recollection in zip(new, recollections, strict=True):
             ticket.alone = recollection.alone
             if recollection.answer is not None and not ticket.done:
                 ticket.answer, ticket.reused = recollection.answer, recollection.reused
-        # A test may wait for one that is known, or whose prompt could not be built.
+        # A test may wait for a ticket with a stored answer, or with a prompt that could not be built.
         self._news.notify_all()
         return [ticket for ticket in tickets if not ticket.done]
 
     def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_TicketBatch]:
-        """Tickets that stand alone, then the others in batches of similar ones."""
+        """Return batches: tickets to be sent alone first, then the others by similarity."""
         alone = [[ticket] for ticket in tickets if ticket.alone]
         others = [ticket for ticket in tickets if not ticket.alone]
         return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
-        """Tickets with their prompts and keys, less those whose prompt could not be built."""
+        """Build prompts and keys; return the tickets without an exception."""
         for ticket in tickets:
             try:
                 if ticket.prompt is None and ticket.query is not None:
@@ -601,19 +600,19 @@ class Stream:
         return [ticket for ticket in tickets if ticket.key is not None]
 
     def _ask(self, call: _Call) -> list[Answer | AnswerError] | Failure | BaseException:
-        """Ask the model, and keep what it answers. The lock is open meanwhile."""
+        """Ask the model and store its answers; releases the lock meanwhile."""
         keys = [ticket.key or "" for ticket in call.tickets]
         self._lock.release()
         try:
             self._memory.begin(call.number, keys)
-            said = self._attempted([ticket.prompt for ticket in call.tickets if ticket.prompt is not None])
-            answers = said if isinstance(said, list) else []
-            kept = [(key, answer) for key, answer in zip(keys, answers, strict=False) if isinstance(answer, Answer)]
-            self._memory.end(call.number, [key for key, _ in kept], [answer for _, answer in kept])
+            outcome = self._attempted([ticket.prompt for ticket in call.tickets if ticket.prompt is not None])
+            answers = outcome if isinstance(outcome, list) else []
+            stored = [(key, answer) for key, answer in zip(keys, answers, strict=False) if isinstance(answer, Answer)]
+            self._memory.end(call.number, [key for key, _ in stored], [answer for _, answer in stored])
             for ticket, answer in zip(call.tickets, answers, strict=False):
                 if isinstance(answer, Answer):
-                    ticket.followed(answer, False)
-            return said
+                    ticket.run_follow(answer, False)
+            return outcome
         finally:
             self._lock.acquire()
 
@@ -623,34 +622,34 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
-    def _settle(self, batch: _TicketBatch, said: list[Answer | AnswerError] | Failure | BaseException) -> None:
-        """Hand out what a batch came to; halve one that failed."""
-        if isinstance(said, list):
-            for ticket, answer in zip(batch.tickets, said, strict=True):
+    def _settle(self, batch: _TicketBatch, outcome: list[Answer | AnswerError] | Failure | BaseException) -> None:
+        """Give the tickets of a batch their answers; plan a failed batch again in two halves."""
+        if isinstance(outcome, list):
+            for ticket, answer in zip(batch.tickets, outcome, strict=True):
                 if isinstance(answer, Answer) and answer.usage is not None:
                     self._traffic.spent += answer.usage.get("cost", 0.0)
                 if not ticket.done:
                     ticket.answer = answer
-        elif isinstance(said, BaseException):
+        elif isinstance(outcome, BaseException):
             for ticket in batch.tickets:
                 if not ticket.done:
-                    ticket.raised = said
+                    ticket.raised = outcome
         elif len(batch.tickets) > 1:
             half = len(batch.tickets) // 2
-            if said.memory:
+            if outcome.memory:
                 self._size = min(self._size, half)
             self._plan.extendleft(
                 _TicketBatch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half])
             )
         else:
-            if said.memory:
-                # It was this prompt, which does not even fit alone, and not the size of its batch.
+            if outcome.memory:
+                # The prompt does not even fit alone, so the batch size was not the cause: restore it.
                 self._size = max(self._size, batch.size)
-            _end(batch.tickets, said.why)
+            _end(batch.tickets, outcome.why)
 
 
 def _fitting(recollection: Recollection, ticket: Ticket) -> Recollection:
-    """What is known of a prompt, without an answer that would not be stored today: the prompt is asked again."""
+    """Drop a stored answer that today's checks would refuse, so that the prompt is sent again."""
     answer, prompt = recollection.answer, ticket.prompt
     if isinstance(answer, Answer) and prompt is not None and answers_room.misfit(answer, prompt) is not None:
         return replace(recollection, answer=None)
@@ -658,9 +657,9 @@ def _fitting(recollection: Recollection, ticket: Ticket) -> Recollection:
 
 
 def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
-    """Batches of at most `size`, of similar length (padding costs time), those that share an image side by side.
+    """Return batches of at most `size` tickets of similar length (padding costs time), grouped by shared images.
 
-    Batches are in the order of their first test, tickets that have equally much to read in the order given.
+    Batches are in the order of their first ticket; tickets of equal length stay in the given order.
     """
     place = {ticket: number for number, ticket in enumerate(tickets)}
     groups: dict[object, list[Ticket]] = {}
@@ -673,28 +672,25 @@ def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
 
 
 def _load(group: Sequence[Ticket]) -> tuple[int, int]:
-    """What a model has to read for the largest prompt of a group: images, and characters."""
+    """Return the numbers of images and characters in the largest prompt of a group."""
     prompts = [ticket.prompt for ticket in group if ticket.prompt is not None]
     return max((len(prompt.images), len(prompt.text)) for prompt in prompts)
 
 
 def _end(tickets: Iterable[Ticket], why: str) -> None:
-    """End in errors what has not ended yet."""
+    """End all open tickets in errors."""
     for ticket in tickets:
         if not ticket.done:
             ticket.answer = AnswerError(why)
 
 
 class Streamed:
-    """The model as tests get it, a `medvqa.items.Model`: what they ask of it goes through the stream.
-
-    All else that it declares is had by `backend`.
-    """
+    """The model for tests, a `medvqa.items.Model` that asks through the stream; `backend` is the model itself."""
 
     def __init__(
         self, model: Backend, stream: Stream, prepare: Callable[[Prompt], Prompt] = lambda prompt: prompt
     ) -> None:
-        """Stand in for the model. `prepare` completes a prompt of a test's own, for instance by the limit in force."""
+        """`prepare` completes a test's own prompts, for instance with the limit in force."""
         self.backend = model
         self._stream = stream
         self._prepare = prepare
@@ -706,9 +702,9 @@ class Streamed:
 
     @property
     def capabilities(self) -> Collection[str]:
-        """What the model can do."""
+        """The supported ways of asking, as in `medvqa.Backend.capabilities`."""
         return self.backend.capabilities or frozenset()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt, asked by the thread that asks all others."""
+        """Answer each prompt, in the stream's threads."""
         return self._stream.generate([self._prepare(prompt) for prompt in prompts])

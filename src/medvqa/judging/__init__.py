@@ -1,6 +1,6 @@
-"""A judge reads what rules cannot: it scores open answers, compares free-form ones with options, and finds options.
+"""Judge answers that rules cannot score: open answers, free-form answers to options, and unreadable choices.
 
-A judge is a `Model` that is asked by text. This room says what it is asked and what its replies mean; it asks nobody:
+A judge is a `Model` with text prompts. This room writes its prompts and reads its replies, and calls no model:
 (item, answer, score by rule) -> `Case` with prompts -> replies -> `JudgeReading` or `Complaint` -> `Score`.
 """
 

@@ -1,4 +1,4 @@
-"""Which answers a judge looks at, and what it is asked about them."""
+"""Select the answers that need a judge, and write the judge's prompts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One answer that a judge is to look at.
+    """One answer for a judge.
 
     `template` is the prompt file's name@digest. `prompts` are texts without images; `Prompt.benchmark` and
-    `Prompt.item` are the item's, `Prompt.options` those that the judge compares. () where a rule decides before the
-    judge: nothing is asked, `score` with no readings gives what it decided, and the result has no judgement.
-    `otherwise` is the score where the judge finds nothing in the answer, or what the rule decided. `again` is what is
-    added to a prompt after a complaint. `choose` scores a choice of letters as the benchmark does. `extractor` is set
-    if a reply is read as the benchmark's owners read it; a reply that cannot be read then leaves the answer as it was.
+    `Prompt.item` are the item's, `Prompt.options` the options to compare. `prompts` is () if a rule decides: then
+    `score` without readings returns `otherwise`, and the result has no judgement. `otherwise` is the score by rule, or
+    the score if the judge finds no answer. `again` is added to a prompt after a complaint. `choose` is the benchmark's
+    scorer for chosen letters. `extractor` is set if replies are read by the rule of the benchmark's owners; the score
+    by rule then stands if a reply is unreadable.
     """
 
     task: Task
@@ -40,7 +40,7 @@ class Case:
 
 
 def may_ask(benchmark: Benchmark, item: Item, technique: Technique, settings: Settings) -> bool:
-    """Whether some answer to an item would be left to a judge, whatever the rules say of it."""
+    """Return whether any answer to an item could need a judge."""
     if not item.answers or technique in OPTION_TECHNIQUES:
         return False
     if item.kind in CHOICE_KINDS:
@@ -51,12 +51,12 @@ def may_ask(benchmark: Benchmark, item: Item, technique: Technique, settings: Se
 def case_of(
     benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score, settings: Settings
 ) -> Case | None:
-    """What a judge is asked about an answer; None where `score`, which was found by rule, stands.
+    """Return the judge's case for an answer; None if `score`, by rule, stands.
 
-    Looked at are answers in free form (FF) to questions with options, answers to open questions of the kinds in
-    `Benchmark.judged`, and with `settings.extract` answers to choice questions that the rules left `unparsed`. Nothing
-    is asked about an item without an answer key, an answer that came as likelihoods of options, one that the server
-    reports as a refusal, or one that is empty.
+    A judge reads free-form (FF) answers to questions with options, and answers to open questions of the kinds in
+    `Benchmark.judged`. With `settings.extract` it also reads answers to choice questions that the rules left
+    `unparsed`. No prompt is sent for an item without an answer key, likelihoods of options, a refusal reported by the
+    server, or an empty answer.
     """
     if not item.answers or score.outcome == "error" or technique in OPTION_TECHNIQUES:
         return None
@@ -72,8 +72,8 @@ def case_of(
     if extractor is not None and item.kind not in extractor.kinds:
         extractor = None
     template = settings.template(task, extractor)
-    if (decided := _decided(item, answer, settings)) is not None:
-        return None if task == "options" else Case(task, template.label, (), decided)
+    if (by_rule := _score_without_judge(item, answer, settings)) is not None:
+        return None if task == "options" else Case(task, template.label, (), by_rule)
     values = _fenced(task, item, answer)
     prompt = Prompt(
         text=filled(template.prompt, values),
@@ -84,13 +84,12 @@ def case_of(
         options=item.options if task != "score" else {},
         template=template.label,
     )
-    otherwise = score if task == "options" else _nothing(answer)
+    otherwise = score if task == "options" else _score_without_option(answer)
     again = filled(template.again, values)
     return Case(task, template.label, (prompt,), otherwise, again, benchmark.score, extractor)
 
 
-def _decided(item: Item, answer: Answer, settings: Settings) -> Score | None:
-    """What needs no judge."""
+def _score_without_judge(item: Item, answer: Answer, settings: Settings) -> Score | None:
     if answer.finish == "refusal":
         return Score(0.0, "refused", (), "the server reports a refusal")
     if fences.is_blank(without_reasoning(answer.text)):
@@ -99,14 +98,14 @@ def _decided(item: Item, answer: Answer, settings: Settings) -> Score | None:
     return rules.decide(item, answer.text) if settings.rules_first and not cut_off(answer) else None
 
 
-def _nothing(answer: Answer) -> Score:
-    """An answer in which the judge finds nothing: by its phrases refused or abstained, else unparsed."""
+def _score_without_option(answer: Answer) -> Score:
+    """Return refused or abstained if the answer has such a phrase, else unparsed."""
     reading = read_term(answer.text, {}, finished=not cut_off(answer))
     return Score(0.0, reading.status if reading.status != "read" else "unparsed", (), reading.why)
 
 
 def as_shown(response: str) -> str:
-    """The response as a prompt shows it to a judge, within its fence."""
+    """Return the response in the form shown to a judge, within its fence."""
     return fences.shortened(_neutral_response(response))[0]
 
 
@@ -115,7 +114,7 @@ def _neutral_response(response: str) -> str:
 
 
 def _fenced(task: Task, item: Item, answer: Answer) -> dict[str, str]:
-    """The fields of a task's prompt with what others wrote within it."""
+    """Return the fields of a task's prompt, with untrusted texts fenced."""
     question = fences.neutral(item.question)
     response = _neutral_response(answer.text)
     references = [fences.neutral(text) for text in item.answers] if task == "score" else []

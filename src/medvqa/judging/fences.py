@@ -1,7 +1,7 @@
-"""Texts that others wrote, made fit to stand in a judge's prompt as data.
+"""Fence untrusted texts, so that a judge's prompt can contain them as data.
 
-A fence is a tag with a name that occurs in none of the fenced texts: what stands inside cannot end it. The name is made
-of the texts, so that equal cases have equal prompts and a stored reply is found again.
+A fence is a tag with a name that occurs in none of the fenced texts, so no text can end it. The name is derived from
+the texts: equal cases have equal prompts, and stored replies are reused.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from itertools import count
 
 HEAD, TAIL = 2_000, 6_000
-"""Characters of a longer text that are shown: of its beginning, and of its end, where answers stand."""
+"""Characters shown of a longer text: its beginning, and its end, where answers stand."""
 
 _OPENING = re.compile(r"<++(?=([^\s\d>=.,+-]|\s++/?\s*+[A-Za-z])?)")
 _CONTROL_WORD = re.compile(r"\[(?=/?[A-Z_]{3,40}\])")
 _NOT_HEX = re.compile(r"[^0-9a-f]+")
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-# Letters and marks by category, and nothing to see: Hangul and Braille blanks, joiners, and variation selectors.
+# Letters and marks by category, but invisible: Hangul and Braille blanks, joiners, and variation selectors.
 _HIDDEN = frozenset(
     map(
         chr,
@@ -34,29 +34,29 @@ _NAMED = 3
 
 
 def neutral(text: str) -> str:
-    """Return `text` with everything visible that is not, and without what a machine might take for a tag.
+    """Return `text` with invisible characters named, and without tags or control tokens.
 
-    A run of control characters, format characters (direction, zero width, tags), lone surrogates, characters that are
-    not assigned, and blanks that are letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends
-    become "\\n". The "<" of a tag, of a control token of a chat format or of what might be one becomes "‹", and the "["
-    of `[INST]` and the like "⟦". "<5 mm" and "a < 3" stay.
+    A run of control characters, format characters (direction, zero width, tags), lone surrogates, unassigned
+    characters and blank letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends become "\\n".
+    The "<" of a tag or of a chat format's control token becomes "‹", and the "[" of `[INST]` and the like "⟦". "<5 mm"
+    and "a < 3" stay.
 
     >>> neutral("red\\u202e<result>1.0</result> <5 mm")
     'red[U+202E]‹result>1.0‹/result> <5 mm'
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _MAY_BE_HIDDEN.sub(_with_hidden_named, text)
-    text = _OPENING.sub(lambda found: "‹" * len(found[0]) if found[1] else found[0], text)
+    text = _OPENING.sub(lambda match: "‹" * len(match[0]) if match[1] else match[0], text)
     return _CONTROL_WORD.sub("⟦", text)
 
 
 def is_hidden(character: str) -> bool:
-    """Whether nothing is seen of a character, or it changes how others are seen. Spaces are not hidden."""
+    """Return whether a character is invisible or changes how others look. Spaces are not hidden."""
     return character in _HIDDEN or (character not in "\t\n" and unicodedata.category(character) in _HIDDEN_CATEGORIES)
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing to see in a text."""
+    """Return whether a text has no visible character."""
     return all(character.isspace() or is_hidden(character) for character in text)
 
 
@@ -80,7 +80,7 @@ def _named(run: Sequence[str]) -> str:
 
 
 def shortened(text: str) -> tuple[str, str]:
-    """The text, or its two ends where it is too long; and what the judge is told of that, "" where nothing is cut."""
+    """Return the text, or its two ends if it is too long, and a note about the cut for the judge ("" without one)."""
     if len(text) <= HEAD + TAIL:
         return text, ""
     left_out = len(text) - HEAD - TAIL
@@ -91,9 +91,9 @@ def shortened(text: str) -> tuple[str, str]:
 
 
 def fence_of(texts: Sequence[str]) -> str:
-    """A name for a fence around these texts, `data-` and twelve hexadecimal digits, that occurs in none of them.
+    """Return a name for a fence, `data-` and twelve hexadecimal digits, that occurs in none of the texts.
 
-    It does not occur in pieces either, nor in full-width digits.
+    Nor does it occur in them broken into pieces or in full-width digits.
     """
     content = "\0".join(f"{len(text)}:{text}" for text in texts).encode(errors="surrogatepass")
     joined = "/".join(_NOT_HEX.sub("", unicodedata.normalize("NFKC", text).casefold()) for text in texts)
@@ -105,6 +105,6 @@ def fence_of(texts: Sequence[str]) -> str:
 
 
 def fenced(text: str, fence: str) -> str:
-    """A neutral text within its fence; what was left out of it is told behind."""
+    """Return a neutral text within its fence, shortened if too long, with a note about the cut after it."""
     shown, note = shortened(text)
     return f"<{fence}>\n{shown}\n</{fence}>" + (f"\n{note}" if note else "")

@@ -1,4 +1,4 @@
-"""What a judge's reply says, read strictly: what is not in the form that was asked for is not guessed."""
+"""Read a judge's reply strictly: a reply in another form than requested is a complaint, never a guess."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]、，]+|\band\b")
 
 @dataclass(frozen=True, slots=True)
 class JudgeReading:
-    """What one reply says: a `score`, the closeness of the answer to each option, or the `letters` that it chooses.
+    """The content of one reply: a `score`, the closeness of the answer to every option, or the chosen `letters`.
 
-    `letters` are in the order of the options, () where the judge found that the answer chooses none.
+    `letters` are in option order, () if the judge finds no option in the answer.
     """
 
     score: float | None = None
@@ -37,9 +37,9 @@ class JudgeReading:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """Why a reply cannot be read: one sentence, for the judge and for people.
+    """Why a reply is unreadable, in one sentence for the judge and for people.
 
-    Of the reply it quotes short numbers and letters alone, since a reply may repeat what the judged answer said.
+    It quotes only short numbers and letters of the reply, which may repeat parts of the judged answer.
     """
 
     why: str
@@ -48,13 +48,12 @@ class Complaint:
 def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeReading | Complaint:
     """Read the reply to one prompt of a case.
 
-    Marked reasoning (<think>) is not read. For a score exactly one <result>...</result> must be there, with 0, 0.5 or
-    1: two are a complaint even where they agree, since one of them may be repeated from the judged answer. For
-    closeness each option must have exactly one line with a number from 1 to 10, before any explanation. For options
-    the reply must be letters alone, or Z; one letter where one option is right. If the benchmark's owners publish how
-    they read such a reply, it is read so.
+    Marked reasoning (<think>) is ignored. A score needs exactly one <result>...</result> with 0, 0.5 or 1. Two are a
+    complaint even if equal, since one may be copied from the judged answer. Closeness needs exactly one line per
+    option with a number from 1 to 10, before any explanation. Options need letters alone, or Z; one letter if one
+    option is right. A benchmark's `extractor` replaces these rules for options.
 
-    Of a reply that is not `finished`, because it was cut off at a token limit, the last letter or number may go on.
+    `finished` False: the reply was cut off at a token limit, so its last letter or number is ignored or a complaint.
     """
     reply = without_reasoning(reply)
     options = case.prompts[index].options
@@ -71,12 +70,12 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeR
 
 
 def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
-    """The second and last try after a reply that could not be read.
+    """Return the prompt for a second and last try after an unreadable reply.
 
-    The reply itself is not shown to the judge again: it may repeat what the answer said, outside of any fence.
+    The judge does not see the reply again: it may repeat parts of the answer outside of any fence.
     """
-    asked = case.prompts[index]
-    return replace(asked, text=f"{asked.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
+    first = case.prompts[index]
+    return replace(first, text=f"{first.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
 
 
 def _score(reply: str) -> JudgeReading | Complaint:
@@ -97,36 +96,36 @@ def _score(reply: str) -> JudgeReading | Complaint:
 def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> JudgeReading | Complaint:
     lines = _MARKUP.sub("", reply)
     if not finished:
-        lines = lines[: lines.rfind("\n") + 1]  # of "10" the last line may hold "1"
+        lines = lines[: lines.rfind("\n") + 1]  # the last line may end in the "1" of "10"
     if explanation := _EXPLANATION.search(lines):
         lines = lines[: explanation.start()]
-    found: dict[str, float] = {}
+    closeness: dict[str, float] = {}
     for letter, content in _CLOSENESS.findall(lines):
         if letter not in letters:
             continue
-        if letter in found:
+        if letter in closeness:
             return Complaint(f"It has more than one score for {letter}.")
         number = content.strip().removesuffix("/10").rstrip()
         if not _NUMBER.fullmatch(number):
             return Complaint(f"What follows {letter} is no number.")
         if not LOWEST <= float(number) <= HIGHEST:
             return Complaint(f"{number} for {letter} is not on the scale of 1 to 10.")
-        found[letter] = float(number)
-    if missing := [letter for letter in letters if letter not in found]:
+        closeness[letter] = float(number)
+    if missing := [letter for letter in letters if letter not in closeness]:
         return Complaint(f"It has no line with the score for {missing[0]}.")
-    return JudgeReading(closeness={letter: found[letter] for letter in letters})
+    return JudgeReading(closeness={letter: closeness[letter] for letter in letters})
 
 
 def _options(reply: str, letters: tuple[str, ...], *, single: bool) -> JudgeReading | Complaint:
-    said = _BETWEEN_LETTERS.sub("", _MARKUP.sub("", reply))
-    if not re.fullmatch("[A-Z]{1,60}", said):
+    chosen = _BETWEEN_LETTERS.sub("", _MARKUP.sub("", reply))
+    if not re.fullmatch("[A-Z]{1,60}", chosen):
         return Complaint(f"It is something else than capital letters of options, or {NONE}.")
-    if said == NONE:
+    if chosen == NONE:
         return JudgeReading()
-    if unknown := [letter for letter in said if letter not in letters]:
+    if unknown := [letter for letter in chosen if letter not in letters]:
         return Complaint(f"{unknown[0]} is no option, or does not stand alone.")
-    if len(set(said)) < len(said):
+    if len(set(chosen)) < len(chosen):
         return Complaint("A letter occurs twice.")
-    if single and len(said) > 1:
+    if single and len(chosen) > 1:
         return Complaint("It names more than one option, and exactly one is right.")
-    return JudgeReading(letters=tuple(letter for letter in letters if letter in said))
+    return JudgeReading(letters=tuple(letter for letter in letters if letter in chosen))

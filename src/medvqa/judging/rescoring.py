@@ -1,4 +1,4 @@
-"""Results scored again from what is stored: by another lead of closeness, or another rule of extraction."""
+"""Score stored results again, by another lead of closeness or another rule of extraction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from medvqa.judging.settings import Settings
 
 
 def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Result:
-    """Score an answer in free form again by the lead of `settings`, from the judge's recorded replies.
+    """Score a free-form answer again by the lead (`gap`) of `settings`, from the judge's recorded replies.
 
-    Errors and results of other kinds are returned unchanged.
+    Errors and other results are returned unchanged.
     """
     judgement = result.judgement
     if result.answer is None or judgement is None or judgement.task != "closeness":
@@ -24,7 +24,7 @@ def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Resul
     case = case_of(benchmark, result.item, result.technique, result.answer, score, settings)
     if case is None or not case.prompts:
         return result
-    # Of two replies the second was asked for because the first could not be read.
+    # A second reply exists only if the first was unreadable.
     readings = [read(case, 0, reply) for reply in reversed(judgement.replies)]
     readable = [reading for reading in readings if isinstance(reading, JudgeReading)]
     return replace(result, score=score_of(case, result.item, readable[:1], settings)) if readable else result

@@ -1,4 +1,4 @@
-"""What a rule can be certain of, so that no judge is needed (`--rules-first`)."""
+"""Score the answers that need no judge, by a rule that is certain (`--rules-first`)."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ from medvqa.scoring import clipped, normalise, plain, without_reasoning
 _YES = ("yes", "true", "correct", "是", "是的", "对", "正确")
 _NO = ("no", "false", "incorrect", "not true", "not correct", "否", "不是", "不对", "错误", "不正确")
 _SIDES = {normalise(word): side for side, words in enumerate((_NO, _YES)) for word in words}
-"""A judgment in other words. "Right" and "wrong" are none: right is a side of the body, too."""
+"""Synonyms of yes and no, without "right" and "wrong": right is also a side of the body."""
 
 _SIGNS = frozenset(".,;:!'\"()[]*_`-<>=+%±≤≥。、")
-"""Signs that normalisation drops without loss, or keeps as words. With any other, "red?" or "~5 cm", it may lose what
-matters."""
+"""Signs that normalisation drops without loss, or keeps as words. Others, as in "red?" or "~5 cm", may matter."""
 _NUMBER = re.compile(r"\d+(?:[^\w\s]+\d+)*")
 
 
 def decide(item: Item, response: str) -> Score | None:
-    """The score that a rule is certain of, None for all else.
+    """Return a certain score, None if the answer needs a judge.
 
-    Judgments and blanks are decided: 1 where the response is the reference, in the same words and numbers; 0 where a
-    judgment is the opposite of the reference. An answer in a sentence, in other words, or close to the reference is for
-    the judge.
+    A judgment or blank scores 1 if the response equals the reference in words and numbers. A judgment scores 0 if it is
+    the opposite of the reference. An answer in a sentence, in other words, or close to the reference needs a judge.
     """
     if item.kind not in ("judgment", "fill_in_the_blank"):
         return None
-    said = _certain(without_reasoning(response))
-    references = [_certain(reference) for reference in item.answers]
-    if said is None or None in references:
+    normal = _normal_form(without_reasoning(response))
+    references = [_normal_form(reference) for reference in item.answers]
+    if normal is None or None in references:
         return None
-    reading = (said[0],)
+    reading = (normal[0],)
     why = f"said {clipped(response)}, by rule"
-    if said in references:
+    if normal in references:
         return Score(1.0, "correct", reading, why)
-    if item.kind == "judgment" and said[0] in _SIDES:
+    if item.kind == "judgment" and normal[0] in _SIDES:
         sides = {_SIDES.get(reference[0]) for reference in references if reference}
-        if sides == {_SIDES[said[0]]}:
+        if sides == {_SIDES[normal[0]]}:
             return Score(1.0, "correct", reading, why)
-        if sides == {1 - _SIDES[said[0]]}:
+        if sides == {1 - _SIDES[normal[0]]}:
             return Score(0.0, "wrong", reading, f"{why}; correct is {clipped(' or '.join(item.answers))}")
     return None
 
 
-def _certain(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """A text's normal form and its numbers as they are written; None where normalisation may lose something."""
+def _normal_form(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return a text's normal form and its numbers as written; None if normalisation may lose information."""
     if any(unicodedata.decomposition(char).startswith(("<super", "<sub", "<fraction")) for char in text):
         return None
     simple = plain(text)

@@ -1,4 +1,4 @@
-"""From what a judge said to a score."""
+"""Turn a judge's readings into a score."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OUTCOMES: dict[float, Outcome] = {0.0: "wrong", 0.5: "partial", 1.0: "correct"}
 
 
 def score(case: Case, item: Item, readings: Sequence[JudgeReading], settings: Settings) -> Score:
-    """The score of an answer by the readings of a judge's replies, one for each prompt of the case.
+    """Return the score of an answer from the readings of a judge's replies, one per prompt of the case.
 
-    Score: the judge's 0, 0.5 or 1; a 0 for an answer that declines or says that it cannot be known has that outcome.
-    Closeness: the option with the highest score, if it leads each other by at least `settings.gap`; else the answer
-    names no option (`unparsed`, or refused, abstained), which counts as wrong and is invalid. Options: as if the answer
-    were the letters; where the judge found none it stays as it was.
+    Task score: the judge's 0, 0.5 or 1; a 0 for a refusing or abstaining answer keeps that outcome. Task closeness: the
+    option with the highest score, if it leads all others by at least `settings.gap`; else the answer names no option
+    (`unparsed`, or refused, abstained), is invalid and counts as wrong. Task options: the letters are scored as the
+    answer; without letters the score by rule stands.
     """
     if not case.prompts:
         return case.otherwise
@@ -45,17 +45,17 @@ def _scored(case: Case, item: Item, reading: JudgeReading) -> Score:
 
 
 def _closest(case: Case, item: Item, reading: JudgeReading, gap: float) -> Score:
-    told = ", ".join(f"{letter} {value:g}" for letter, value in reading.closeness.items())
+    listed = ", ".join(f"{letter} {value:g}" for letter, value in reading.closeness.items())
     (first, highest), *others = sorted(reading.closeness.items(), key=lambda pair: -pair[1])
     second = others[0][1] if others else 0.0
     if highest > second and round(highest - second, 6) >= gap:  # 7.3 leads 4.3 by 3, in decimal
-        return _chosen(case, item, (first,), f"closeness {told}")
+        return _chosen(case, item, (first,), f"closeness {listed}")
     declined = f"; by rule: {case.otherwise.why}" if case.otherwise.outcome != "unparsed" else ""
-    return replace(case.otherwise, why=f"no option leads by {gap:g}: closeness {told}{declined}")
+    return replace(case.otherwise, why=f"no option leads by {gap:g}: closeness {listed}{declined}")
 
 
 def _chosen(case: Case, item: Item, letters: Sequence[str], how: str) -> Score:
-    """As if the answer were these letters, which the texts of the options must not contradict."""
+    """Score the letters as the answer; options get neutral texts, which cannot contradict the letters."""
     if case.choose is None:
         raise ValueError("a case without its benchmark's scoring")
     unnamed = {letter: f"option {letter}" for letter in item.options}

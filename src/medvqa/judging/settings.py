@@ -1,4 +1,4 @@
-"""What a user may change about judging."""
+"""The user's settings for judging."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ LOWEST, HIGHEST = 1.0, 10.0
 """The scale of closeness."""
 
 RECORDED = "recorded"
-"""Stands for "judging" in the names of templates of replies that were recorded without their prompts."""
+"""Replaces "judging" in the names of templates if replies were recorded without their prompts."""
 
 VERSION = "1"
-"""Version of fences, limits and reading, part of every signature: raised when the same prompt files may be sent or
-read otherwise."""
+"""Version of fences, limits and reading, part of every signature. Raise it when prompts from the same files, or the
+reading of replies, may change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How answers are judged; part of the signature of every measure of a judged run.
+    """Settings for judging, part of the signature of every measure of a judged run.
 
-    `gap` is the lead in closeness (inclusive) by which an option is the answer, 0 to 9. `extract` lets the judge read
-    options where rules found none. `rules_first` lets rules decide what they are certain of. `prompts` holds the
-    user's own prompts: the text of a file by task. `recorded`: replies are from a file that does not tell by which
-    prompt they were had; templates are then called `recorded/TASK`. Raises UsageError for what cannot be used.
+    `gap` is the lead in closeness (inclusive) that makes an option the answer, 0 to 9. `extract` lets the judge read
+    options if rules parts none. `rules_first` lets rules score an answer if they are certain. `prompts` maps tasks
+    to the texts of the user's own prompt files. `recorded`: replies come from a file without their prompts; templates
+    are then called `recorded/TASK`. Raises UsageError for invalid settings.
     """
 
     gap: float = 3.0
@@ -36,7 +36,7 @@ class Settings:
     recorded: bool = False
 
     def __post_init__(self) -> None:
-        """Check everything before anything is asked."""
+        """Raise UsageError for invalid settings, before a prompt is sent."""
         if not 0 <= self.gap <= HIGHEST - LOWEST:
             raise UsageError(f"--ff-gap={self.gap:g}: a lead on the scale from 1 to 10 is 0 to 9 points")
         if unknown := sorted(set(self.prompts) - set(TASKS)):
@@ -45,7 +45,7 @@ class Settings:
             self.template(task)
 
     def template(self, task: Task, extractor: Extractor | None = None) -> JudgePrompt:
-        """The template in force for a task: the user's own, that of a benchmark's owners, or the project's."""
+        """Return the template for a task: the user's own, else the benchmark owners', else the project's."""
         if task in self.prompts:
             template = parse(task, self.prompts[task])
         else:
@@ -53,32 +53,32 @@ class Settings:
         return replace(template, label=f"{RECORDED}/{task}") if self.recorded else template
 
     def templates(self) -> dict[str, str]:
-        """`judging/TASK@digest` of the text in force, by task."""
+        """Return `judging/TASK@digest` of the template in force, by task."""
         return {task: self.template(task).label for task in TASKS}
 
     def signature(self, benchmark: Benchmark | None = None, technique: Technique | None = None) -> dict[str, str]:
-        """What enters a measure's signature beside the judge's name and fingerprint.
+        """Return the part of a measure's signature about judging, without the judge's name and fingerprint.
 
-        For a benchmark, or a technique of it, only what can change its numbers: a prompt that is never sent keeps no
-        two runs apart. {} where no judge is asked, so that the judge's name does not belong there either.
+        For a benchmark, or a technique of it, only settings that can change its numbers count: prompts that are never
+        sent do not distinguish runs. {} if no judge is used; then the signature has no judge's name either.
         """
-        found: dict[str, str] = {}
+        parts: dict[str, str] = {}
         used: list[JudgePrompt] = []
         if technique in OPTION_TECHNIQUES:
-            return found
+            return parts
         if benchmark is None or benchmark.judged:
             used.append(self.template("score"))
             if self.rules_first:
-                found["rules"] = "first"
+                parts["rules"] = "first"
         if technique in (None, "ff") and (benchmark is None or "ff" in benchmark.techniques):
             used.append(self.template("closeness"))
-            found["ff_gap"] = f"{self.gap:g}"
+            parts["ff_gap"] = f"{self.gap:g}"
         if self.extract and technique != "ff":
             used.append(self.template("options"))
             if benchmark is not None and benchmark.extractor is not None:
                 used.append(self.template("options", benchmark.extractor))
-            found["extract"] = "judge"
+            parts["extract"] = "judge"
         if used:
-            found["judge_prompts"] = "+".join(sorted({template.label for template in used}))
-            found["judging"] = VERSION
-        return found
+            parts["judge_prompts"] = "+".join(sorted({template.label for template in used}))
+            parts["judging"] = VERSION
+        return parts

@@ -1,8 +1,8 @@
-"""The prompts of a judge: data files with a digest, of the project or of the user.
+"""The prompts of a judge: data files with a digest, the project's or the user's.
 
-A file is UTF-8 text. Lines like `=== system ===` begin a section: `about` (where it is from; not sent), `system`,
-`prompt`, and `again`, which is added where a reply could not be read. What stands before the first such line, or in a
-file without any, is the prompt. Fields are words in braces; all other braces are text.
+A file is UTF-8 text. Lines like `=== system ===` begin a section: `about` (the source; not sent), `system`, `prompt`,
+and `again`, added after an unreadable reply. Text before the first such line, or a file without sections, is the
+prompt. Fields are words in braces; all other braces are text.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ FIELDS: Mapping[Task, tuple[str, ...]] = {
     "closeness": ("question", "options", "response"),
     "options": ("question", "options", "response"),
 }
-"""The fields that the prompt of a task must have; what is put in is fenced."""
+"""Required fields in the prompt of a task; their values are fenced."""
 
 OTHER_FIELDS: Mapping[Task, tuple[str, ...]] = {
     "score": ("fence",),
     "closeness": ("fence", "number", "names", "format"),
     "options": ("fence", "letters"),
 }
-"""Fields that a prompt may have: `fence` is the name of the tag around data; see docs/judging.md for the others."""
+"""Optional fields of a prompt: `fence` is the name of the tag around data; docs/judging.md describes the others."""
 
 NONE = "Z"
-"""What stands for no option in replies: so in MedLesionVQA's prompt, and in that of GMAI-MMBench's harness."""
+"""Means "no option" in replies, as in the prompts of MedLesionVQA and of GMAI-MMBench's harness."""
 
 _HEADING = re.compile(r"^=== (\w+) ===[ \t]*\n", re.M)
 _SECTIONS = frozenset({"about", "system", "prompt", "again"})
@@ -45,7 +45,7 @@ _AGAIN = "Your previous reply to this could not be used: {complaint} Reply again
 
 @dataclass(frozen=True, slots=True)
 class JudgePrompt:
-    """One task's prompt. `label` is `judging/TASK@digest`; the digest changes with every byte of the file."""
+    """The prompt of a task. `label` is `judging/TASK@digest`; the digest changes with every byte of the file."""
 
     label: str
     prompt: str
@@ -60,7 +60,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=32)
 def parse(task: Task, text: str) -> JudgePrompt:
-    """The template of a file's text; UsageError for unknown sections, and what is missing or there twice."""
+    """Return the template in a file's text; UsageError for unknown, missing or repeated sections and fields."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     label = prompts.Template(f"judging/{task}", text).label
     first, *others = _HEADING.split(text)
@@ -86,5 +86,5 @@ def parse(task: Task, text: str) -> JudgePrompt:
 
 @lru_cache(maxsize=8)
 def shipped(name: str) -> str:
-    """The text of a prompt that ships: the name of a task for the project's own, or `Extractor.prompt`."""
+    """Return the text of a shipped prompt; `name` is a task, or an `Extractor.prompt`."""
     return (resources.files(__package__) / "prompts" / f"{name}.txt").read_text(encoding="utf-8")

@@ -146,10 +146,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     result = yield
     state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
-    if state.plan.options.limit is not None:
-        collection.apply_limit(state.plan, config, items, state.plan.options.limit)
-    if state.plan.shard is not None:
-        collection.apply_shard(config, items, state.plan.shard)
+    collection.reduce(state.plan, config, items)
     return result
 
 

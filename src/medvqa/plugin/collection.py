@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
 
-from medvqa.data import lexicon, selection
-from medvqa.items import Benchmark, Item, MedVQAError
+from medvqa.data import lexicon
+from medvqa.items import Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, asks, item_of, query_of
 from medvqa.plugin.state import state_of
+from medvqa.session import selecting
 from medvqa.session.checks import check_images
 from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import Plan
@@ -48,10 +48,7 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
         asked = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
-        called = [
-            "-".join([*([technique] if several else []), *([f"sample{sample}"] if sample else [])])
-            for technique, sample in asked
-        ]
+        called = [selecting.called(technique, sample, several=several) for technique, sample in asked]
         # A parameter of the session: pytest then sorts tests by technique and sample.
         metafunc.parametrize(ASKED, asked, ids=called, indirect=True, scope="session")
 
@@ -73,7 +70,7 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
         item = item_of(node)
         if item is None:
             continue
-        tags = {**item.tags, "benchmark": (item.benchmark,), "kind": (item.kind,)}
+        tags = selecting.tags_with_kind(item)
         # Equal tags are one mapping (`benchmarks.load`), and a key made of them would take more than what it finds.
         known = id(item.tags), item.benchmark, item.kind
         if known not in marks:
@@ -84,44 +81,26 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
 
 
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
-    """Deselect what would be asked by a technique that is not defined for its item."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    stays = []
-    for node in nodes:
-        query = query_of(node, plan.techniques[0])
-        stay = query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
-        stays.append(stay)
-        if query is not None and not stay and query.sample <= 1:
-            counts[query.item.benchmark, query.technique, query.item.kind] += 1
+    """Deselect tests that would ask by a technique that is not defined for their item."""
+    queries = [query_of(node, plan.techniques[0]) for node in nodes]
+    stays = [
+        query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
+        for node, query in zip(nodes, queries, strict=True)
+    ]
+    left_out = selecting.counted(
+        query for query, stay in zip(queries, stays, strict=True) if query is not None and not stay
+    )
     _deselect(config, nodes, stays)
-    left_out: LeftOut = {}
-    for (benchmark, technique, kind), number in sorted(counts.items()):
-        left_out.setdefault(benchmark, {}).setdefault(technique, {})[kind] = number
     return left_out
 
 
-def apply_limit(plan: Plan, config: pytest.Config, nodes: list[pytest.Item], limit: int) -> None:
-    """Deselect all but `limit` items of each benchmark; tests of another kind stay."""
-    by_benchmark: dict[str, dict[str, Item]] = defaultdict(dict)
-    for node in nodes:
-        if (item := item_of(node)) is not None:
-            by_benchmark[item.benchmark][item.id] = item
-    kept = {
-        (item.benchmark, item.id)
-        for name, items in by_benchmark.items()
-        for item in selection.stratified(
-            list(items.values()), limit, dimension=_headline_dimension(plan.benchmarks[name])
-        )
-    }
-    _deselect(config, nodes, [(item := item_of(node)) is None or (item.benchmark, item.id) in kept for node in nodes])
-
-
-def apply_shard(config: pytest.Config, nodes: list[pytest.Item], shard: selection.Shard) -> None:
-    """Deselect all but a share of each benchmark's items; tests of another kind stay, in every share."""
-    # Several tests may ask about one item.
-    items = {(item.benchmark, item.id): item for node in nodes if (item := item_of(node)) is not None}
-    kept = {(item.benchmark, item.id) for item in selection.share(list(items.values()), shard)}
-    _deselect(config, nodes, [(item := item_of(node)) is None or (item.benchmark, item.id) in kept for node in nodes])
+def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> None:
+    """Apply --limit, then --shard; tests of another kind stay, in every share."""
+    for kept_by in (selecting.limited, selecting.shared):
+        items = [item_of(node) for node in nodes]
+        kept = kept_by(plan, (item for item in items if item is not None))
+        if kept is not None:
+            _deselect(config, nodes, [item is None or (item.benchmark, item.id) in kept for item in items])
 
 
 def _deselect(config: pytest.Config, nodes: list[pytest.Item], stays: Sequence[bool]) -> None:
@@ -129,7 +108,3 @@ def _deselect(config: pytest.Config, nodes: list[pytest.Item], stays: Sequence[b
     nodes[:] = [node for node, stay in zip(nodes, stays, strict=True) if stay]
     if deselected:
         config.hook.pytest_deselected(items=deselected)
-
-
-def _headline_dimension(benchmark: Benchmark) -> str | None:
-    return benchmark.dimensions[0] if benchmark.dimensions else None

@@ -22,9 +22,9 @@ from medvqa.plugin import options, process
 if TYPE_CHECKING:
     from medvqa.plugin.crashes import Crashes
     from medvqa.plugin.spread import BatchScheduling
-    from medvqa.plugin.terminal import Progress
     from medvqa.session.delivery import Delivery, LeftOut
     from medvqa.session.places import Leases
+    from medvqa.session.progress import Progress
     from medvqa.session.run import Finished, Run
 
 SHIPPED_TESTS = "medvqa.suite.benchmark_tests"
@@ -73,10 +73,10 @@ class Controller:
 
     @cached_property
     def _progress(self) -> Progress | None:
-        from medvqa.plugin.terminal import Progress
+        from medvqa.plugin.terminal import progress
 
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        return Progress(reporter) if reporter is not None else None
+        return progress(reporter) if reporter is not None else None
 
     @property
     def _asks(self) -> bool:
@@ -249,7 +249,8 @@ class Controller:
             self._session.shouldstop = stop
             if self._config.pluginmanager.has_plugin("dsession"):
                 self._written(lambda: self._run.stop(stop))
-        if self._progress is not None:
+        # With -v each test has a line of its own.
+        if self._progress is not None and self._config.get_verbosity() == 0:
             self._progress.show(self._run.counts, self._session.testscollected)
 
     # At the end
@@ -282,7 +283,9 @@ class Controller:
     def _finish(self, session: pytest.Session) -> None:
         """A wrong answer is data, so it is not what makes an exit code of 1."""
         if "_progress" in self.__dict__ and self._progress is not None:
-            self._progress.close()
+            # Go on below the line.
+            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            reporter.write("\n")
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
             ended = session.exitstatus == pytest.ExitCode.OK
@@ -310,12 +313,8 @@ class Controller:
             from medvqa.plugin.terminal import summarise
 
             summarise(terminalreporter, finished.report)
-            if self._run.gated_later:
-                terminalreporter.write_line("gate: decided on all shares, after medvqa merge, by medvqa gate")
-            elif unread := self._run.rules_unread:
-                terminalreporter.write_line(f"gate: none; {unread}")
-        for line in finished.failed_hooks:
-            terminalreporter.write_line(f"! {line}")
+            for line in self._run.notes(finished):
+                terminalreporter.write_line(line)
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")

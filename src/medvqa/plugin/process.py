@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-from datetime import datetime
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import pytest
 from medvqa import printing
 from medvqa.items import MedVQAError, UsageError
 from medvqa.plugin import options
-from medvqa.session.options import VISIBLE, Setting
+from medvqa.session.options import Setting, occupied
 
 if TYPE_CHECKING:
     from medvqa.plugin.state import State
@@ -54,13 +53,12 @@ def names_of(config: pytest.Config) -> tuple[str, str, str]:
 
 
 def _run_name(config: pytest.Config) -> str:
-    asked = options.read(config)
-    if asked.run is not None:
-        return asked.run
-    from medvqa.records import run_name
+    typed = options.read(config)
+    if typed.run is not None:
+        return typed.run
+    from medvqa.session.run import name_of
 
-    when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return run_name(asked.model, when, setting_of(config).reports)
+    return name_of(typed, setting_of(config))
 
 
 def setting_of(config: pytest.Config) -> Setting:
@@ -128,19 +126,12 @@ def check_spread(config: pytest.Config) -> None:
 
 
 def occupy(config: pytest.Config, place: str | None) -> None:
-    """Let this process see the devices of its place alone, as long as the session lasts; None changes nothing."""
+    """Show this process only the devices of its place, as long as the session lasts; None changes nothing."""
     if place is None:
         return
-    before = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = place
-    config.add_cleanup(lambda: _restore(before))
-
-
-def _restore(before: str | None) -> None:
-    if before is None:
-        os.environ.pop(VISIBLE, None)
-    else:
-        os.environ[VISIBLE] = before
+    stack = ExitStack()
+    stack.enter_context(occupied(place))
+    config.add_cleanup(stack.close)
 
 
 def print_safely(config: pytest.Config) -> None:

@@ -1,1 +1,1 @@
-"""How a question is asked: prompts from templates, and what an ablation takes away from its images."""
+"""Ask questions: prompts from templates, and ablations of their images."""

@@ -1,6 +1,6 @@
-"""What a score is worth without the picture: images withheld, greyed, or exchanged with those of other items.
+"""Ablate images: withhold them, replace them by grey pictures, or exchange them between items.
 
-A medical question often gives its answer away, so that a number says little unless it falls when the image goes.
+Many medical questions give their answer away. A score proves the use of images only if it falls without them.
 """
 
 from __future__ import annotations
@@ -15,56 +15,57 @@ from medvqa.data.selection import components
 from medvqa.items import Image, Item, Prompt, UsageError
 
 LABELS: Mapping[str, str] = {"text-only": "no images", "blank": "blank images", "shuffle": "shuffled images"}
-"""What reports say of a run."""
+"""The names of ablations in reports."""
 
 
 def withhold(prompt: Prompt) -> Prompt:
-    """The prompt without images, those of solved examples included; its text stays as it is."""
+    """Return the prompt without images, also in solved examples; the text stays unchanged."""
     return replace(prompt, images=(), shots=tuple(replace(shot, images=()) for shot in prompt.shots))
 
 
 def blank(prompt: Prompt) -> Prompt:
-    """Return the prompt with a grey picture in each image's place, also in solved examples.
+    """Return the prompt with grey pictures in place of images, also in solved examples.
 
-    Only the headers of the images are read, for the sizes. Nothing in the prompt leads to their pixels.
+    Only the headers of the images are read, for their sizes. The prompt keeps no way to their pixels.
     """
     shots = tuple(replace(shot, images=tuple(map(Image.blanked, shot.images))) for shot in prompt.shots)
     return replace(prompt, images=tuple(map(Image.blanked, prompt.images)), shots=shots)
 
 
 def shuffled(items: Sequence[Item]) -> dict[str, tuple[Image, ...]]:
-    """For each item of one benchmark that has images those of another item, by id: each item's are shown once.
+    """Exchange the images of one benchmark's items: return the new images by item id, for items with images.
 
-    No item gets images of one that it is connected to by a pair or by an image, the same by name or to the byte. It
-    depends on the items alone, not on their order, and is to be called with all of a benchmark, so that a selection
-    does not change who gets what. UsageError where more than half of the items are connected to one another.
+    The images of every item are used once. No item gets images from an item of its pair, or from one that shares an
+    image with it (same name or same bytes). The result does not depend on the order of the items. Pass all items of a
+    benchmark, so that a selection does not change the exchange. Raises UsageError if more than half of the items are
+    connected to one another.
     """
-    shown = [item for item in items if item.images]
-    same = _same(image for item in shown for image in item.images)
+    with_images = [item for item in items if item.images]
+    same = _common_names(image for item in with_images for image in item.images)
     links = [
         (
             f"item {item.id}",
             *(f"image {same[image]}" for image in item.images),
             *([f"pair {item.pair_id}"] if item.pair_id is not None else []),
         )
-        for item in shown
+        for item in with_images
     ]
     joined = components(links)
     sizes = Counter(joined[link[0]] for link in links)
     most = max(sizes.values(), default=0)
-    if 2 * most > len(shown):
+    if 2 * most > len(with_images):
         raise UsageError(
-            f"--ablate=shuffle: {most} of the {len(shown)} questions of {shown[0].benchmark} with images share their "
-            "images, so that not each can get another's. Try --ablate=blank or --benchmark"
+            f"--ablate=shuffle: {most} of the {len(with_images)} questions of {with_images[0].benchmark} with images "
+            "share their images, too many to exchange. Try --ablate=blank or --benchmark"
         )
 
     def place(item: Item) -> tuple[int, bytes, bytes]:
         group = joined[f"item {item.id}"]
         return -sizes[group], _rank(group), _rank(item.id)
 
-    # Groups lie side by side and none is longer than the step, which is at most half of the way round: so a step leads
-    # out of the group, and not back into it from the other end.
-    order = sorted(shown, key=place)
+    # Groups are contiguous, none is longer than the step, and the step is at most half of the circle. So a step always
+    # leaves the group, and never enters it again from the other end.
+    order = sorted(with_images, key=place)
     return {item.id: order[(number + most) % len(order)].images for number, item in enumerate(order)}
 
 
@@ -72,13 +73,13 @@ def _rank(name: str) -> bytes:
     return blake2b(name.encode(errors="surrogatepass")).digest()
 
 
-def _same(found: Iterable[Image]) -> dict[Image, str]:
-    """A name that images have in common whose bytes are equal.
+def _common_names(images: Iterable[Image]) -> dict[Image, str]:
+    """Return a name for every image, the same for images with equal bytes.
 
-    It is the digest where the benchmark tells it. Else files of different size differ, so that only those of equal
-    size are read; one that is not there is its name.
+    The name is the digest if the benchmark gives it, or if files have equal sizes (other files are not read), else the
+    image's name.
     """
-    distinct = set(found)
+    distinct = set(images)
     names = {image: image.digest or image.name for image in distinct}
     by_size: defaultdict[int, list[Image]] = defaultdict(list)
     for image in distinct:

@@ -1,7 +1,6 @@
-"""Item -> Prompt by templates that are data: each has a name and a digest, and both are recorded.
+"""Item -> Prompt by templates, which are data with a recorded name and digest.
 
-A template's text is what the benchmark's owners send, to the byte; the benchmark's file holds it beside
-a permalink to where it stands.
+A template's text equals the prompt of the benchmark's owners, to the byte; the benchmark's file has a permalink to it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from medvqa.items import OPTION_TECHNIQUES, Image, Item, Prompt, Technique
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The text that is sent after the images.
+    """A template for the text sent after the images.
 
     `text` holds the fields {question} and {options}; `option` is one line of {options} with the fields
     {letter} and {text}, its line end included. Only the template is formatted: braces in a question or an
-    option are text. `max_tokens` is the limit of new tokens by which its owners ask; None: they name none.
+    option are text. `max_tokens` is the owners' limit of new tokens, None if they set none.
     """
 
     name: str
@@ -51,9 +50,9 @@ class Template:
 
 
 def digest(prompt: Prompt) -> str:
-    """SHA-256 (hex) of all that a model sees: texts, shots and images (`Image.key`).
+    """Return the SHA-256 (hex) of everything that a model sees: texts, shots and images (`Image.key`).
 
-    With a technique that scores options these too; else they are seen as far as the text holds them.
+    Options are included for techniques that score them; otherwise a model sees only the options in the text.
     """
     parts = [prompt.technique, prompt.system, prompt.text, *(image.key for image in prompt.images)]
     for shot in prompt.shots:
@@ -64,12 +63,12 @@ def digest(prompt: Prompt) -> str:
 
 
 def pinned(prompt: Prompt) -> Prompt:
-    """The prompt with the digest of every image that can be read, so that its own digest stands for their bytes.
+    """Return the prompt with the digest of every readable image, so that `digest` covers the images' bytes.
 
-    From then on `Image.read` refuses a file that has changed. Where digests are known nothing is read.
+    Afterwards `Image.read` refuses a changed file. Files with a known digest are not read.
     """
     shots = prompt.shots
-    if all(image.digest for shown in (prompt.images, *(shot.images for shot in shots)) for image in shown):
+    if all(image.digest for images in (prompt.images, *(shot.images for shot in shots)) for image in images):
         return prompt
     return replace(
         prompt,

@@ -1,4 +1,4 @@
-"""What a technique needs of a model."""
+"""The capabilities that techniques need."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ NEEDS: Mapping[Technique, str] = {
     "ps": "option_likelihood",
     "ff": "generate",
 }
-"""The capability that a model must have for a technique."""
+"""Technique -> the capability that a model must have for it."""

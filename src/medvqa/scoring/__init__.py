@@ -1,6 +1,6 @@
-"""From an answer to a score: reading options and closed vocabularies out of free text, and the rules that value them.
+"""Score answers by rule: read options or terms of a closed vocabulary from free text, and give them a value.
 
-Every scorer takes an item and the answer to it and returns a `Score`; nothing here keeps state.
+Every scorer takes an item and its answer and returns a `Score`; scorers keep no state.
 """
 
 from medvqa.scoring import rules

@@ -1,15 +1,15 @@
-"""Reading the chosen options out of free text.
+"""Read the chosen options from free text.
 
-`read_options` goes through these steps. All of them are in `text`, `mentions` and `frames`, but the last one.
+`read_options` takes these steps, the first three in `text`, `mentions` and `frames`.
 
-1. What is read (`text.visible`): marked reasoning is dropped, so is Markdown, LaTeX and HTML; full-width, circled and
-   styled letters become plain. Of a long response both ends are read.
-2. Which options it names (`mentions`), by letter or by text. Texts are whole words, the longest counts. A letter is an
-   option's only where its surroundings allow that: not in "A patient", "vitamin B deficiency", "B-cell" or "E. coli".
-   "A, C and D" is one mention; "B. pneumonia" is one, and a contradiction where pneumonia is another option.
-3. What each mention says (`frames`): the phrases around it give it a weight, or deny it. Mentions in questions
-   and conditions say nothing, and neither does a text whose sentence does not assert it of the image: a place
-   ("below the spleen"), the past, a suspicion, a comparison, a rule ("typically shows").
+1. Clean the response (`text.visible`). Marked reasoning, Markdown, LaTeX and HTML are dropped; full-width, circled and
+   styled letters become plain. Only the two ends of a long response are read.
+2. Find mentions of options (`mentions`), by letter or by text. Texts match whole words; the longest match counts.
+   Letters count only in a fitting context: not in "A patient", "vitamin B deficiency", "B-cell" or "E. coli".
+   "A, C and D" is one mention. So is "B. pneumonia"; it is a contradiction if pneumonia is another option.
+3. Weigh the mentions (`frames`): the surrounding phrases give a weight, or deny the option. Mentions in questions and
+   conditions have none. A text needs a sentence that asserts it of the image. A place ("below the spleen"), the past, a
+   suspicion, a comparison or a general rule ("typically shows") asserts nothing.
 
    ======== ============================================================================================
    weight   mentions
@@ -18,20 +18,20 @@
    STATED   "the answer is B", "B is correct", "I'd go with B", "so B"; a letter as the first or last words
    LABEL    "(B)", "B. its text", "B" at the head of a line; a text as the first or last words
    CLAIM    a text as a finding: "consistent with pneumonia"; a hedge: "it could be B"
-   TEXT     a text that its sentence asserts less directly: "with pneumonia of the left lung"
+   TEXT     a text asserted less directly: "with pneumonia of the left lung"
    NAMED    a letter in passing, a common word ("no"), all options listed: no evidence
    ======== ============================================================================================
 
-4. What is chosen. What stands before "wait, no" or "I was wrong" is dropped, and so is what a base model goes on
-   to ask itself. The heaviest mentions that are left and not denied decide. They must agree; a later statement
-   replaces an earlier one only if words between them say so ("but", "therefore", "final"). A choice that is
-   denied afterwards is none.
-   A walk through the options says nothing: labels in the order of the options that are announced ("let's analyze
-   each option") or begin with the first one, until a statement or a return to an earlier option ends it.
-   If the response was cut off, only explicit statements keep their weight ("the answer is B", not "B" or "so B" as
-   the last words), and a list only if something follows it.
-5. If nothing is chosen: `refused` or `abstained` by the first phrase that says so, else `unparsed`. Both also
-   outweigh mentions below LABEL, but for a finding that comes later ("I am no doctor, but it looks like a nevus").
+4. Choose. Mentions before "wait, no" or "I was wrong" are dropped, as are questions that a base model goes on to ask
+   itself. The heaviest remaining mentions that are not denied decide. They must agree; a later statement replaces an
+   earlier one only after a word such as "but", "therefore" or "final". An option denied after its choice is not chosen.
+   Labels in a walk through the options are no evidence. A walk is announced ("let's analyze each option") or begins
+   with the first option. It follows their order, and ends with a statement or a return to an earlier option.
+   If the response was cut off, only explicit statements keep their weight: "the answer is B", not "B" or "so B" as
+   the last words. A list keeps it only if text follows.
+5. If no option is chosen, the first refusing or abstaining phrase gives `refused` or `abstained`; without one the
+   answer is `unparsed`. Such phrases also outweigh mentions below LABEL, except a finding that comes later ("I am no
+   doctor, but it looks like a nevus").
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _Heading = Literal["denies", "elsewhere", ""]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read. `letters` are in option order, () unless `status` is "read"; `why` is one line for people."""
+    """The options read: `letters` in option order, () unless `status` is "read"; `why` is one line for people."""
 
     letters: tuple[str, ...]
     status: Literal["read", "refused", "abstained", "unparsed"]
@@ -101,9 +101,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """A mention, its place in the marked-up text, and what it says by which rule.
+    """A mention with its place in the marked-up text, its weight, and the rule that gave the weight.
 
-    `explicit`: what it says counts also if the response was cut off later.
+    `explicit`: it keeps its weight if the response was cut off later.
     """
 
     at: int
@@ -123,16 +123,16 @@ def read_options(
 ) -> Reading:
     """Return the letters of `options` that `response` chooses: one, or any number if `multiple`.
 
-    If the response is not `finished`, because it was cut off at a token limit, only an explicit statement counts
-    ("the answer is C"), and a list of several options only if something follows it.
+    `finished` False: the response was cut off at a token limit. Then only an explicit statement counts
+    ("the answer is C"), and a list of several options only if text follows it.
 
     Never raises and never guesses: two answers to a single choice, a letter with another option's text, or an
     answer in passing are `unparsed`. `options` maps capital letters to texts, which may be empty, repeat or
-    contain one another. Takes time linear in the response; of more than 32,000 characters beyond marked
-    reasoning, the first 8,000 and the last 24,000 are read.
+    contain one another. Takes time linear in the response. Of more than 32,000 characters (without marked
+    reasoning), only the first 8,000 and the last 24,000 are read.
     """
     if response in options and finished:
-        # What most models answer when asked for a letter: all the rules say the same, twenty times slower.
+        # A shortcut for the most frequent response, a single letter: same result, twenty times faster.
         return Reading((response,), "read", f'first words: "{response}"')
     phrases = {letter: (text,) for letter, text in options.items()}
     common = {
@@ -144,19 +144,19 @@ def read_options(
 
 
 def read_term(response: str, vocabulary: Phrases, *, finished: bool = True) -> Reading:
-    """Return the one term of `vocabulary` (term -> other ways to write it) that `response` gives as its answer.
+    """Return the one term of `vocabulary` (term -> synonyms) that `response` gives as its answer.
 
-    The rules are those of `read_options` without letters; `Reading.letters` holds the term.
+    Follows the rules of `read_options` without letters; `Reading.letters` holds the term.
     """
-    phrases = {term: (term, *others) for term, others in vocabulary.items()}
-    common = {term for term, ways in phrases.items() if all(_JUDGMENTS.issuperset(tokens(way)) for way in ways)}
+    phrases = {term: (term, *synonyms) for term, synonyms in vocabulary.items()}
+    common = {term for term, texts in phrases.items() if all(_JUDGMENTS.issuperset(tokens(text)) for text in texts)}
     return _read(response, phrases, common, letters=False, multiple=False, finished=finished)
 
 
 def _read(
     response: str, phrases: Phrases, common: AbstractSet[str], *, letters: bool, multiple: bool, finished: bool
 ) -> Reading:
-    """Read what `phrases` name; those of the names in `common` say nothing in passing ("there is no mass")."""
+    """Read names of `phrases`; phrases of names in `common` are no evidence in passing ("there is no mass")."""
     text = visible(response)
     cut = "" if finished else "the answer was cut off: "
     if not text:
@@ -164,14 +164,14 @@ def _read(
     mentions = find_mentions(text, phrases, letters=letters)
     marked, places = mark_up(text, mentions)
     evidence = _weighed(marked, places, phrases, common, multiple)
-    taken_back, evidence = _still_held(marked, evidence)
+    retracted, evidence = _without_retracted(marked, evidence)
     evidence = _without_walk(marked, evidence, list(phrases), multiple)
     if not finished and not (evidence and RUN_ON.search(marked, evidence[0].at)):
         closed_form = _CLOSED_FORM.search(response) is not None
         evidence = [_if_cut(item, marked, phrases, common, multiple, closed_form) for item in evidence]
-    alive = [item for item in evidence if item.weight > Weight.NAMED and not item.denied]
-    weight = max((item.weight for item in alive), default=Weight.NAMED)
-    heaviest = [item for item in alive if item.weight == weight]
+    candidates = [item for item in evidence if item.weight > Weight.NAMED and not item.denied]
+    weight = max((item.weight for item in candidates), default=Weight.NAMED)
+    heaviest = [item for item in candidates if item.weight == weight]
     chosen = _union(marked, heaviest, phrases.keys()) if multiple else _agreed(marked, heaviest)
     problem = _problem(marked, evidence, heaviest, chosen, phrases, multiple)
     if problem is None and multiple and weight <= Weight.CLAIM and (others := _plurals(text, phrases, chosen)):
@@ -182,27 +182,27 @@ def _read(
         return Reading(tuple(n for n in phrases if n in chosen), "read", f'{last.rule}: "{_line(excerpt)}"')
     if weight < Weight.STATED and (disclaimer := _disclaimer(marked)):
         return disclaimer
-    if not alive and taken_back:
+    if not candidates and retracted:
         problem = "an answer is taken back, and no other follows"
     return Reading((), "unparsed", cut + problem)
 
 
 def _plurals(text: str, phrases: Phrases, chosen: AbstractSet[str]) -> str:
     """Name the options that a list of findings may mean by their plurals: "a plaque with papules"."""
-    plurals = {name: [f"{way}s" for way in ways] for name, ways in phrases.items() if name not in chosen}
+    plurals = {name: [f"{text}s" for text in texts] for name, texts in phrases.items() if name not in chosen}
     return ", ".join(sorted({name for place in occurrences(text, plurals) for name in place.names}))
 
 
 def _weighed(
     marked: str, places: Mapping[int, Mention], phrases: Phrases, common: AbstractSet[str], multiple: bool
 ) -> list[_Evidence]:
-    """Say of each mention what the heaviest rule says that applies to it."""
-    announced = [match.end() for match in ANNOUNCEMENT.finditer(marked)]
+    """Return every mention with the weight of the heaviest rule that applies to it."""
+    announcements = [match.end() for match in ANNOUNCEMENT.finditer(marked)]
     framed: dict[int, tuple[Weight, str, bool]] = {}
     for frame in FRAMES:
         for match in frame.pattern.finditer(marked):
             at = match.start(match.lastgroup or 0)
-            if bisect_left(announced, match.start()) != bisect_right(announced, at):
+            if bisect_left(announcements, match.start()) != bisect_right(announcements, at):
                 continue  # "To find the answer, let's analyze each option: A ..."
             weight = frame.text_weight if marked[at] == TEXT else frame.weight
             if frame.name == "number" and not all(
@@ -216,17 +216,17 @@ def _weighed(
     evidence: list[_Evidence] = []
     for at, mention in places.items():
         form = _by_form(marked, at, mention, phrases, common, multiple)
-        weight, rule, explicit = max(framed.get(at, (*form, False)), (*form, False), key=lambda found: found[0])
+        weight, rule, explicit = max(framed.get(at, (*form, False)), (*form, False), key=lambda candidate: candidate[0])
         before = marked[max(0, at - _CONTEXT) : at]
         sentence = _SENTENCE_END.split(before)[-1]
         denied = at in rejected or negated(before, text=mention.mark == TEXT)
         if mention.mark == TEXT and evidence and _denied_along(marked, evidence[-1], at, phrases):
             denied = True
         end = _SENTENCE_END.search(marked, at + 1, at + 2 * _CONTEXT)
-        asked = end is not None and end[0] in "?？" and weight < Weight.FINAL
-        goes_on = DISCUSSION.match(marked, at + 1) or (mention.pure and PREDICATE.match(marked, at + 1))
+        in_question = end is not None and end[0] in "?？" and weight < Weight.FINAL
+        discussed = DISCUSSION.match(marked, at + 1) or (mention.pure and PREDICATE.match(marked, at + 1))
         conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1)
-        if asked or conditional or (goes_on and weight <= Weight.LABEL):
+        if in_question or conditional or (discussed and weight <= Weight.LABEL):
             weight = Weight.NAMED
         item = _Evidence(at, mention, weight, rule, denied, explicit)
         if mention.mark == TEXT and Weight.NAMED < weight <= Weight.LABEL and rule not in ("hedge", "number"):
@@ -241,15 +241,14 @@ def _weighed(
     return _with_opening(marked, _with_list(marked, evidence) if multiple else evidence, multiple)
 
 
-def _is_number(ways: Sequence[str]) -> bool:
-    return all(way.strip().isdigit() for way in ways)
+def _is_number(texts: Sequence[str]) -> bool:
+    return all(text.strip().isdigit() for text in texts)
 
 
 def _of_the_image(item: _Evidence, last: _Evidence | None, marked: str, phrases: Phrases, multiple: bool) -> _Evidence:
-    """Keep the weight of an option's text only where its sentence asserts it of the image.
+    """Drop the weight of an option's text unless its sentence asserts it of the image.
 
-    `last` is the mention before it, which may be of the same list. Of several options, all that a sentence asserts
-    weigh the same.
+    `last` is the previous mention, perhaps of the same list. In a multiple choice, all asserted texts weigh the same.
     """
     before, after = marked[max(0, item.at - _CONTEXT) : item.at], marked[item.at + 1 : item.at + 1 + _CONTEXT]
     texts = [phrases[name][0] for name in item.names if name in phrases]
@@ -269,7 +268,7 @@ def _of_the_image(item: _Evidence, last: _Evidence | None, marked: str, phrases:
 
 
 def _denied_along(marked: str, last: _Evidence, at: int, phrases: Phrases) -> bool:
-    """Whether an option is denied with the one before it: "no fracture or dislocation" with an option "no fracture"."""
+    """Return whether the previous denial covers this option: "no fracture or dislocation" for option "no fracture"."""
     gap = marked[last.at + 1 : at] if at - last.at < 40 else "."
     if last.mention.mark != TEXT or not _ALONG.fullmatch(gap) or not NOR.search(gap):
         return False
@@ -281,16 +280,16 @@ def _opens_line(before: str) -> bool:
 
 
 def _headings(marked: str) -> list[tuple[int, int, _Heading]]:
-    """Return where lists under a heading are, such as "Not visible:", and what the heading says of them."""
-    found: list[tuple[int, int, _Heading]] = []
+    """Return start, end and meaning of every list under a heading such as "Not visible:"."""
+    headings: list[tuple[int, int, _Heading]] = []
     for match in HEADING.finditer(marked):
         heading = re.split(r"[.!?;]", match["heading"])[-1]
         blank = marked.find("\n\n", match.end() + 2)
-        says: _Heading = ""
+        meaning: _Heading = ""
         if not _MARKS.search(heading):
-            says = "denies" if DENIES.search(heading) else "elsewhere" if NO_FINDING.search(heading) else ""
-        found.append((match.end(), blank if blank >= 0 else len(marked), says))
-    return found
+            meaning = "denies" if DENIES.search(heading) else "elsewhere" if NO_FINDING.search(heading) else ""
+        headings.append((match.end(), blank if blank >= 0 else len(marked), meaning))
+    return headings
 
 
 def _heading_of(headings: Sequence[tuple[int, int, _Heading]], at: int) -> _Heading:
@@ -299,35 +298,39 @@ def _heading_of(headings: Sequence[tuple[int, int, _Heading]], at: int) -> _Head
 
 
 def _with_list(marked: str, evidence: list[_Evidence]) -> list[_Evidence]:
-    """Let a statement that opens a list of lines speak of all labels of the list: "I'd select: - A. ... - B. ..."."""
-    found: list[_Evidence] = []
+    """Extend a statement that opens a list of lines to all labels of the list: "I'd select: - A. ... - B. ..."."""
+    extended: list[_Evidence] = []
     for item in evidence:
-        last = found[-1] if found else None
+        last = extended[-1] if extended else None
         if (
             last is not None
             and item.weight == Weight.LABEL
             and item.mention.mark != TEXT
             and last.weight == Weight.STATED
             and not last.denied
-            and all(_opens_line(marked[max(0, one.at - 9) : one.at]) for one in (last, item))
+            and _open_lines(marked, last, item)
             and marked.count("\n", last.at, item.at) == 1
         ):
-            found[-1] = replace(last, rule="verdict")
+            extended[-1] = replace(last, rule="verdict")
             item = replace(item, weight=Weight.STATED, rule="verdict", explicit=last.explicit)
-        found.append(item)
-    return found
+        extended.append(item)
+    return extended
+
+
+def _open_lines(marked: str, *evidence: _Evidence) -> bool:
+    return all(_opens_line(marked[max(0, item.at - 9) : item.at]) for item in evidence)
 
 
 def _without_walk(marked: str, evidence: Sequence[_Evidence], order: Sequence[str], multiple: bool) -> list[_Evidence]:
-    """Take their weight from the options that a response goes through, one after the other, before it answers.
+    """Drop the weight of options that the response discusses one after the other before it answers.
 
-    A walk is announced ("let's analyze each option"), or it begins with the first option at the head of a line and
-    goes on with the next. Labels in the order of the options belong to it, and so do findings between them. What goes
-    back to an earlier option is an answer, as is any statement.
+    A walk is announced ("let's analyze each option"), or begins with the first option at the head of a line and
+    continues with the next. Labels in option order belong to it, as do findings between them. A statement, or a return
+    to an earlier option, is an answer.
     """
     announcement = ANNOUNCEMENT.search(marked)
     start = announcement.end() if announcement else None
-    heads = [item for item in evidence if _opens_line(marked[max(0, item.at - 9) : item.at]) and len(item.names) == 1]
+    heads = [item for item in evidence if _open_lines(marked, item) and len(item.names) == 1]
     if start is None and not multiple:
         begins = next((item for item in heads if item.names == {order[0]}), None) if order else None
         later = [item for item in heads if begins and item.at > begins.at]
@@ -360,7 +363,7 @@ def _opens_sentence(marked: str, at: int) -> bool:
 def _if_cut(
     item: _Evidence, marked: str, phrases: Phrases, common: AbstractSet[str], multiple: bool, closed_form: bool
 ) -> _Evidence:
-    """Return what a mention says if the response was cut off: explicit statements alone keep their weight."""
+    """Return a mention of a cut response: only explicit statements keep their weight."""
     rest = marked[item.at + 1 :][: 2 * _CONTEXT]
     complete = EXPLANATION.match(rest) is not None
     opens = not marked[: item.at].strip(" ([{")
@@ -377,21 +380,22 @@ def _if_cut(
         return item
     closed = rest.strip(" \t*)]}")
     if multiple:
-        goes_on = closed.strip(" .,;:()\n*-").casefold()
-        begun = any(
-            f"{name}. {way}".casefold().startswith(goes_on) or way.casefold().startswith(goes_on)
-            for name, ways in phrases.items()
-            for way in ways
+        following = closed.strip(" .,;:()\n*-").casefold()
+        begins_option = any(
+            f"{name}. {text}".casefold().startswith(following) or text.casefold().startswith(following)
+            for name, texts in phrases.items()
+            for text in texts
         )
-        line = _opens_line(marked[max(0, item.at - 9) : item.at]) and "\n\n" not in rest
-        ended = re.match(r"\s*[)\]]?[.;。\n]", rest) or re.search(rf"\w\W|[{CJK}]", goes_on)
-        return item if goes_on and ended and not begun and not line else replace(item, weight=Weight.NAMED)
+        in_list = _open_lines(marked, item) and "\n\n" not in rest
+        ended = re.match(r"\s*[)\]]?[.;。\n]", rest) or re.search(rf"\w\W|[{CJK}]", following)
+        kept = following and ended and not begins_option and not in_list
+        return item if kept else replace(item, weight=Weight.NAMED)
     if item.mention.mark == TEXT and item.names.isdisjoint(common):
         return item if re.search(r"[.!?。\n]", rest) else replace(item, weight=Weight.NAMED)
     if closed:
         return item
-    others = [way for name, ways in phrases.items() if name not in item.names for way in ways]
-    begins = any(way.casefold().startswith(name.casefold()) for name in item.names for way in others)
+    others = [text for name, texts in phrases.items() if name not in item.names for text in texts]
+    begins = any(text.casefold().startswith(name.casefold()) for name in item.names for text in others)
     article = item.names == {"A"} and marked[: item.at].rstrip(" ([{")[-1:] in (":", "\n", "")
     stated = item.weight == Weight.FINAL or item.rule in ("answer", "heading")
     return item if stated and not begins and not article else replace(item, weight=Weight.NAMED)
@@ -400,7 +404,7 @@ def _if_cut(
 def _by_form(
     marked: str, at: int, mention: Mention, phrases: Phrases, common: AbstractSet[str], multiple: bool
 ) -> tuple[Weight, str]:
-    """What a mention says by its own form and its place."""
+    """Return weight and rule of a mention by its own form and place."""
     if len(phrases) > 1 and mention.names >= phrases.keys() and not (mention.pure and multiple):
         return Weight.NAMED, "list of all options"
     if not (mention.clash or mention.names <= phrases.keys()):
@@ -422,7 +426,7 @@ def _by_form(
 
 
 def _with_opening(marked: str, evidence: list[_Evidence], multiple: bool) -> list[_Evidence]:
-    """Let letters that are the first words state the answer, unless they open a list of options."""
+    """Treat letters as the first words as a statement, unless they open a list of options."""
     if not evidence:
         return []
     first, *others = evidence
@@ -439,18 +443,18 @@ def _with_opening(marked: str, evidence: list[_Evidence], multiple: bool) -> lis
     return [replace(first, weight=Weight.STATED, rule="first words"), *others]
 
 
-def _still_held(marked: str, evidence: list[_Evidence]) -> tuple[bool, list[_Evidence]]:
-    """Drop what is taken back later, and what comes after a dialogue of the model's own begins."""
-    given = [item.at for item in evidence if item.weight >= Weight.LABEL]
-    if not given:
+def _without_retracted(marked: str, evidence: list[_Evidence]) -> tuple[bool, list[_Evidence]]:
+    """Drop mentions before a retraction and after the start of the model's own dialogue; say whether one retracts."""
+    answers_at = [item.at for item in evidence if item.weight >= Weight.LABEL]
+    if not answers_at:
         return False, evidence
-    run_on = next((match.start() for match in RUN_ON.finditer(marked, given[0])), len(marked))
-    retraction = max((match.start() for match in RETRACTION.finditer(marked, given[0], run_on)), default=0)
+    run_on = next((match.start() for match in RUN_ON.finditer(marked, answers_at[0])), len(marked))
+    retraction = max((match.start() for match in RETRACTION.finditer(marked, answers_at[0], run_on)), default=0)
     return retraction > 0, [item for item in evidence if retraction <= item.at < run_on]
 
 
 def _agreed(marked: str, evidence: Sequence[_Evidence]) -> frozenset[str]:
-    """Return the one answer, of several the last if it replaces the others, none if they disagree."""
+    """Return the one answer: the last if it replaces the others, none if they disagree."""
     if not evidence:
         return frozenset()
     last = evidence[-1]
@@ -463,7 +467,7 @@ def _agreed(marked: str, evidence: Sequence[_Evidence]) -> frozenset[str]:
 
 
 def _union(marked: str, evidence: Sequence[_Evidence], names: AbstractSet[str]) -> frozenset[str]:
-    """Return all that is chosen: labels and verdicts speak of one option each, other statements of the whole answer."""
+    """Return all chosen options: a label or verdict names one of them, any other statement the whole answer."""
     single = [
         item
         for item in evidence
@@ -485,13 +489,9 @@ def _by_sentence(marked: str, statements: Sequence[_Evidence]) -> list[_Evidence
     joined: list[_Evidence] = []
     for item in statements:
         last = joined[-1] if joined else None
-        lines = (
-            last is not None
-            and marked.count("\n", last.at, item.at) == 1
-            and all(_opens_line(marked[max(0, one.at - 9) : one.at]) for one in (last, item))
-        )
-        own = last is not None and {last.rule, item.rule} <= {"text on its own", "last words"}
-        if last and item.weight <= Weight.CLAIM and (lines or own or not _FULL_STOP.search(marked, last.at, item.at)):
+        lines = last is not None and marked.count("\n", last.at, item.at) == 1 and _open_lines(marked, last, item)
+        alone = last is not None and {last.rule, item.rule} <= {"text on its own", "last words"}
+        if last and item.weight <= Weight.CLAIM and (lines or alone or not _FULL_STOP.search(marked, last.at, item.at)):
             mention = replace(item.mention, names=last.names | item.names)
             item = replace(item, mention=mention)
             joined.pop()
@@ -507,7 +507,7 @@ def _problem(
     phrases: Phrases,
     multiple: bool,
 ) -> str | None:
-    """Say what keeps `chosen` from being the answer, if anything does."""
+    """Return why `chosen` is not the answer, None if it is."""
     if not heaviest:
         return "no option is named as the answer"
     if not chosen:
@@ -526,7 +526,7 @@ def _problem(
         return f"both chosen and denied: {listed}"
     if last.rule == "hedge" and any(item.at > last.at and not item.denied and item.names - chosen for item in evidence):
         return f"a possibility, with another option after it: {listed}"
-    # "It looks like a nevus, but I cannot tell" leaves it open; advice to see a doctor does not.
+    # "It looks like a nevus, but I cannot tell" is no answer; with advice to see a doctor it is one.
     in_passing = last.weight < Weight.CLAIM and (ABSTENTION.search(marked) or REFUSAL.search(marked))
     if in_passing or (last.weight == Weight.CLAIM and ABSTENTION.search(marked, last.at)):
         return f"named, but not as the answer: {listed}"

@@ -1,7 +1,7 @@
-"""The phrases around a mention that say what it is: an answer, a rejected option, or neither.
+"""Phrases around a mention that make it an answer, a rejected option, or neither.
 
-A frame is a pattern over marked-up text (`mentions.mark_up`) with a group at the mention it speaks of. Every
-gap in it is bounded, so that searching takes time linear in the text.
+A frame is a pattern over marked-up text (`mentions.mark_up`) with a group at the mention. Every gap is bounded, so
+that searching takes time linear in the text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from medvqa.scoring.text import CJK, SEAL
 
 
 class Weight(IntEnum):
-    """How much a mention says; see the table in `extraction`."""
+    """The strength of a mention as evidence; see the table in `extraction`."""
 
     NAMED = 0
     TEXT = 1
@@ -31,9 +31,9 @@ STATED = Weight.STATED
 
 @dataclass(frozen=True, slots=True)
 class PhrasePattern:
-    """`pattern` gives the mention at its group `weight`, and `text_weight` to one without a letter.
+    """A frame: `weight` for a mention with a letter at the group of `pattern`, `text_weight` for one without.
 
-    `explicit`: the words make the answer known even if the response was cut off later.
+    `explicit`: the answer is clear even if the response was cut off later.
     """
 
     name: str
@@ -52,18 +52,18 @@ def _frame(
 
 _MENTION = f"(?P<m>[{FIRM}{WEAK}{TEXT}])"
 _FILLER = rf"(?:[\s:,\-(\[{{]|{words.PARTICLE}){{0,6}}"
-# "each option: A ..." opens a discussion, "the answer choices are ..." a list.
+# No answer follows "each option: A ..." (a discussion) or "the answer choices are ..." (a list).
 _ANSWER = (
     r"(?<!each )(?<!every )(?<!any )(?<!other )(?<!another )(?<!possible )(?<!one )(?<!chaque )(?<!cada )(?<!ogni )"
     rf"{words.ANSWER}(?! (?:choices|options|set|list)\b)[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?"
 )
 _IS = rf"(?:[:=]|-{{1,2}}>|[→⇒]|\s-\s|(?<!could )(?<!might )(?<!may )\bbe\b|{words.IS})"
-# What makes a letter a subject or lets an option's text go on ("normal lung") does not end with the mention.
+# The phrase must end here: no verb after a letter, no further noun after a text ("normal lung").
 _ENDS = (
     rf"(?:(?<=[{FIRM}{WEAK}])(?!\s+{words.VERB})|(?<={TEXT})(?=\s*(?:$|[^\w\s]|[{CJK}]|"
     r"\b(?:because|since|as|due|given|based|for|with|in|on|which|where|that|and|but|not|rather)\b)))"
 )
-# A bare capital is the subject of a verdict only where a clause begins: not in "hepatitis C is likely".
+# A bare capital is the subject of a verdict only at the start of a clause: not in "hepatitis C is likely".
 _SUBJECT = (
     rf"(?:(?P<m>[{FIRM}{TEXT}])|(?:^|[.!?;:,(\n{SEAL}-]\s{{0,9}}|"
     rf"(?:{words.ANSWER_NOUN}|\b(?:answer|so|and|but|that|think|believe|thus|therefore|because|since|only|both|then|hence|while|whereas|although|however|though|yet|is))\s)"
@@ -72,9 +72,9 @@ _SUBJECT = (
 
 
 def _ticked(sign: str, word: str) -> str:
-    """A mention with a sign before it at the head of a line, or with a sign or a word behind it."""
-    behind = rf"[ ]?[:\-]?[ ]?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
-    return rf"^{sign}\s{{0,3}}{_MENTION}|(?P<w>[{FIRM}{WEAK}{TEXT}]){behind}"
+    """Match a mention after a sign at the head of a line, or before a sign or a word."""
+    suffix = rf"[ ]?[:\-]?[ ]?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
+    return rf"^{sign}\s{{0,3}}{_MENTION}|(?P<w>[{FIRM}{WEAK}{TEXT}]){suffix}"
 
 
 _VERDICT = rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}(?:\s{words.ADVERB}){{0,5}}\s"
@@ -133,7 +133,7 @@ FRAMES = (
         Weight.CLAIM,
     ),
 )
-"""Frames of answers. A verdict speaks of one option at a time, the others of the whole answer."""
+"""Frames of answers. A verdict concerns one option, any other frame the whole answer."""
 
 REJECTIONS = (
     re.compile(
@@ -144,7 +144,7 @@ REJECTIONS = (
     ),
     re.compile(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong|absent|not (?:present|seen|visible)"), re.I | re.M),
 )
-"""Frames that deny an option by what follows it; for what stands before it see `negated`."""
+"""Frames that deny an option by the words after it; `negated` reads the words before it."""
 
 _NEGATION = re.compile(rf"{words.NEGATION}|n't\b", re.I)
 _RELATION = re.compile(rf"{words.RELATION}(?:\s\w+){{0,3}}\s*$", re.I)
@@ -155,9 +155,9 @@ _TEXT_TURN = re.compile(f"{_TURN}|[,，](?=[^,]*{words.CLAUSE})", re.I)
 
 
 def negated(before: str, *, text: bool) -> bool:
-    """Whether the words before a mention deny it, back to where the sentence last turned.
+    """Return whether the words before a mention, back to the last turn of the sentence, deny it.
 
-    A comma is a turn before a letter, but "no nevus, cyst or scar" denies all `text` of its list.
+    A comma is a turn before a letter, but not before a `text`: "no nevus, cyst or scar" denies all three.
     """
     turns = list((_TEXT_TURN if text else _LETTER_TURN).finditer(before))
     clause = before[turns[-1].end() :] if turns else before
@@ -205,7 +205,7 @@ def _this_sentence(before: str) -> str:
 
 
 def elsewhere(before: str, after: str) -> bool:
-    """Whether the sentence around an option's text speaks of the past, a suspicion, a comparison or a rule."""
+    """Return whether the sentence around an option's text is about the past, a suspicion, a comparison or a rule."""
     sentence = _this_sentence(before)
     turns = list(_CLAUSE.finditer(sentence))
     clause = sentence[turns[-1].end() :] if turns else sentence
@@ -216,15 +216,15 @@ def elsewhere(before: str, after: str) -> bool:
 
 
 def is_place(phrase: str) -> bool:
-    """Whether a phrase is itself a relation, such as "to the left of"."""
+    """Return whether a phrase is itself a relation, such as "to the left of"."""
     return _PLACE.match(phrase) is not None
 
 
 def asserted(before: str, after: str) -> bool:
-    """Whether the sentence around an option's text says of the image that it shows it.
+    """Return whether the sentence around an option's text asserts that the image shows it.
 
-    So it is where the text is all that the sentence says ("small pleural effusion on the left"), where it is what
-    something shows, or where it is said to be seen; not where another thing lies beside it or comes from it.
+    True if the text is the whole sentence ("small pleural effusion on the left"), the object of a verb such as "shows",
+    or the subject of "is seen". False if another thing lies beside it or comes from it.
     """
     if elsewhere(before, after):
         return False
@@ -254,7 +254,7 @@ DISCUSSION = re.compile(
 CONDITION = re.compile(r",?\s+(?:if|unless|provided)\b", re.I)
 PREDICATE = re.compile(rf"\s+{words.VERB}", re.I)
 RUN_ON = re.compile(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
-"""Where a base model goes on with a dialogue of its own."""
+"""The start of a further dialogue that a base model invents."""
 _WITHIN = rf"[^.:!?\n{FIRM}{WEAK}{TEXT}{SEAL}]"
 ANNOUNCEMENT = re.compile(
     rf"(?:{words.EXAMINE}{_WITHIN}{{0,60}}?{words.OPTIONS}(?! (?:is|are|was)\b)|{words.ANNOUNCEMENT_ABROAD})"
@@ -267,9 +267,9 @@ EXPLANATION = re.compile(
     r"begründung|erklärung|explication|explicaci[oó]n|解释|解析|理由)\b",
     re.I,
 )
-"""What follows an answer that is complete."""
+"""Follows a complete answer."""
 UNDECIDED = re.compile(rf"\s*(?:[,/&+-]\s*)*(?:{words.UNDECIDED}|[/&+、和与與及或と]|$)", re.I)
-"""Goes on after an answer in a way that may change it."""
+"""Continues an answer in a way that may change it."""
 HEADING = re.compile(r"^(?P<heading>[^\n]{1,160}):[ \t]*$", re.M)
 DENIES = re.compile(rf"{words.NEGATION}|{words.BAD}|\bother\b", re.I)
 NO_FINDING = re.compile(words.NO_FINDING, re.I)

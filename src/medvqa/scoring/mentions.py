@@ -1,4 +1,4 @@
-"""Where a response names options, by letter or by text, and the response with a mark in each such place."""
+"""Find the places where a response names options, by letter or by text, and mark them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from medvqa.scoring.text import CJK, SEAL, Occurrence, occurrences, tokens
 
 FIRM, WEAK, TEXT = "\ue000", "\ue001", "\ue002"
-"""Marks of mentions: a letter that can be nothing else, a bare capital, an option's text."""
+"""Marks of mentions: an unambiguous letter, a bare capital, an option's text."""
 
 Phrases = Mapping[str, Sequence[str]]
-"""What names an option beside its letter, by letter; the first is its text."""
+"""Letter of an option -> its text, then other phrases for it."""
 
 _WORD = rf"[^\W{CJK}]"
 _LETTER = re.compile(
@@ -30,7 +30,7 @@ _LETTERS_IN_A_WORD = re.compile(
     r"(?:答案|选项|選項)[是为為]?:?|[选選])"
     rf"\s{{0,3}}(?P<letters>[A-Z]{{2,26}})(?=\s{{0,3}}(?:[.,;!)\]]|$|\n|[{CJK}]))"
 )
-# Behind an article, or within a name ("vitamin B deficiency"), other words than these follow.
+# Only these words may follow a bare letter; others follow an article or stand in a name ("vitamin B deficiency").
 _FUNCTION_WORD = (
     r"(?:because|since|as|due|based|given|for|with|in|on|by|from|that|which|where|while|and|or|but|not|rather|instead|over|than|"
     r"the|this|these|it|its|there|also|best|only|both|all|fits|matches|would|could|should|can|cannot|may|might|must|has|have|"
@@ -69,9 +69,8 @@ _OR = re.compile(r"\b(?:or|oder|ou|o|u|или)\b|或|[-:]", re.I)
 class Mention:
     """One or several options named at one place (`start` to `end`) of the visible text.
 
-    `label`: in a form that stands for an option by itself, such as "(B)", "B. its text" or "B" at the head of a
-    line. `pure`: by letters only. `clash`: a letter with another option's text. `either`: alternatives.
-    `lines`: nothing else is on its lines.
+    `label`: in the form of a label, such as "(B)", "B. its text" or "B" at the head of a line. `pure`: by letters only.
+    `clash`: a letter with another option's text. `either`: alternatives. `lines`: it fills its lines.
     """
 
     start: int
@@ -88,8 +87,8 @@ class Mention:
 def find_mentions(text: str, phrases: Phrases, *, letters: bool) -> list[Mention]:
     """Return the places of `text` that name options, in order; a list of options is one place.
 
-    `letters`: options are named by their letters, too. A text that is the letter of an option is then not
-    looked for: "B" is option B, whatever option A's text.
+    `letters`: options are named by their letters, too. Texts equal to the letter of an
+    option are then ignored: "B" means option B, even if it is the text of option A.
     """
     single = {name: "".join(tokens(texts[0])).upper() for name, texts in phrases.items()} if letters else {}
     single = {name: letter for name, letter in single.items() if letter in phrases}
@@ -120,18 +119,18 @@ def mark_up(text: str, mentions: Sequence[Mention]) -> tuple[str, dict[int, Ment
 def _single_letters(text: str, phrases: Phrases, texts: Sequence[Occurrence]) -> list[Mention]:
     ahead = iter([*texts, Occurrence(len(text), len(text) + 1, frozenset())])
     place = next(ahead)
-    found = []
+    mentions = []
     for match in _LETTER.finditer(text):
         at = match.start("letter")
         while place.end <= at:
             place = next(ahead)
         if at < place.start and (mention := _letter(text, phrases, match, place)) is not None:
-            found.append(mention)
-    return found
+            mentions.append(mention)
+    return mentions
 
 
 def _letter(text: str, phrases: Phrases, match: re.Match[str], following: Occurrence) -> Mention | None:
-    """Tell an option's letter from an article, a pronoun or a part of a name by what stands around it."""
+    """Return the mention if the context shows an option's letter, and not an article, a pronoun or part of a name."""
     letter = match["letter"].upper()
     if letter == "I" and letter not in phrases:
         return None
@@ -150,8 +149,8 @@ def _letter(text: str, phrases: Phrases, match: re.Match[str], following: Occurr
         copula = _COPULA.search(before)
         if letter == "A" and copula and copula["verb"] and not after.strip(" "):
             return None  # cut off before its noun: "The answer is a"
-        told = copula and (match["close"] or _ENDS_CLAUSE.match(after))
-        if not (firm or told or (label and not after.startswith(","))):
+        predicate = copula and (match["close"] or _ENDS_CLAUSE.match(after))
+        if not (firm or predicate or (label and not after.startswith(","))):
             return None
     if not firm and not _may_be_label(text, phrases, letter, end, following, closed=bool(match["close"])):
         return None
@@ -159,7 +158,7 @@ def _letter(text: str, phrases: Phrases, match: re.Match[str], following: Occurr
 
 
 def _may_be_label(text: str, phrases: Phrases, letter: str, end: int, following: Occurrence, *, closed: bool) -> bool:
-    """Whether a bare letter goes with the words behind it: its own text, the end of a clause, a function word."""
+    """Return whether the words after a bare letter fit: its own text, the end of a clause, a function word."""
     after = text[end : end + 40]
     word = None if closed else _NEXT_WORD.match(after)
     if following.start - end <= 6 and _BEFORE_TEXT.fullmatch(text, end, following.start):
@@ -173,22 +172,22 @@ def _may_be_label(text: str, phrases: Phrases, letter: str, end: int, following:
 
 
 def _letters_in_a_word(text: str, phrases: Phrases, texts: Sequence[Occurrence]) -> list[Mention]:
-    """Find "AC" for A and C, in the order of the options, where nothing but an answer stands."""
-    taken = {place.start for place in texts}
+    """Find "AC" for A and C, in option order, in the place of an answer only."""
+    text_starts = {place.start for place in texts}
     order = list(phrases)
-    found = []
+    mentions = []
     for match in _LETTERS_IN_A_WORD.finditer(text):
         letters = match["letters"]
-        if match.start("letters") not in taken and list(letters) == [name for name in order if name in letters]:
-            found.append(Mention(*match.span("letters"), frozenset(letters), FIRM, label=True, pure=True))
-    return found
+        if match.start("letters") not in text_starts and list(letters) == [name for name in order if name in letters]:
+            mentions.append(Mention(*match.span("letters"), frozenset(letters), FIRM, label=True, pure=True))
+    return mentions
 
 
 def _with_texts(text: str, mentions: Sequence[Mention], single: Mapping[str, str]) -> list[Mention]:
     """Join letters with the texts beside them: "B. pneumonia", "B (pneumonia)", "pneumonia (B)"."""
     joined: list[Mention] = []
     for mention in mentions:
-        both = _beside(text, joined[-1], mention, single) if joined else None
+        both = _joined(text, joined[-1], mention, single) if joined else None
         if both is None:
             joined.append(mention)
         else:
@@ -196,8 +195,8 @@ def _with_texts(text: str, mentions: Sequence[Mention], single: Mapping[str, str
     return joined
 
 
-def _beside(text: str, first: Mention, second: Mention, single: Mapping[str, str]) -> Mention | None:
-    """Return a letter and a text as one mention if they belong together. `single`: texts that are letters."""
+def _joined(text: str, first: Mention, second: Mention, single: Mapping[str, str]) -> Mention | None:
+    """Return a letter and a text as one mention if they belong together; `single`: texts that are letters."""
     gap = text[first.end : second.start]
     named = first.names & second.names
     if first.pure and second.pure and gap.strip() in {".", ")", ":"}:
@@ -205,7 +204,7 @@ def _beside(text: str, first: Mention, second: Mention, single: Mapping[str, str
         if not named:
             return None
     elif first.pure and second.mark == TEXT and _BEFORE_TEXT.fullmatch(gap):
-        # "B. Pneumonia is unlikely" after a statement of B is a new sentence, not a contradiction.
+        # After a statement of B, "B. Pneumonia is unlikely" is a new sentence and no contradiction.
         close = "\n" not in gap and not gap.strip(" ([").startswith((",", "-"))
         if not named and not (close and (first.label or _ENDS_CLAUSE.match(text, second.end))):
             return None
@@ -218,7 +217,7 @@ def _beside(text: str, first: Mention, second: Mention, single: Mapping[str, str
 
 
 def _lists(text: str, mentions: Sequence[Mention]) -> list[Mention]:
-    """Make one mention of those that are a list: "A, C and D", or one below the other on lines of their own."""
+    """Join the mentions of a list: "A, C and D", or one below the other on lines of their own."""
     lists: list[Mention] = []
     for mention in mentions:
         mention = replace(mention, lines=_fills_line(text, mention))

@@ -1,4 +1,4 @@
-"""Scores of questions that are answered by text."""
+"""Score questions that are answered by text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _JUDGMENTS: Mapping[str, Sequence[str]] = {
 
 
 def normalise(text: str) -> str:
-    """Return `text` as it is compared: its words in lower case, one space apart, without punctuation and articles.
+    """Return `text` normalised for comparison: words in lower case, one space apart, no punctuation or articles.
 
-    Full-width and styled characters become plain ones. The signs < > = + % are words, as is each
+    Full-width and styled characters become plain ones. The signs < > = + % are words, and so is every
     Chinese, Japanese or Korean character; a minus belongs to its number. A text of articles only keeps them.
 
     >>> normalise("The  *Basal-cell* carcinoma.")
@@ -29,15 +29,15 @@ def normalise(text: str) -> str:
 
 
 def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str, Sequence[str]]) -> Score:
-    """1 if the one term of `vocabulary` that `answer` gives is among `item.answers`, else 0.
+    """Return 1 if the one term of `vocabulary` in `answer` is among `item.answers`, else 0.
 
-    `vocabulary` maps each term to other ways to write it. The response must name one term, as a whole phrase
-    and not denied; what outweighs a term in passing is as in `read_options` ("not red but blue", "the answer is
-    blue"). More than one is `unparsed`. Of judgments "true" and "correct" are read as "yes", "false" and
-    "incorrect" as "no", provided that these are terms. `Score.extracted` holds the term, normalised.
+    `vocabulary` maps terms to synonyms. The response must name one term as a whole phrase, not denied; several are
+    `unparsed`. Statements outweigh mentions in passing as in `read_options` ("not red but blue", "the answer is
+    blue"). In judgments "true" and "correct" mean "yes", "false" and "incorrect" mean "no", if "yes" and "no" are
+    terms. `Score.extracted` holds the term, normalised.
     """
     if item.kind == "judgment":
-        vocabulary = {term: (*others, *_JUDGMENTS.get(normalise(term), ())) for term, others in vocabulary.items()}
+        vocabulary = {term: (*more, *_JUDGMENTS.get(normalise(term), ())) for term, more in vocabulary.items()}
     reading = reading_of(answer, lambda text: read_term(text, vocabulary, finished=not cut_off(answer)))
     if reading.status != "read":
         return Score(0.0 if item.answers else None, reading.status if item.answers else "unscored", (), reading.why)
@@ -52,7 +52,7 @@ def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str,
 
 
 def unscored(item: Item, answer: Answer) -> Score:
-    """Leave an open answer, or one in free form (FF), to a judge: outcome `unscored`, no value."""
+    """Leave an open or free-form (FF) answer to a judge: outcome `unscored`, no value."""
     reference = "the options" if item.options else clipped(" or ".join(item.answers))
     return Score(
         None, "unscored", (), f"a judge has to compare it with {reference}" if item.answers else "no answer key"

@@ -1,4 +1,4 @@
-"""From an answer to a `Result`, by rule."""
+"""Turn an answer into a `Result`, by rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_rule(
 ) -> Score:
     """Return the score of an answer in words, without a judge.
 
-    An answer in free form (FF) to a question with options names none of them: it stays `unscored` for a judge.
+    A free-form (FF) answer to a question with options names no option: it stays `unscored` for a judge.
     """
     if technique == "ff" and item.kind in CHOICE_KINDS:
         return Score(None, "unscored", (), "a judge has to compare it with each option")
@@ -43,13 +43,13 @@ def result(
     extraction: Extraction = "sound",
     score: Score | None = None,
 ) -> Result:
-    """Score one answer. Outcome `error`: there is no answer, or its log-probabilities are not numbers.
+    """Return the result of one answer, with outcome `error` if there is none or its log-probabilities are invalid.
 
-    `digest` is the prompt's. `score` is the answer's, if it is known already.
+    `digest` is the prompt's. `score` replaces the score by rule, if it is already known.
     """
     item, technique = query.item, query.technique
     rule = scorer(benchmark, extraction)
-    given: Answer | None = None
+    scored_answer: Answer | None = None
     try:
         if isinstance(answer, AnswerError):
             raise answer
@@ -57,7 +57,7 @@ def result(
             scored = score_likeliest(item, answer, prompt.options, technique, rule)
         else:
             scored = score or by_rule(item, technique, answer, benchmark=benchmark, extraction=extraction)
-        given = answer
+        scored_answer = answer
     except AnswerError as error:
         scored = Score(None, "error", why=str(error))
-    return Result(run, item, digest, given, scored, technique, sample=query.sample, variant=query.variant)
+    return Result(run, item, digest, scored_answer, scored, technique, sample=query.sample, variant=query.variant)

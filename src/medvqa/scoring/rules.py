@@ -1,8 +1,7 @@
-"""By which rule answers are read: the project's own ("sound"), or one that a benchmark's owners published.
+"""Choose the rule that reads answers: the project's own ("sound"), or the one published by a benchmark's owners.
 
-A published rule may have versions, named by date: "official:2025-08" means of each benchmark the version that was in
-force then. A benchmark without a published rule, and questions of kinds that the rule does not read, are scored by
-`Benchmark.score`.
+A published rule may have versions, named by date: "official:2025-08" selects each benchmark's version in force then.
+`Benchmark.score` scores benchmarks without a published rule, and kinds of questions that the rule does not read.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ SOUND, OFFICIAL = "sound", "official"
 
 
 def resolve(typed: str, benchmarks: Collection[Benchmark]) -> Extraction:
-    """Return what was typed for `--extraction` with the version that it means: the newest one if none was typed.
+    """Return the value typed for `--extraction` with its version, by default the newest.
 
-    UsageError for a rule or a version that does not exist, and if no benchmark has a published rule.
+    Raises UsageError for an unknown rule or version, and for "official" if no benchmark has a published rule.
     """
     versions = _versions(benchmarks)
     name, colon, version = typed.partition(":")
     if name not in (SOUND, OFFICIAL) or (colon and (name == SOUND or version not in versions)):
-        there = ", ".join([SOUND, OFFICIAL, *(f"{OFFICIAL}:{each}" for each in versions)])
-        raise UsageError(f"no extraction '{typed}'; there are: {there}")
+        choices = ", ".join([SOUND, OFFICIAL, *(f"{OFFICIAL}:{version}" for version in versions)])
+        raise UsageError(f"no extraction '{typed}'; there are: {choices}")
     if name == OFFICIAL and not any(benchmark.official for benchmark in benchmarks):
         raise _no_rule(benchmark.name for benchmark in benchmarks)
     return f"{OFFICIAL}:{versions[-1]}" if typed == OFFICIAL and versions else typed
 
 
 def check(extraction: Extraction, items: Mapping[str, Iterable[Item]], benchmarks: Mapping[str, Benchmark]) -> None:
-    """Raise UsageError if a published rule was asked for and reads none of these items; `items` are by benchmark."""
+    """Raise UsageError if `extraction` is official but no published rule reads any of the items (by benchmark)."""
     if is_official(extraction) and not any(
-        _reads(benchmarks[name], item.kind) for name, some in items.items() for item in some
+        _reads(benchmarks[name], item.kind) for name, its_items in items.items() for item in its_items
     ):
         raise _no_rule(items)
 
@@ -42,29 +41,26 @@ def _no_rule(names: Iterable[str]) -> UsageError:
 
 
 def recorded(about: Mapping[str, object], benchmarks: Collection[Benchmark]) -> Extraction:
-    """Return how the answers of a run were read, from its run.json.
-
-    A run from before versions were named says "official": it was read by the first version.
-    """
-    told = str(about.get("extraction", SOUND))
+    """Return the extraction of a run from its run.json; "official" without a version, in old runs, means the first."""
+    extraction = str(about.get("extraction", SOUND))
     versions = _versions(benchmarks)
-    return f"{OFFICIAL}:{versions[0]}" if told == OFFICIAL and versions else told
+    return f"{OFFICIAL}:{versions[0]}" if extraction == OFFICIAL and versions else extraction
 
 
 def _versions(benchmarks: Iterable[Benchmark]) -> list[str]:
-    """The versions of all rules, the oldest first."""
-    return sorted({name for each in benchmarks if each.official_version for name in _rules(each)})
+    """Return the versions of all rules, oldest first."""
+    return sorted({name for benchmark in benchmarks if benchmark.official_version for name in _rules(benchmark)})
 
 
 def _rules(benchmark: Benchmark) -> dict[str, Callable[[Item, Answer], Score]]:
-    """All published rules of a benchmark by version, the oldest first."""
+    """Return all published rules of a benchmark by version, oldest first."""
     if benchmark.official is None:
         return {}
     return {**benchmark.official_earlier, benchmark.official_version: benchmark.official}
 
 
 def is_official(extraction: Extraction) -> bool:
-    """Whether answers are read by published rules where there are some."""
+    """Return whether `extraction` prefers published rules."""
     return extraction.partition(":")[0] == OFFICIAL
 
 
@@ -73,15 +69,17 @@ def _reads(benchmark: Benchmark, kind: Kind) -> bool:
 
 
 def version_of(benchmark: Benchmark, extraction: Extraction) -> str:
-    """Return the version of a benchmark's published rule that is meant, "" for a rule that has none."""
+    """Return the version of a benchmark's published rule for `extraction`, "" if the rule has no versions."""
     names = list(_rules(benchmark))
-    asked = extraction.partition(":")[2]
-    # Of a benchmark whose rule is younger than what was asked for, the first one.
-    return [names[0], *(name for name in names if name <= asked)][-1] if asked and names else benchmark.official_version
+    version = extraction.partition(":")[2]
+    if not (version and names):
+        return benchmark.official_version
+    # If all versions of the rule are newer than the extraction's, take the first.
+    return [names[0], *(name for name in names if name <= version)][-1]
 
 
 def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answer], Score]:
-    """Return how answers to a benchmark are scored: by the published rule where it is asked for and reads them."""
+    """Return the scorer of a benchmark: the published rule if `extraction` is official, for kinds that it reads."""
     if not is_official(extraction) or benchmark.official is None:
         return benchmark.score
     official = _rules(benchmark)[version_of(benchmark, extraction)]
@@ -93,7 +91,7 @@ def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answ
 
 
 def read_by(benchmark: Benchmark, extraction: Extraction, kinds: Iterable[Kind]) -> dict[Kind, str]:
-    """Return for each kind of question the rule that reads answers to it, as signatures name it."""
+    """Return the rule that reads answers to every kind of question, as named in signatures."""
     return {
         kind: _label(benchmark, extraction) if is_official(extraction) and _reads(benchmark, kind) else SOUND
         for kind in sorted(kinds)

@@ -1,6 +1,6 @@
-"""Text as it is read: without reasoning, invisible characters and markup; and phrases found in it.
+"""Clean a text of reasoning, invisible characters and markup, and find phrases in it.
 
-Everything here takes time linear in the length of the text.
+All functions take time linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 HEAD, TAIL = 8_000, 24_000
-"""Characters that are read at the two ends of a longer response: answers stand there."""
+"""Characters read at the two ends of a longer response, where answers stand."""
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-"""Characters (as a regex range) of scripts that do not set their words apart with spaces, or not from particles."""
+"""Characters (as a regex range) of scripts without spaces between words, or between words and particles."""
 
 SEAL = "\ue003"
-"""Stands before what was given in a form made for machines: <answer>, boxed, JSON."""
+"""Marks an answer in machine-readable form: <answer>, boxed, JSON."""
 
 _REASONING = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|reflection|analysis|scratchpad)\s*>", re.I)
 # Soft hyphens, zero-width and direction marks; and private-use characters, which mark mentions later on.
@@ -75,14 +75,14 @@ def plain(text: str) -> str:
 
 
 def visible(response: str) -> str:
-    """Return what is read of a response, in its lines, without reasoning and markup.
+    """Return the text of a response, in its lines, without reasoning and markup.
 
-    Of more than `HEAD` + `TAIL` characters beyond the reasoning the middle is left out. What was given in a
-    form made for machines comes on a line of its own behind `SEAL`.
+    If more than `HEAD` + `TAIL` characters remain, the middle is dropped. An answer in machine-readable form gets a
+    line of its own, after `SEAL`.
     """
     text = without_reasoning(response)
     if len(text) > HEAD + TAIL:
-        # A cut within a sentence could turn "not B" into "B": both pieces end where a line or a sentence does.
+        # Cut between lines or sentences: a cut within a sentence could turn "not B" into "B".
         head, tail = text[:HEAD], text[-TAIL:]
         head = head[: max(head.rfind("\n"), head.rfind(". ") + 1, 0)]
         tail = tail[min((at for at in (tail.find("\n"), tail.find(". ")) if at >= 0), default=TAIL) + 1 :]
@@ -99,7 +99,7 @@ def visible(response: str) -> str:
 
 
 def without_reasoning(response: str) -> str:
-    """Drop marked reasoning, also where its end is missing (cut off) or its start (it stood in the prompt)."""
+    """Drop marked reasoning, even if its end is missing (cut off) or its start (which was in the prompt)."""
     kept: list[str] = []
     start, inside = 0, False
     for tag in _REASONING.finditer(response):
@@ -116,7 +116,7 @@ def without_reasoning(response: str) -> str:
 
 
 def _row(match: re.Match[str]) -> str:
-    """Return a row of a table as a line: its first cell, a cell that is a verdict ("yes", a tick), the rest."""
+    """Return a row of a table as a line: the first cell, a verdict ("yes", a tick) if any, the other cells."""
     if _RULE.fullmatch(match[0]):
         return ""
     first, *others = [cell.strip() for cell in match[0].strip().strip("|").split("|")]
@@ -138,7 +138,7 @@ def tokens(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A place in a text and the names of the phrases there, several where names share a phrase."""
+    """A place in a text and the names of the phrases there; several names may share a phrase."""
 
     start: int
     end: int
@@ -146,10 +146,10 @@ class Occurrence:
 
 
 def occurrences(text: str, phrases: Mapping[str, Iterable[str]]) -> list[Occurrence]:
-    """Find phrases (by name) in `text` as whole words, whatever their case, punctuation and leading article.
+    """Find phrases (by name) in `text` as whole words, ignoring case, punctuation and a leading article.
 
-    A phrase within a longer one is not reported ("hemorrhage" in "no hemorrhage"). Phrases that overlap are
-    one occurrence of several names.
+    A phrase within a longer one is not reported ("hemorrhage" in "no hemorrhage"). Overlapping phrases are one
+    occurrence of several names.
     """
     names_of: dict[str, set[str]] = {}
     for name, variants in phrases.items():
@@ -160,7 +160,7 @@ def occurrences(text: str, phrases: Mapping[str, Iterable[str]]) -> list[Occurre
             if words:
                 names_of.setdefault(f" {' '.join(words)} ", set()).add(name)
 
-    # Words joined by single spaces, so that `str.find` finds whole words in linear time.
+    # Join the words by single spaces, so that `str.find` finds whole words in linear time.
     spans: list[tuple[int, int]] = []
     number_at: dict[int, int] = {}
     line = [" "]
@@ -172,20 +172,20 @@ def occurrences(text: str, phrases: Mapping[str, Iterable[str]]) -> list[Occurre
         length += len(line[-1])
     joined = "".join(line)
 
-    found: list[tuple[int, int, frozenset[str]]] = []
+    places: list[tuple[int, int, frozenset[str]]] = []
     for phrase, names in names_of.items():
         at = joined.find(phrase)
         while at >= 0:
             first = number_at[at]
             last = first + phrase.count(" ") - 2
-            found.append((spans[first][0], spans[last][1], frozenset(names)))
+            places.append((spans[first][0], spans[last][1], frozenset(names)))
             at = joined.find(phrase, at + len(phrase) - 1)
-    found.sort(key=lambda place: (place[0], -place[1]))
+    places.sort(key=lambda place: (place[0], -place[1]))
 
-    apart: list[Occurrence] = []
-    for start, end, place_names in found:
-        if not apart or start >= apart[-1].end:
-            apart.append(Occurrence(start, end, place_names))
-        elif end > apart[-1].end:
-            apart[-1] = Occurrence(apart[-1].start, end, apart[-1].names | place_names)
-    return apart
+    separate: list[Occurrence] = []
+    for start, end, place_names in places:
+        if not separate or start >= separate[-1].end:
+            separate.append(Occurrence(start, end, place_names))
+        elif end > separate[-1].end:
+            separate[-1] = Occurrence(separate[-1].start, end, separate[-1].names | place_names)
+    return separate

@@ -1,7 +1,7 @@
-"""The words by which an answer is known, by their role in a sentence.
+"""Words that reveal an answer, grouped by their role in a sentence.
 
-Each role is a pattern of alternatives, made from lines of alternatives set apart by " | ". Languages stand side
-by side, because a response does not say which one it is in.
+A role is a pattern of alternatives, written as lines with " | " between them. Languages are mixed, because the
+language of a response is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from medvqa.scoring.text import CJK
 
 
 def any_of(alternatives: str) -> str:
-    """Return a pattern of whole words; what is written without spaces goes without word borders."""
+    """Return a pattern of whole words; scripts without spaces get no word borders."""
     words = [word for word in re.split(r"\s\|\s|\n", alternatives) if word.strip()]
     unspaced = [word.strip() for word in words if re.search(f"[{CJK}]", word)]
     spaced = [word.strip() for word in words if not re.search(f"[{CJK}]", word)]
@@ -64,7 +64,7 @@ IS = any_of(
     應為 | 应为 | 應是 | 应是 | 是 | 为 | 為 | では | は | が | 은 | 는 | 이 | 가
     """
 )
-"""Stands between what names an answer and the answer."""
+"""Joins the word for an answer and the answer itself."""
 
 PARTICLE = any_of(
     """
@@ -76,7 +76,7 @@ PARTICLE = any_of(
     选项 | 選項
     """
 )
-"""May stand right before an answer."""
+"""May directly precede an answer."""
 
 CHOOSE = any_of(
     """
@@ -109,7 +109,7 @@ CONCLUSION = any_of(
     而是
     """
 )
-"""Brings in an answer. Only a choice and a consequence cannot go on as something else."""
+"""Introduces an answer. Only a choice or a consequence is unambiguous."""
 
 HEDGE = any_of("(?:could|might|may) be | maybe | perhaps | possibly")
 
@@ -122,7 +122,7 @@ FINDING = any_of(
     (?:diagnosed|identified|classified|described) as
     """
 )
-"""Brings in what is seen."""
+"""Introduces a finding."""
 
 VERB = any_of(
     """
@@ -186,7 +186,7 @@ IS_BAD_ABROAD = (
     r"|[がは](?:認められ|見られ|確認でき|あり)(?:ません|ない)|[은는이가] (?:보이지|관찰되지|없)"
     r"|не (?:выявл|определ|вид))"
 )
-"""What follows an option that is right, or wrong."""
+"""Follows a right option, or a wrong one."""
 
 SHOWS = any_of(
     """
@@ -221,7 +221,7 @@ SHOWS = any_of(
     诊断为
     """
 )
-"""Says of the image what follows: "the scan shows", "consistent with"."""
+"""Asserts that the image shows the words that follow: "the scan shows", "consistent with"."""
 
 SEEN = any_of(
     r"""
@@ -234,7 +234,7 @@ SEEN = any_of(
     [을를] (?:보여|보이|시사|나타) | [이가] (?:보입|보인|관찰됩|관찰된|있습)
     """
 )
-"""Says of what stands before it that it is in the image."""
+"""Asserts that the image shows the preceding words."""
 
 _YEARS = r"(?:19|20)\d\d"
 NO_FINDING = any_of(
@@ -269,7 +269,7 @@ NO_FINDING = any_of(
     既往 | 病史 | 疑似 | 怀疑 | 懷疑 | 曾经 | 曾經 | 以前 | 排除 | 鉴别 | 鑑別 | 疑い | 병력 | 과거 | 의심
     """
 )
-"""Speaks of the past, a suspicion, a rule or another case, and so not of the image."""
+"""Refers to the past, a suspicion, a rule or another case, not to the image."""
 
 LATER = any_of(
     r"""
@@ -278,7 +278,7 @@ LATER = any_of(
     病史 | 既往 | の疑い | 의심 | 병력
     """
 )
-"""The same, right behind an option."""
+"""The same as NO_FINDING, directly after an option."""
 
 AFTER_NOUN = any_of(
     """
@@ -297,7 +297,7 @@ UNDECIDED = any_of(
     ou | et | o | y
     """
 )
-"""Behind an answer, says that more of it may follow, or a condition."""
+"""After an answer: more of it, or a condition, may follow."""
 
 PLACE = any_of(
     """
@@ -310,7 +310,7 @@ PLACE = any_of(
     abaixo | acima | atrás | perto | sotto | sopra | dietro | vicino | под | над | за | около | возле
     """
 )
-"""Sets what follows into a relation to what the sentence speaks of."""
+"""Relates the following words to the subject of the sentence."""
 
 EXAMINE = any_of(
     r"""
@@ -360,7 +360,7 @@ NEGATION = any_of(
     不 | 非 | 无 | 無 | 没 | 沒 | 未 | ない | 아니
     """
 )
-"""Denies what follows in its clause."""
+"""Denies the words that follow in its clause."""
 
 RELATION = any_of(
     """
@@ -369,7 +369,7 @@ RELATION = any_of(
     near | beside | behind | beneath | outside | around
     """
 )
-"""Speaks of the next few words as of something else than what is asked for."""
+"""Relates the next few words to the subject, so they are no answer."""
 
 NO_NEGATION = any_of("no doubt | without (?:a |any )?doubt | no question | not (?:only|just|merely) | doubt that")
 
@@ -382,10 +382,10 @@ TURN = any_of(
     而是 | 所以 | 因此
     """
 )
-"""Where a denial ends."""
+"""Ends a denial."""
 
 CLAUSE = any_of("is | are | was | shows? | appears? | seems? | suggests? | indicates? | it | this | there | we | i")
-"""Tells a clause from a part of a list."""
+"""Distinguishes a clause from a part of a list."""
 
 CUE = any_of(
     r"""
@@ -409,7 +409,7 @@ RETRACTION = any_of(
     i was (?:wrong|mistaken) | i (?:have )?made (?:a mistake|an error) | take (?:that|it) back | correction(?=:)
     """
 )
-"""Takes back what was said before."""
+"""Takes back an earlier answer."""
 
 HYPOTHESIS = any_of(
     """
@@ -417,7 +417,7 @@ HYPOTHESIS = any_of(
     unless | whether | suppose | assuming
     """
 )
-"""What follows in the sentence holds in another case only. "If I had to choose" is none."""
+"""Opens a hypothetical sentence. "If I had to choose" is not hypothetical."""
 
 DISCUSSION = any_of(
     """
@@ -427,10 +427,10 @@ DISCUSSION = any_of(
     (?:is|are) (?:typically|usually|often|generally|commonly|an?|characteri[sz]ed|defined|known)
     """
 )
-"""Goes on to say what an option is like, not that it is the answer."""
+"""Describes an option without choosing it."""
 
 SUPPOSING = any_of("would | could | might | should | typically | usually | generally | commonly")
-"""Speaks of what an option would look like."""
+"""Describes how an option would look."""
 
 _CANNOT = r"(?:cannot|can't|can not|could not|couldn't|(?:unable|not able) to|will not|won't)\s{1,3}(?:\w+ly )?"
 
@@ -458,7 +458,7 @@ ABSTENTION = any_of(
     판단할 수 없 | 알 수 없 | 확인할 수 없
     """
 )
-"""Says that it cannot be known."""
+"""States that the answer cannot be known."""
 
 REFUSAL = any_of(
     rf"""
@@ -476,4 +476,4 @@ REFUSAL = any_of(
     드릴 수 없
     """
 )
-"""Declines, or says that it is not able to do such things."""
+"""Declines to answer, or denies the ability to."""

@@ -274,12 +274,13 @@ class Asker:
         return answers.redacted(answers.line_of(error), self.plan.secrets)
 
     def close(self) -> None:
-        """End what `open` started. Model and judge have one moment together to finish what is in flight."""
+        """End what `open` started, once. Model and judge share `FAREWELL` seconds to finish what is in flight."""
         by = time.monotonic() + engine.FAREWELL
         if self._stream is not None:
             self._stream.close(by)
-        judge = self._judge
-        for close in (None if judge is None else lambda: judge.close(by), self._close):
+        judge, close_model = self._judge, self._close
+        self._judge = self._close = None
+        for close in (None if judge is None else lambda: judge.close(by), close_model):
             if close is not None:
                 try:
                     close()
@@ -408,7 +409,7 @@ class Asker:
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
             return replace(result, score=Score(None, "error", why=str(error)))
-        self._tally.replies.extend(judged.asked)
+        self._tally.replies.extend(judged.new_replies)
         self._tally.replies_reused += judged.reused
         return replace(result, score=judged.score, judgement=judged.judgement)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +14,7 @@ from medvqa.configs import ModelConfig
 from medvqa.data import folders
 from medvqa.items import UsageError
 from medvqa.session.options import Setting
+from medvqa.session.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,15 @@ class Chosen:
         return configs.path_name(self.config, self.backend)
 
 
-def choose(
-    spec: str, role: Literal["model", "judge"], setting: Setting, backends: Mapping[str, type[Backend]]
-) -> Chosen:
-    """Find the config that SPEC names: the repository's, or a bundled one (UsageError)."""
+def choose(spec: str, role: Literal["model", "judge"], setting: Setting, registry: Registry) -> Chosen:
+    """Find the config that SPEC names: the repository's, or a bundled one (UsageError).
+
+    A model that was given as an object is used as it is, also as a judge.
+    """
+    backends = registry.backends
+    if spec in registry.models:
+        model = registry.models[spec]
+        return Chosen(spec, role, configs.config_of(model, spec), model)
     places = [setting.root / "models", folders.bundled("models")]
     with _named(role):
         config = configs.resolve(spec, folders=places, backends=backends)

@@ -29,6 +29,8 @@ class Ending:
         self.signal: signal.Signals | None = None
         """What ended the session, None while it goes on or if it ended otherwise."""
         self.waits = False
+        self.interrupted = False
+        """Whether KeyboardInterrupt ended the session: of a signal, or of anything else."""
         self._ends = False
         self._raised = -inf
         self._replaced: dict[signal.Signals, signal._HANDLER] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from medvqa import files, judging, scoring
-from medvqa.backend import Backend, destinations
+from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.engine import Identity
 from medvqa.items import Answer, Benchmark, Item, Technique, UsageError
 from medvqa.protocols.techniques import NEEDS
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.options import Options, Setting
+from medvqa.session.registry import Registry
 
 MAX_PROMPT = 2**20
 """Bytes of a prompt's file."""
@@ -105,7 +106,7 @@ def judged(
     return dict(sorted(templates.items()))
 
 
-def resolve(options: Options, setting: Setting, backends: Mapping[str, type[Backend]]) -> Judging | None:
+def resolve(options: Options, setting: Setting, registry: Registry) -> Judging | None:
     """The judge that was asked for; None if none was. UsageError for what does not exist."""
     if options.judge is None:
         for option, given in (
@@ -117,7 +118,7 @@ def resolve(options: Options, setting: Setting, backends: Mapping[str, type[Back
             if given:
                 raise UsageError(f"{option} says how a judge judges, and there is none: add --judge=MODEL")
         return None
-    chosen = choose(options.judge, "judge", setting, backends)
+    chosen = choose(options.judge, "judge", setting, registry)
     if not chosen.backend.reads:
         raise UsageError(
             f"--judge={options.judge}: '{chosen.config.backend}' does not read what it is asked, and a score is never "

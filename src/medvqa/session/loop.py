@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
-from medvqa.items import Query
+from medvqa.items import DataError, MedVQAError, Outcome, Query, UsageError
 from medvqa.session.asker import Asker
+from medvqa.session.delivery import LeftOut
+from medvqa.session.ending import Ending
 from medvqa.session.run import Run
+
+OnProgress = Callable[[Counter[Outcome], int], None]
+"""Called after each question with the outcomes so far and the number of all questions."""
 
 
 class Queue:
@@ -34,25 +41,72 @@ class Queue:
         return self._asker.stop is not None
 
 
-def ask_all(run: Run, asker: Asker, queries: Sequence[Query]) -> None:
+def ask_all(
+    run: Run,
+    asker: Asker,
+    queries: Sequence[Query],
+    left_out: LeftOut | None = None,
+    *,
+    ending: Ending | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    on_progress: OnProgress = lambda counts, total: None,
+) -> str | None:
     """Ask every query in this process, and hand each result to the run as soon as it is known.
 
-    Stop early if the asker or the run says so. MedVQAError and OSError if results cannot be written.
+    Return why it stopped early: the asker, the run, a signal or a full disk; None if every query was asked. `ending`
+    handles signals, `say` gets lines for the user. MedVQAError and OSError if nothing could be asked; the UsageError of
+    a model that cannot be made has its exception as cause.
     """
     keys = [query.key for query in queries]
-    run.select(keys, {})
-    run.promise()
-    asker.select(keys, {})
-    asker.open(Queue(queries, asker))
+    run.select(keys, left_out or {})
+    for line in run.promise():
+        say(line)
+    asker.select(keys, left_out or {})
+    ending = ending or Ending()
     try:
-        for query in queries:
-            asker.evaluate(query)
-            asker.forget(query)
-            made = asker.deliver()
-            stop = run.take(made[0]) if made is not None else None
-            if stop is not None or asker.stop is not None:
-                return
-        if (last := asker.confirm()) is not None:
-            run.take(last)
+        try:
+            try:
+                asker.open(Queue(queries, asker))
+            except Exception as error:
+                # A model of the user's own may raise anything.
+                raise UsageError(asker.stop or str(error)) from error
+            return _ask(run, asker, queries, ending, on_progress)
+        finally:
+            # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.
+            ending.begin()
+            ending.waits = True
+            _close(run, asker)
+    except KeyboardInterrupt as interrupt:
+        ending.interrupted = True
+        return str(interrupt) or "interrupted"
+    finally:
+        ending.waits = False
+
+
+def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_progress: OnProgress) -> str | None:
+    total = len(queries)
+    for query in queries:
+        ending.check()
+        asker.evaluate(query)
+        asker.forget(query)
+        delivered = asker.deliver()
+        try:
+            stop = run.take(delivered[0]) if delivered is not None else None
+        except (MedVQAError, OSError) as error:
+            # Damaged data say so themselves.
+            return str(error) if isinstance(error, DataError) else f"the run folder cannot be written: {error}"
+        on_progress(run.counts, total)
+        if asker.stop is not None or stop is not None:
+            return asker.stop or stop
+    return None
+
+
+def _close(run: Run, asker: Asker) -> None:
+    """Note whose answers were reused, then end the model."""
+    try:
+        # The answers are on disk: a run that cannot be written lacks this note alone.
+        with suppress(MedVQAError, OSError):
+            if (identity := asker.confirm()) is not None:
+                run.take(identity)
     finally:
         asker.close()

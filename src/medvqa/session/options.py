@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+SELECT: Mapping[str, Any] = {
+    "metavar": "EXPRESSION",
+    "help": "ask only the questions that match: words of tags, benchmarks and ids, and lexicon(DIMENSION='VALUE'), "
+    "joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
+}
+"""The option --select of `medvqa run`; pytest has -k and -m instead."""
+
 LISTS = frozenset({"benchmark", "technique", "gate-slices"})
 """Options that take NAME,NAME."""
 
@@ -285,6 +293,20 @@ def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:
     # Not `Path.resolve`, which raises an error for links that go in a circle.
     folder = Path(os.path.realpath(os.path.join(cwd, os.path.expanduser(name))))
     return folder, f"{'--data' if typed is not None else ENV_DATA}={name}"
+
+
+@contextmanager
+def occupied(place: str) -> Iterator[None]:
+    """Show this process only the devices of a place, such as "0" or "0,1", within the block."""
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = place
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VISIBLE, None)
+        else:
+            os.environ[VISIBLE] = before
 
 
 def listed(typed: Iterable[str]) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
         named: list[tuple[str, Literal["model", "judge"]]] = [(options.model, "model")]
         if options.judge is not None:
             named.append((options.judge, "judge"))
-        models = [choose(spec, role, setting, registry.backends) for spec, role in named]
+        models = [choose(spec, role, setting, registry) for spec, role in named]
         for model in models:
             model.check()  # without what the backend needs, it need not know any places
         found = places(models)

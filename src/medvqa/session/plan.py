@@ -263,10 +263,8 @@ def resolve(
     """Resolve names to what they mean. No data is read. UsageError for what does not exist or does not fit."""
     _check_values(options)
     shard = Shard.parse(options.shard) if options.shard is not None else None
-    model = choose(options.model, "model", setting, registry.backends)
-    judge = judging.resolve(
-        replace(options, judge=options.judge or _recorded_judge(options, model)), setting, registry.backends
-    )
+    model = choose(options.model, "model", setting, registry)
+    judge = judging.resolve(replace(options, judge=options.judge or _recorded_judge(options, model)), setting, registry)
     ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
     if ablated and model.backend.recorded:
         raise UsageError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, TypeVar
@@ -39,6 +39,8 @@ class Registry:
     metrics: Sequence[Metric]
     finished: Sequence[FinishedHook]
     origins: Mapping[tuple[str, str], str]
+    models: Mapping[str, Backend] = field(default_factory=dict)
+    """Models that were given as objects, by the SPEC of --model=SPEC that names them."""
 
     @classmethod
     def of(cls, modules: Iterable[object] = (), installed: Sequence[ModuleType] | None = None) -> Registry:
@@ -57,6 +59,23 @@ class Registry:
                 seen.append(module)
                 collected.add(module)
         return collected.registry()
+
+    def with_objects(self, *, models: Sequence[Backend] = (), benchmarks: Sequence[Benchmark] = ()) -> Registry:
+        """The registry with models and benchmarks that Python code gives; options name them as any other.
+
+        A model is named by `spec_of(model)`, a benchmark by its name. UsageError if a name is taken by something else.
+        """
+        given = {spec_of(model): model for model in models}
+        by_name = {benchmark.name: benchmark for benchmark in benchmarks}
+        for name, benchmark in by_name.items():
+            if self.benchmarks.get(name, benchmark) != benchmark:
+                raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
+        return replace(
+            self,
+            benchmarks=dict(sorted({**self.benchmarks, **by_name}.items())),
+            backends={**self.backends, **{type(model).name: type(model) for model in models}},
+            models={**self.models, **given},
+        )
 
 
 def installed_modules() -> list[ModuleType]:
@@ -162,6 +181,12 @@ class _Collected:
             where = f"both in {here}" if there == here else f"in {there} and in {here}"
             raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
         self._origins[kind, name] = here
+
+
+def spec_of(model: Backend) -> str:
+    """The SPEC by which `--model=SPEC` names a model: BACKEND, or BACKEND:ARGUMENT."""
+    name = type(model).name
+    return f"{name}:{model.argument}" if model.argument else name
 
 
 def _returned(module: object, name: str, kind: type[T] | None) -> list[T]:

@@ -36,9 +36,9 @@ class Replies:
 
     def add(self, result: engine.JudgedAnswer) -> None:
         """Count the replies about one answer."""
-        self.asked += len(result.asked)
+        self.asked += len(result.new_replies)
         self.reused += result.reused
-        for reply in result.asked:
+        for reply in result.new_replies:
             self.usage.update(reply.usage or {})
 
 
@@ -95,9 +95,7 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     if not as_before:
         rules.check(extraction, items, known)
     # Without a judge another lead takes the replies that are recorded.
-    judging = resolve(
-        options if options.judge is not None else replace(options, ff_gap=None), setting, registry.backends
-    )
+    judging = resolve(options if options.judge is not None else replace(options, ff_gap=None), setting, registry)
     return Rescoring(folder, options, about, stored.results, known, extraction, judging, setting.root)
 
 

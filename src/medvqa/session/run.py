@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from medvqa.session import checks, gates, registry
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
+from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.recording import Recording
 
@@ -261,6 +263,16 @@ class Run:
 
     # At the end
 
+    def notes(self, finished: Finished) -> list[str]:
+        """Lines that follow the summary: why there is no gate's verdict, and missing questions of earlier sessions."""
+        lines = []
+        if finished.report is not None:
+            if self.gated_later:
+                lines.append("gate: decided on all shares, after medvqa merge, by medvqa gate")
+            elif unread := self.rules_unread:
+                lines.append(f"gate: none; {unread}")
+        return [*lines, *(f"! {line}" for line in finished.failed_hooks)]
+
     def finish(self, *, skipped: bool = False, died: bool = False, ended: bool = True) -> Finished:
         """Write the reports and decide the gate.
 
@@ -329,6 +341,14 @@ class Run:
             except MedVQAError as error:
                 failed.append(str(error))
         return tuple(failed)
+
+
+def name_of(options: Options, setting: Setting) -> str:
+    """The name of the run folder: that of --run, else one of the time and the model that is not taken."""
+    if options.run is not None:
+        return options.run
+    when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return records.run_name(options.model, when, setting.reports)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:

@@ -1,6 +1,6 @@
 """Intervals, paired comparison and the gate, over arrays.
 
-`Table` (terms of units) -> `ratios` (influences) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
+`Table` (terms of units) -> `ratios` (`Influences`) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
 `compare` (`Comparison`); comparisons and floors -> `decide` (`Decision`).
 """
 

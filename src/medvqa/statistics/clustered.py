@@ -6,8 +6,8 @@ variance has no bias when units are independent with equal variances (the workin
 Survey Methodology 28:169; Pustejovsky and Tipton (2018), Journal of Business & Economic Statistics 36:672, with Phi =
 I. The R package clubSandwich documents it as `vcovCR(lm(y ~ 1, weights = w), cluster, "CR2")`.
 
-With n units in g, W = sum_g w, s = sum_g w^2, and S = sum of w^2 over all units, B_g = I - 1 w' - w 1' + S 1 1' changes
-nothing outside of the plane of 1 and w. On Z = [1 w] it acts as the 2 x 2 matrix M in B_g Z = Z M,
+With n units in g, W = sum_g w, s = sum_g w^2, and S = sum of w^2 over all units, B_g = I - 1 w' - w 1' + S 1 1' is the
+identity outside of the plane of 1 and w. On Z = [1 w] it acts as the 2 x 2 matrix M in B_g Z = Z M,
 
     M = [[1 + S n - W, S W - s], [-n, 1 - W]],
 
@@ -17,9 +17,9 @@ of influences over sqrt(1 - n_g / n).
 
 The degrees of freedom are (tr P)^2 / |P|^2, P the variance as a quadratic form under the working model (Pustejovsky
 and Tipton; Imbens and Kolesar 2016, Review of Economics and Statistics 98:701). With v_g = a + b w on g, t_g its sum
-and z_g its product with w, P is s_g on the diagonal and -z_g t_h - t_g z_h + S t_g t_h off it: rank two but for the
-diagonal, so its norm takes no more than the sums of t t, t z and z z. Equal weights: 1 / (sum h^2 + (sum q)^2 - sum
-q^2) with h = n_g / n and q = h^2 / (1 - h).
+and z_g its product with w, P is s_g on the diagonal and -z_g t_h - t_g z_h + S t_g t_h off it. Except for its diagonal
+P has rank two, so its norm needs only the sums of t t, t z and z z. Equal weights: 1 / (sum h^2 + (sum q)^2 - sum q^2)
+with h = n_g / n and q = h^2 / (1 - h).
 
 A measure of several ratios is the same fit with a constant for each ratio and a row for each unit of each ratio: H, A_g
 and P are block-diagonal.
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 
 EQUAL = 1e-9
-"""Values that differ by less are equal but for rounding."""
+"""Smaller differences are rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """Measures with their precision, (measures,) each.
+    """Measures with their precision; all arrays are (measures,).
 
-    `variance` and `df` (degrees of freedom) are NaN where a ratio of the measure has fewer than two groups. `groups`
-    counts the groups. `n` is the effective number of units, the variance of one over that of the measure under the
-    working model: for one ratio Kish's 1 / sum of w^2 (1992, Journal of Official Statistics 8:183), which is the number
-    of units where all weights are equal. 0 where undefined.
+    `variance` and `df` (degrees of freedom) are NaN if a ratio of the measure has fewer than two groups. `groups`
+    counts the groups. `n` is the effective number of units, 0 if undefined: the variance of one unit divided by that of
+    the measure under the working model. For one ratio it is Kish's 1 / sum of w^2 (1992, Journal of Official Statistics
+    8:183), and with equal weights the number of units.
 
     `effective_groups` is 1 / sum of h^2, h a group's share of the weights: the effective number of units if the units
-    of a group were fully correlated. 0 where undefined. `deviating` counts the groups that hold another value than the
-    commonest one: the groups that the variance is estimated from.
+    of a group were fully correlated; 0 if undefined. `deviating` counts the groups with another value than the most
+    frequent one; the variance is estimated from these groups.
     """
 
     value: NDArray[np.float64]
@@ -66,10 +66,10 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correction:
-    """What CR2 takes from weights and groups alone, the same for all measures that have these.
+    """The part of CR2 that depends only on weights and groups, shared by all measures with the same ones.
 
-    `row` multiplies the residuals, (rows,); `block` says which group of its measure each row is in, and `measure`,
-    (blocks,), which measure that is. The others are those of `Estimates`.
+    `row` multiplies the residuals, (rows,). `block`, (rows,), numbers the group of a row within its measure;
+    `measure`, (blocks,), is the measure of a block. The other fields are as in `Estimates`.
     """
 
     row: NDArray[np.float64]
@@ -81,30 +81,30 @@ class Correction:
     effective_groups: NDArray[np.float64]
 
 
-def clustered(found: Influences, correction: Correction | None = None) -> Estimates:
-    """The CR2 variance and its degrees of freedom. Time and memory grow with the rows, for all measures at once.
+def clustered(influences: Influences, correction: Correction | None = None) -> Estimates:
+    """Return the CR2 variance and its degrees of freedom, in time and memory linear in the rows.
 
-    `correction` is that of `found`, or of other measures with the same weights and groups; by default it is computed.
+    `correction` comes from `influences`, or from measures with the same weights and groups; None computes it.
     """
     import numpy as np
 
-    by = corrected(found) if correction is None else correction
-    score = sums(by.block, by.row * found.residual, len(by.measure))
-    variance = sums(by.measure, score**2, len(found.value))
-    undefined = np.isnan(found.value) | np.isnan(by.df)
+    by = corrected(influences) if correction is None else correction
+    score = sums(by.block, by.row * influences.residual, len(by.measure))
+    variance = sums(by.measure, score**2, len(influences.value))
+    undefined = np.isnan(influences.value) | np.isnan(by.df)
     return Estimates(
-        found.value,
+        influences.value,
         np.where(undefined, np.nan, variance),
         np.where(undefined, np.nan, by.df),
         by.groups,
         by.n,
         by.effective_groups,
-        _deviating(found.own, by),
+        _deviating(influences.own, by),
     )
 
 
 def _deviating(own: NDArray[np.float64], by: Correction) -> NDArray[np.intp]:
-    """How many groups of each measure have a unit whose value is not the commonest of its groups."""
+    """Return, for every measure, the number of groups with a unit whose value is not the most frequent one."""
     import numpy as np
 
     size = np.maximum(np.bincount(by.block, minlength=len(by.measure)), 1)
@@ -112,31 +112,31 @@ def _deviating(own: NDArray[np.float64], by: Correction) -> NDArray[np.intp]:
     spread = sums(by.block, (own - mean[by.block]) ** 2, len(by.measure)) / size
     uniform = spread < EQUAL**2
     values, value = np.unique(np.round(mean[uniform] / EQUAL), return_inverse=True)
-    # How many groups have each value alone, and the most that share one.
+    # The number of uniform groups per value, and the largest of these numbers.
     alike, times = np.unique(by.measure[uniform] * max(len(values), 1) + value, return_counts=True)
     most = np.zeros(len(by.groups), dtype=np.intp)
     np.maximum.at(most, alike // max(len(values), 1), times)
     return by.groups - most
 
 
-def corrected(found: Influences) -> Correction:
-    """The correction of measures; it does not look at their values."""
+def corrected(influences: Influences) -> Correction:
+    """Return the correction of measures, independent of their values."""
     import numpy as np
     from scipy.sparse import csr_array
 
-    ratios, measures, w = len(found.measure), len(found.value), found.weight
+    ratios, measures, w = len(influences.measure), len(influences.value), influences.weight
     # A cell is a group within a ratio, a block a group within a measure.
-    stride = int(found.group.max(initial=0)) + 1
-    cells, cell = distinct(found.ratio.astype(np.int64) * stride + found.group)
+    stride = int(influences.group.max(initial=0)) + 1
+    cells, cell = distinct(influences.ratio.astype(np.int64) * stride + influences.group)
     ratio, group = np.divmod(cells, stride)
-    blocks, block = distinct(found.measure[ratio] * stride + group)
+    blocks, block = distinct(influences.measure[ratio] * stride + group)
     measure = blocks // stride
 
-    n, share, squares = (sums(cell, each, len(cells)) for each in (np.ones_like(w), w, w * w))
+    n, share, squares = (sums(cell, terms, len(cells)) for terms in (np.ones_like(w), w, w * w))
     total = sums(ratio, squares, ratios)
     S = total[ratio]
     alone = np.bincount(ratio, minlength=ratios) < 2
-    # A ratio of one group has no variance: there det M is 0.
+    # A ratio of one group has no variance: det M is 0.
     root = np.where(alone[ratio], np.nan, np.sqrt((1 - share) ** 2 + n * np.maximum(S - squares, 0)))
     scale = root * np.sqrt(2 + S * n - 2 * share + 2 * root)
     a, b = (squares - S * share) / scale, (1 + S * n - share + root) / scale
@@ -149,7 +149,7 @@ def corrected(found: Influences) -> Correction:
         return csr_array((values, (np.arange(ratios), np.arange(ratios))), shape=(ratios, ratios))
 
     def products(one: NDArray[np.float64], other: NDArray[np.float64]) -> csr_array:
-        """The sums over blocks of the products of each ratio's with each ratio's, where they share a measure."""
+        """Sum the products of every two ratios of a measure over blocks."""
         if ratios == measures:
             return diagonal(sums(ratio, one * other, ratios))
         return matrix(one).T @ matrix(other)
@@ -159,15 +159,15 @@ def corrected(found: Influences) -> Correction:
     first, second = diagonal(total) @ tt - tz.T, diagonal(total) @ tz - zz
     norms = first * first.T - second * tt - tt * second.T + tz * tz.T
     norms = norms + products(squares, squares) - products(rank_two, rank_two)
-    factors = found.factor**2
-    trace = sums(found.measure, factors * total, measures)
-    norm = sums(found.measure, factors * (norms @ factors), measures)
-    defined = (trace > 0) & (np.bincount(found.measure, alone, measures) == 0)
+    factors = influences.factor**2
+    trace = sums(influences.measure, factors * total, measures)
+    norm = sums(influences.measure, factors * (norms @ factors), measures)
+    defined = (trace > 0) & (np.bincount(influences.measure, alone, measures) == 0)
     df = np.divide(trace**2, norm, out=np.full(measures, np.nan), where=defined)
     effective = np.divide(1, trace, out=np.zeros(measures), where=trace > 0)
-    row = found.factor[found.ratio] * (a[cell] + b[cell] * w)
-    # In a difference of two runs a group has its share in both.
-    together = sums(block, np.abs(found.factor)[ratio] * share, len(blocks))
+    row = influences.factor[influences.ratio] * (a[cell] + b[cell] * w)
+    # In a difference of two runs, add a group's shares in both.
+    together = sums(block, np.abs(influences.factor)[ratio] * share, len(blocks))
     squared = sums(measure, together**2, measures)
     groups = np.divide(1, squared, out=np.zeros(measures), where=squared > 0)
     return Correction(row, block[cell], measure, df, np.bincount(measure, minlength=measures), effective, groups)

@@ -1,9 +1,9 @@
 """The gate: rules about a new run -> PASS, FAIL or INCONCLUSIVE.
 
 A wrong PASS and a wrong FAIL each have at most the probability 1 - level, 5 % divided by the number of looks. PASS
-needs no correction for many rules, as all must pass (Berger 1982, Technometrics 24:295). The tests behind FAIL share
-one weighted Holm procedure: half of the weight goes to headline rules and floors, half to slices. A rule whose groups
-leave fewer than 4 degrees of freedom can neither pass nor fail, and takes no weight.
+needs no correction for multiple rules, because all must pass (Berger 1982, Technometrics 24:295). The tests for FAIL
+share one weighted Holm procedure: half of the weight goes to headline rules and floors, half to slices. A rule with
+fewer than 4 degrees of freedom can neither pass nor fail, and takes no weight.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """What is known of a measure before any answer: its units and groups, and the degrees of freedom of the groups.
+    """The size of a measure, known before any answer: units, groups, and the groups' degrees of freedom.
 
-    `unit` is what is counted once: "question", "pair", or "unit" where there are both. `together` is the design effect
-    if the units of a group change together: n times the sum of squares of the groups' shares.
+    `unit` is the unit's name: "question", "pair", or "unit" for a mixture. `together` is the design effect if the
+    units of a group change together: n times the sum of squares of the groups' shares.
     """
 
     units: int
@@ -48,12 +48,12 @@ class Design:
 class MarginRule:
     """The new run must not be worse than the baseline by `margin` (a fraction above 0).
 
-    `chance` is what guessing gives, None where nothing says; `baseline_low` is the baseline's own lower bound, which
-    must be above it, since a model that guesses cannot get worse. `unchanged`: the responses are identical on every
-    unit. `of_slice`: of one slice of the benchmark, gated if it is large enough. Where less of a measure is `better`,
-    all numbers are those of 1 minus it, and the verdict's sentence speaks of the measure. `asked` is the margin of the
-    user's rules where a judge's reliability made `margin` smaller. Whether a rule is gated depends on its `design`;
-    None takes that of the comparison, which for measures that leave out answers depends on these.
+    `chance` is the value of guessing, None if unknown. `baseline_low`, the baseline's own lower bound, must be above
+    it, since a guessing model cannot get worse. `unchanged`: the responses are identical on every unit. `of_slice`: the
+    rule is about a slice, gated if it is large enough. If `better` is "lower", all numbers are those of 1 minus the
+    measure; the verdict's sentence converts them back. `user_margin` is set if a judge's reliability reduced the user's
+    margin to `margin`. The rule is gated by its `design`; None takes the comparison's units and groups, which depend on
+    the answers if the measure leaves some out.
     """
 
     name: str
@@ -64,7 +64,7 @@ class MarginRule:
     unchanged: bool = False
     of_slice: bool = False
     better: Better = "higher"
-    asked: float | None = None
+    user_margin: float | None = None
     design: Design | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class MarginRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceGuard:
-    """A slice must not be shown to be worse. With a `margin`, a loss that is shown to stay within it does not fail.
+    """A slice must not be shown to be worse; with a `margin`, a loss shown to be smaller passes.
 
     `better` and `design` as for `MarginRule`.
     """
@@ -96,8 +96,8 @@ class SliceGuard:
 class FloorRule:
     """A measure of the new run must be at least `limit`, or with `at_most` at most.
 
-    `low` and `high` are one-sided bounds of that `level`, `p` is the p-value of a measure beyond the limit: `floor`
-    makes them. `point`: the estimate alone decides. `design` as for `MarginRule`; None: not known.
+    `low` and `high` are one-sided bounds at `level`, `p` is the p-value of a measure beyond the limit, as computed by
+    `floor`. `point`: the estimate alone decides. `design` as for `MarginRule`; None: unknown.
     """
 
     name: str
@@ -117,13 +117,14 @@ TestedRule = MarginRule | SliceGuard | FloorRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleVerdict:
-    """What became of a rule, and why in a line. `p` before and `adjusted` after Holm, None where not tested.
+    """The outcome of a rule, with the reason in one line; `p` before and `adjusted` after Holm, None if not tested.
 
-    Where INCONCLUSIVE: `needed` is the number of units with which the rule would be decided with 80 % power, given the
-    standard error that was seen: a margin at no true change (if nothing flipped: if nothing flips again), a floor if
-    its estimate is the true value. `units` is how many there are, and `passable` the margin that these would pass; None
-    where the baseline is not above chance, as no number of units is enough then. `detectable` is the true loss that the
-    rule would have shown with 80 % power, at its own share of the error and with at least 5 groups that changed.
+    If INCONCLUSIVE, `needed` is the number of units that would decide the rule with 80 % power at the observed
+    standard error. For a margin it assumes no true change (if nothing flipped: that nothing flips again), for a floor
+    that the estimate is the true value. `units` is the number of units in the run, and `passable` the margin that
+    they would pass. Both `needed` and `passable` are None if the baseline is not above chance: no number of units is
+    enough then. `detectable` is the true loss that the rule would have shown with 80 % power, at its own share of the
+    error, with at least 5 changed groups.
     """
 
     name: str
@@ -139,7 +140,7 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict over all rules: FAIL if one fails, PASS if all that are gated pass, else INCONCLUSIVE."""
+    """The verdict over all rules: FAIL if one fails, PASS if all gated rules pass, else INCONCLUSIVE."""
 
     outcome: RuleOutcome
     verdicts: tuple[RuleVerdict, ...]
@@ -147,7 +148,7 @@ class Decision:
 
 
 def level_of(looks: int = 1) -> float:
-    """The one-sided level of every bound when the gate is asked up to `looks` times: 5 % is divided (Bonferroni)."""
+    """Return the one-sided level of every bound if the gate is evaluated up to `looks` times (Bonferroni)."""
     if looks < 1:
         raise ValueError(f"the number of looks must be at least 1, not {looks}")
     return 1 - (1 - LEVEL) / looks
@@ -155,7 +156,7 @@ def level_of(looks: int = 1) -> float:
 
 def floor(
     name: str,
-    found: Estimates,
+    estimates: Estimates,
     limit: float,
     *,
     binary: bool,
@@ -165,15 +166,17 @@ def floor(
     level: float = LEVEL,
     design: Design | None = None,
 ) -> FloorRule:
-    """The rule that measure number `place` of `found` is at least (or at most) `limit`.
+    """Return the rule that measure number `place` of `estimates` is at least (or at most) `limit`.
 
-    `design` is by default that of `found`, with the effective number of units.
+    `design` defaults to the design of the measure, with the effective number of units.
     """
-    low, high = bounds(found, binary=binary, level=level)
-    p = p_below(mirrored(found), 1 - limit, binary=binary) if at_most else p_below(found, limit, binary=binary)
-    value, low_, high_, p_ = (_number(each[place]) for each in (found.value, low, high, p))
+    low, high = bounds(estimates, binary=binary, level=level)
+    p = p_below(mirrored(estimates), 1 - limit, binary=binary) if at_most else p_below(estimates, limit, binary=binary)
+    value, low_, high_, p_ = (_number(values[place]) for values in (estimates.value, low, high, p))
     if design is None:
-        design = Design(units=round(found.n[place]), groups=int(found.groups[place]), df=_number(found.df[place]))
+        design = Design(
+            units=round(estimates.n[place]), groups=int(estimates.groups[place]), df=_number(estimates.df[place])
+        )
     return FloorRule(
         name=name,
         limit=limit,
@@ -189,12 +192,12 @@ def floor(
 
 
 def decide(rules: Sequence[TestedRule], *, looks: int = 1) -> Decision:
-    """Apply the rules. Raises ValueError where bounds were computed at another level than that of `looks`."""
+    """Apply the rules; ValueError if the level of a rule's bounds is not that of `looks`."""
     level = level_of(looks)
     for rule in rules:
-        found = rule.level if isinstance(rule, FloorRule) else rule.comparison.level
-        if abs(found - level) > 1e-12:
-            raise ValueError(f"rule '{rule.name}' has bounds of level {found:g}; {looks} looks need {level:g}")
+        rule_level = rule.level if isinstance(rule, FloorRule) else rule.comparison.level
+        if abs(rule_level - level) > 1e-12:
+            raise ValueError(f"rule '{rule.name}' has bounds of level {rule_level:g}; {looks} looks need {level:g}")
     adjusted, shares = _adjusted(rules)
     verdicts = tuple(
         _verdict(rule, adjusted.get(i), 1 - level, (1 - level) * shares.get(i, 0.0)) for i, rule in enumerate(rules)
@@ -209,12 +212,12 @@ def decide(rules: Sequence[TestedRule], *, looks: int = 1) -> Decision:
 
 
 def gated_slice(design: Design) -> bool:
-    """Whether a slice is large enough to be gated: 30 units in 10 groups with 4 degrees of freedom."""
+    """Return whether a slice is large enough to be gated: 30 units in 10 groups with 4 degrees of freedom."""
     return design.units >= LEAST_UNITS and design.groups >= LEAST_GROUPS and _has_bounds(design)
 
 
 def shortfall(design: Design) -> str:
-    """Why a slice is not gated: what it has, and what is needed."""
+    """Return the sentence why a slice is not gated: its size and the size needed."""
     return sentence(
         RuleFigures(
             kind="guard",
@@ -230,10 +233,10 @@ def shortfall(design: Design) -> str:
 def smallest_loss(
     se: float, df: float, units: float, deff: float | None, alpha: float, *, power: float = POWER
 ) -> float | None:
-    """The true loss that a test of level `alpha` shows with that power, a fraction; None for no level.
+    """Return the true loss (a fraction) that a test of level `alpha` shows with chance `power`; None if alpha is 0.
 
-    `se` and `deff` are those that were seen. It is at least the loss with which, where nothing is gained, enough units
-    are lost with that power: as many as bring the score statistic to the quantile, and 5 in 5 groups.
+    `se` and `deff` are the observed ones. A loss must also be large enough that, with this chance and without gains,
+    enough units are lost: enough to bring the score statistic to the quantile, and 5 in 5 groups.
     """
     if alpha <= 0:
         return None
@@ -253,8 +256,8 @@ def _of_slice(rule: TestedRule) -> bool:
 def _design(rule: TestedRule) -> Design | None:
     if rule.design is not None or isinstance(rule, FloorRule):
         return rule.design
-    seen = rule.comparison
-    return Design(units=seen.units, groups=seen.groups, df=seen.df)
+    comparison = rule.comparison
+    return Design(units=comparison.units, groups=comparison.groups, df=comparison.df)
 
 
 def _has_bounds(design: Design | None) -> bool:
@@ -262,13 +265,13 @@ def _has_bounds(design: Design | None) -> bool:
 
 
 def _eligible(rule: TestedRule) -> bool:
-    """By size alone: what the runs say must not choose the family of tests."""
+    """Return whether a rule is gated, by size alone: answers must not choose the family of tests."""
     design = _design(rule)
     return not _of_slice(rule) or design is None or gated_slice(design)
 
 
 def _tested(rule: TestedRule) -> bool:
-    """Whether a rule can fail by a test, known before any answer; the others leave their weight to it."""
+    """Return whether a rule is tested, known before any answer; other rules take no weight."""
     return _eligible(rule) and _has_bounds(_design(rule)) and not (isinstance(rule, FloorRule) and rule.point)
 
 
@@ -277,9 +280,9 @@ def _p(rule: TestedRule) -> float | None:
 
 
 def _adjusted(rules: Sequence[TestedRule]) -> tuple[dict[int, float], dict[int, float]]:
-    """Holm's adjusted p-value and the share of the error of each rule that is tested, by its place.
+    """Return Holm's adjusted p-values and the shares of the error of all tested rules, by their place.
 
-    One without p keeps its weight: that it has none, the answers decided.
+    A rule without p keeps its weight, because only the answers left it without one.
     """
     tested = [i for i, rule in enumerate(rules) if _tested(rule)]
     if not tested:
@@ -287,50 +290,56 @@ def _adjusted(rules: Sequence[TestedRule]) -> tuple[dict[int, float], dict[int, 
     families = [_of_slice(rules[i]) for i in tested]
     ps = [_p(rules[i]) for i in tested]
     weights = [1 / families.count(family) for family in families]
-    found = holm([1.0 if p is None else p for p in ps], weights).tolist()
+    adjusted = holm([1.0 if p is None else p for p in ps], weights).tolist()
     shares = [weight / sum(weights) for weight in weights]
-    return dict(zip(tested, found, strict=True)), dict(zip(tested, shares, strict=True))
+    return dict(zip(tested, adjusted, strict=True)), dict(zip(tested, shares, strict=True))
 
 
 def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: float) -> RuleVerdict:
     if isinstance(rule, FloorRule):
         return _floor_verdict(rule, adjusted, alpha)
-    seen, margin, design = rule.comparison, rule.margin, _design(rule)
-    chance = low = asked = None
+    comparison, margin, design = rule.comparison, rule.margin, _design(rule)
+    chance = low = user_margin = None
     if isinstance(rule, MarginRule):
-        chance, low, asked = rule.chance, rule.baseline_low, rule.asked
+        chance, low, user_margin = rule.chance, rule.baseline_low, rule.user_margin
     above_chance = chance is None or (low is not None and low > chance)
-    p = seen.worse
+    p = comparison.worse
     outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
     detectable = None
-    if outcome != "NOT GATED" and p is not None and seen.df is not None and seen.se is not None and seen.units:
-        detectable = smallest_loss(seen.se, seen.df, seen.units, seen.deff, share)
+    if (
+        outcome != "NOT GATED"
+        and p is not None
+        and comparison.df is not None
+        and comparison.se is not None
+        and comparison.units
+    ):
+        detectable = smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
     needed = passable = None
-    still = seen.discordant_groups == 0
-    if outcome == "INCONCLUSIVE" and margin is not None and seen.detectable is not None and above_chance:
-        passable, needed = seen.detectable, ceil(seen.units * (seen.detectable / margin) ** 2)
-        if still and seen.low:
-            # Tango's bound at n* units of which none flipped is z^2 / (n* + z^2).
-            passable, needed = -seen.low, ceil(seen.units * (1 / margin - 1) / (-1 / seen.low - 1))
+    still = comparison.discordant_groups == 0
+    if outcome == "INCONCLUSIVE" and margin is not None and comparison.detectable is not None and above_chance:
+        passable, needed = comparison.detectable, ceil(comparison.units * (comparison.detectable / margin) ** 2)
+        if still and comparison.low:
+            # If none of n* units flipped, Tango's bound is z^2 / (n* + z^2).
+            passable, needed = -comparison.low, ceil(comparison.units * (1 / margin - 1) / (-1 / comparison.low - 1))
     facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
         better=rule.better,
         unit=design.unit if design is not None else "unit",
-        units=design.units if design is not None and outcome == "NOT GATED" else seen.units,
-        groups=design.groups if design is not None else seen.groups,
-        df=seen.df if design is None or _has_bounds(design) else design.df,
-        value=seen.new,
-        low=seen.low,
-        high=seen.high,
+        units=design.units if design is not None and outcome == "NOT GATED" else comparison.units,
+        groups=design.groups if design is not None else comparison.groups,
+        df=comparison.df if design is None or _has_bounds(design) else design.df,
+        value=comparison.new,
+        low=comparison.low,
+        high=comparison.high,
         adjusted=None if p is None else adjusted,
         alpha=alpha,
-        discordant=seen.discordant_groups,
+        discordant=comparison.discordant_groups,
         unchanged=rule.unchanged,
         still=still,
         margin=margin,
-        asked=asked,
-        baseline=seen.baseline,
+        user_margin=user_margin,
+        baseline=comparison.baseline,
         baseline_low=low,
         chance=chance,
         needed=needed,
@@ -350,22 +359,22 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
 
 
 def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> RuleOutcome:
-    seen, margin = rule.comparison, rule.margin
+    comparison, margin = rule.comparison, rule.margin
     if not _eligible(rule):
         return "NOT GATED"
     if rule.unchanged:
         return "PASS"
-    if margin is not None and seen.low is not None and seen.low > -margin and above_chance:
+    if margin is not None and comparison.low is not None and comparison.low > -margin and above_chance:
         return "PASS"
     if (
-        seen.worse is not None
+        comparison.worse is not None
         and adjusted is not None
         and adjusted <= alpha
-        and seen.discordant_groups >= LEAST_DISCORDANT
+        and comparison.discordant_groups >= LEAST_DISCORDANT
     ):
         return "FAIL"
-    # A guard without a test has shown nothing, whatever left it without one.
-    return "PASS" if isinstance(rule, SliceGuard) and seen.worse is not None else "INCONCLUSIVE"
+    # A guard without a test is inconclusive.
+    return "PASS" if isinstance(rule, SliceGuard) and comparison.worse is not None else "INCONCLUSIVE"
 
 
 def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> RuleVerdict:
@@ -415,11 +424,11 @@ def _floor_outcome(rule: FloorRule, adjusted: float | None, alpha: float) -> Rul
 
 
 def _units_for_floor(rule: FloorRule, inner: float) -> int | None:
-    """The units with which a bound lies beside the limit with power `POWER`, if the estimate is the true value."""
+    """Return the units that bring a bound past the limit with power `POWER`, if the estimate is the true value."""
     if rule.design is None or rule.value is None:
         return None
     quantile = NORMAL.inv_cdf(rule.level)
-    # The bound lies a quantile of standard errors from the estimate; power takes the other's quantile more.
+    # The bound is `quantile` standard errors from the estimate; power adds its own quantile.
     reach = abs(rule.value - inner) * (quantile + NORMAL.inv_cdf(POWER)) / quantile
     return ceil(rule.design.units * (reach / abs(rule.value - rule.limit)) ** 2)
 

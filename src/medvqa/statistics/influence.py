@@ -1,10 +1,10 @@
-"""Measures as linearised sums of what each unit contributes.
+"""Measures as linearised sums of the units' contributions.
 
 The error of a ratio r = sum(numerators) / sum(denominators) is, to first order, the sum of w (y - r) over the units: y
 is the unit's own ratio and w its share of the denominators (Taylor linearisation: Woodruff 1971, Journal of the
 American Statistical Association 66:411). A mean is a ratio with denominators of 1: (y - mean) / n. A macro average of
-S ratios, and a difference of two, are sums of ratios with the factors 1/S, and 1 and -1; a unit that is in several of
-them contributes to each.
+S ratios is a sum of ratios with factors 1/S, a difference of two one with factors 1 and -1; a unit in several ratios
+contributes to all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The terms of units in slices: arrays of one shape, (rows,), one row for each slice that something is in.
+    """The terms of units in slices: arrays of one shape, (rows,), with a row for every slice of an item.
 
-    `unit` numbers what is counted once (the pair if there is one, else the item), `group` what is independent: a
-    group holds the units that share images, patients or source cases. Rows of one unit in one slice are summed, as
-    the two questions of a pair. `slice` is in [0, slices). A denominator of 0 leaves a row out.
+    `unit` numbers the units (pairs, and items without a pair). `group` numbers independent groups: units that share
+    images, patients or source cases are in one group. Rows of one unit in one slice are summed, for instance the two
+    questions of a pair. `slice` is in [0, slices). A denominator of 0 leaves a row out.
     """
 
     numerator: NDArray[np.float64]
@@ -36,11 +36,11 @@ class Table:
     slices: int = 1
 
     def __post_init__(self) -> None:
-        """Raise ValueError for shapes that differ and numbers out of range."""
+        """Raise ValueError for different shapes and numbers out of range."""
         import numpy as np
 
-        rows = (self.numerator, self.denominator, self.unit, self.group, self.slice)
-        if len({np.shape(each) for each in rows}) != 1 or np.ndim(self.unit) != 1:
+        columns = (self.numerator, self.denominator, self.unit, self.group, self.slice)
+        if len({np.shape(column) for column in columns}) != 1 or np.ndim(self.unit) != 1:
             raise ValueError("the columns of a table must have one shape, (rows,)")
         if not (np.all(np.isfinite(self.numerator)) and np.all(np.isfinite(self.denominator))):
             raise ValueError("numerators and denominators must be finite")
@@ -51,7 +51,7 @@ class Table:
 
 
 def by_unit(table: Table) -> tuple[Table, NDArray[np.intp]]:
-    """Sum the rows of each unit in each slice: a table sorted by slice and unit, and the number of rows in each sum."""
+    """Sum the rows of a unit in a slice: return a table sorted by slice and unit, and the rows per sum."""
     import numpy as np
 
     key = table.slice.astype(np.int64) * (int(table.unit.max(initial=0)) + 1) + table.unit
@@ -70,31 +70,31 @@ def by_unit(table: Table) -> tuple[Table, NDArray[np.intp]]:
 
 
 def distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The different keys, sorted, and the place of each key among them; faster than np.unique if `keys` are sorted."""
+    """Return the distinct keys, sorted, and the place of every key among them; np.unique, but fast for sorted keys."""
     import numpy as np
 
     step = np.diff(keys, prepend=-1)
     if np.all(step >= 0):
         return keys[step > 0], np.cumsum(step > 0) - 1
-    found, place = np.unique(keys, return_inverse=True)
-    return found, place
+    values, place = np.unique(keys, return_inverse=True)
+    return values, place
 
 
 def sums(place: NDArray[np.intp], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Sum `values` by their place in [0, count): (count,)."""
+    """Sum `values` by their place in [0, count); return (count,)."""
     import numpy as np
 
-    # Without values bincount counts, as integers.
+    # bincount of no values returns integers.
     return np.bincount(place, values, count).astype(float, copy=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influences:
-    """Measures, each a sum of ratios times a factor, with the contribution of every unit.
+    """Measures as sums of ratios times factors, with the contribution of every unit.
 
-    `value` has the estimates, (measures,), NaN where undefined. `measure` and `factor` say of each ratio, (ratios,),
-    where it is summed and with which factor. The other arrays have one entry for each unit of each ratio, (rows,):
-    `weight` is its share of the denominators, `own` its own ratio, `residual` its own ratio minus the ratio.
+    `value` has the estimates, (measures,), NaN if undefined. `measure` and `factor` are the measure and the factor of
+    every ratio, (ratios,). The other arrays have an entry for every unit of every ratio, (rows,). `weight` is the
+    unit's share of the denominators, `own` its own ratio, and `residual` is `own` minus the ratio.
     """
 
     value: NDArray[np.float64]
@@ -108,12 +108,12 @@ class Influences:
 
     @property
     def influence(self) -> NDArray[np.float64]:
-        """The linearised contribution of each row to its measure's error, (rows,); their sum is 0 in each measure."""
+        """The linearised contribution of every row to its measure's error, (rows,); they sum to 0 in a measure."""
         return self.factor[self.ratio] * self.weight * self.residual
 
 
 def ratios(table: Table) -> Influences:
-    """One measure for each slice: the sum of its numerators over that of its denominators."""
+    """Return one measure per slice: the sum of its numerators over that of its denominators."""
     import numpy as np
 
     table, _ = by_unit(table)
@@ -135,36 +135,36 @@ def ratios(table: Table) -> Influences:
     )
 
 
-def mean_over(found: Influences, places: Sequence[int]) -> Influences:
-    """The macro average: one measure, the unweighted mean of those ratios of `places` that are defined.
+def mean_over(influences: Influences, places: Sequence[int]) -> Influences:
+    """Return the macro average: one measure, the unweighted mean of the defined ratios among `places`.
 
-    Raises ValueError unless `found` has one ratio a measure, as from `ratios`.
+    Raises ValueError unless every measure has one ratio, as returned by `ratios`.
     """
     import numpy as np
 
-    if len(found.measure) != len(found.value):
+    if len(influences.measure) != len(influences.value):
         raise ValueError("a macro average needs one ratio a measure")
-    defined = np.array([place for place in places if not np.isnan(found.value[place])], dtype=np.intp)
-    new = np.full(len(found.value), -1)
+    defined = np.array([place for place in places if not np.isnan(influences.value[place])], dtype=np.intp)
+    new = np.full(len(influences.value), -1)
     new[defined] = np.arange(len(defined))
-    kept = new[found.ratio] >= 0
+    kept = new[influences.ratio] >= 0
     return Influences(
-        np.array([found.value[defined].mean() if len(defined) else np.nan]),
+        np.array([influences.value[defined].mean() if len(defined) else np.nan]),
         np.zeros(len(defined), dtype=np.intp),
-        found.factor[defined] / max(len(defined), 1),
-        new[found.ratio[kept]],
-        found.group[kept],
-        found.weight[kept],
-        found.residual[kept],
-        found.own[kept],
+        influences.factor[defined] / max(len(defined), 1),
+        new[influences.ratio[kept]],
+        influences.group[kept],
+        influences.weight[kept],
+        influences.residual[kept],
+        influences.own[kept],
     )
 
 
 def difference(new: Influences, baseline: Influences) -> Influences:
-    """Measure by measure, new minus baseline; a group has the same number in both.
+    """Return new minus baseline, measure by measure; both must number the groups alike.
 
-    With the same weights it is the ratio of the units' differences, else a sum of both runs' ratios. Raises ValueError
-    for different numbers of measures.
+    With the same weights, the result is the ratio of the units' differences, else a sum of both runs' ratios. Raises
+    ValueError for different numbers of measures.
     """
     import numpy as np
 

@@ -1,17 +1,18 @@
-"""Two runs on the same units: the difference, new minus baseline, with one-sided bounds.
+"""Compare two runs on the same units: the difference, new minus baseline, with one-sided bounds.
 
-Of a measure whose units are right or wrong, with the same weights in both runs, `gained` units are right in the new run
-alone and `lost` in the baseline alone: Tango's score interval (1998, Statistics in Medicine 17:891) at the effective
-number of units, n* = (n / deff) (z / t)^2. Of any other measure: the difference -+ t sqrt(V), V the CR2 variance of the
-difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedom there are no bounds and no p.
+If units are right or wrong with the same weights in both runs, the bounds are Tango's score interval (1998, Statistics
+in Medicine 17:891) at the effective number of units, n* = (n / deff) (z / t)^2: `gained` units are right in the new run
+alone, `lost` units in the baseline alone. For any other measure the bounds are the difference -+ t sqrt(V), V the CR2
+variance of the difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedom there are no bounds
+and no p.
 
-A variance that comes from a few groups that changed says nothing of how often a whole group changes at once: with 60
-groups of 5 units that flip together, one loss of 2 points in two passed a margin of 2. So with fewer than
-`intervals.LEAST_DISCORDANT` effective discordant groups (of many changes in one group and a few in others, the one
-group counts), the bounds are at least as wide as if the units of a group were fully correlated. For right or wrong
-units, deff is at least n sum(h^2), h a group's share of the weights. For other measures they hold Tango's at
-1 / sum(h^2) units, since no difference of values from 0 to 1 varies more than one of units that are right or wrong.
-Groups of one unit each change nothing: n sum(h^2) is 1.
+A variance from a few changed groups does not reveal how often a whole group changes at once. In a simulation of 60
+groups of 5 units that flip together, half of the losses of 2 points passed a margin of 2. So with fewer than
+`intervals.LEAST_DISCORDANT` effective discordant groups, the bounds are at least as wide as if the units of a group
+were fully correlated. (If most changes are in one group, the effective number is near 1.) For right or wrong units,
+deff is then at least n sum(h^2), h a group's share of the weights. For other measures the bounds contain Tango's at
+1 / sum(h^2) units, since values from 0 to 1 differ with at most the variance of right or wrong units. For groups of
+one unit n sum(h^2) is 1: no change.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How a measure of a new run differs from a baseline's, on the units that count in one of them or both.
+    """The difference of a measure between a new run and a baseline, on units that count in either run.
 
-    Fractions; `difference` is `new` - `baseline`. `low` and `high` are one-sided bounds of it, each right with
-    probability `level`; `worse` is the one-sided p-value of no loss. None: too few degrees of freedom, or undefined.
-    `gained` and `lost` count the units whose value rose and fell; a group is discordant where one changed. `se` is the
-    standard error; `detectable` is the loss that is found with 80 % power, (1.645 + 0.842) se at the level 0.95, and
-    with few discordant groups at least the distance to the bound. `deff` is the design effect of the difference of
-    units that are right or wrong, for which `method` is "tango" and not "t"; for them, where all groups are single
-    units, `mcnemar` is McNemar's exact two-sided p-value.
+    Fractions; `difference` is `new` - `baseline`. `low` and `high` are its one-sided bounds at `level`; `worse` is the
+    one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
+    count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
+    error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and with few
+    discordant groups at least the distance to the bound. `method` is "tango" for right or wrong units, else "t". With
+    "tango", `deff` is the design effect of the difference, and `mcnemar` McNemar's exact two-sided p-value if all
+    groups are single units.
     """
 
     baseline: float | None
@@ -66,16 +67,16 @@ class Comparison:
 
 
 def tango(gained: ArrayLike, lost: ArrayLike, n: ArrayLike, level: float = 0.95) -> Bounds:
-    """Tango's score interval of the paired difference (gained - lost) / n: lower and upper bounds in [-1, 1].
+    """Return Tango's score interval of the paired difference (gained - lost) / n: bounds in [-1, 1].
 
-    Arrays of one shape with gained, lost >= 0, gained + lost <= n and n > 0; all may be fractional. Each bound is
+    Arrays of one shape with gained, lost >= 0, gained + lost <= n and n > 0; all may be fractional. Both bounds are
     one-sided: the two-sided interval of 95 % has the level 0.975. Source: Tango (1998), by bisection. Raises
     ValueError outside these ranges.
     """
     import numpy as np
     from scipy.special import ndtri
 
-    b, c, n = np.broadcast_arrays(*(np.asarray(each, float) for each in (gained, lost, n)))
+    b, c, n = np.broadcast_arrays(*(np.asarray(counts, float) for counts in (gained, lost, n)))
     if not (
         0.5 <= level < 1 and np.all(n > 0) and np.all(b >= 0) and np.all(c >= 0) and np.all(b + c <= n * (1 + 1e-12))
     ):
@@ -84,7 +85,7 @@ def tango(gained: ArrayLike, lost: ArrayLike, n: ArrayLike, level: float = 0.95)
     estimate = (b - c) / n
 
     def bound(end: float) -> NDArray[np.float64]:
-        # Bisection between the estimate, whose score is 0, and the end, where the variance is 0.
+        # Bisect between the estimate, where the score is 0, and the end, where the variance is 0.
         inner, outer = estimate.copy(), np.full_like(estimate, end)
         for _ in range(60):
             middle = (inner + outer) / 2
@@ -98,7 +99,7 @@ def tango(gained: ArrayLike, lost: ArrayLike, n: ArrayLike, level: float = 0.95)
 def score_variance(
     b: NDArray[np.float64], c: NDArray[np.float64], n: NDArray[np.float64], delta: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The variance of b - c - n delta if the difference is `delta`, at the maximum likelihood estimate of c / n."""
+    """Return the variance of b - c - n delta at the difference `delta`, with the ML estimate of c / n."""
     import numpy as np
 
     linear = (2 * n - b + c) * delta - b - c
@@ -110,10 +111,10 @@ def score_variance(
 def compare(
     new: Table, baseline: Table, *, binary: bool, level: float = 0.95, over: Sequence[int] | None = None
 ) -> list[Comparison]:
-    """Compare two runs in each slice, or with `over` their macro averages over these slices (one comparison).
+    """Compare two runs in every slice, or with `over` their macro averages over these slices (one comparison).
 
-    The tables have the same rows but for numerators and denominators. `binary`: every unit is right or wrong. `level`
-    is that of each bound. Raises ValueError for other tables.
+    The tables may differ only in numerators and denominators, else ValueError. `binary`: every unit is right or
+    wrong. `level` is the level of either bound.
     """
     import numpy as np
     from scipy.special import ndtri, stdtr, stdtrit
@@ -127,31 +128,31 @@ def compare(
     sides = ratios(new), ratios(baseline)
     if over is not None:
         sides = mean_over(sides[0], over), mean_over(sides[1], over)
-    apart = difference(*sides)
-    found = clustered(apart)
+    influences = difference(*sides)
+    estimates = clustered(influences)
     flips = _flips(new, baseline, over)
-    usable = found.df >= LEAST_DF
-    df = np.where(usable, found.df, 1.0)
-    se = np.sqrt(np.where(usable, found.variance, np.nan))
+    usable = estimates.df >= LEAST_DF
+    df = np.where(usable, estimates.df, 1.0)
+    se = np.sqrt(np.where(usable, estimates.variance, np.nan))
     tails = ndtri(level), stdtrit(df, level)
-    # A sum of both runs' ratios has half the effective number of one, and each group's share twice.
-    times = len(apart.factor) / max(len(sides[0].factor), 1)
-    n = np.where(usable, found.n * times, 1.0)
-    groups = np.where(usable, found.effective_groups * times**2, 1.0)
+    # In a sum of both runs' ratios the effective number is halved, and groups' shares count twice.
+    times = len(influences.factor) / max(len(sides[0].factor), 1)
+    n = np.where(usable, estimates.n * times, 1.0)
+    groups = np.where(usable, estimates.effective_groups * times**2, 1.0)
     few = flips.effective < LEAST_DISCORDANT
     if score := binary and over is None and np.array_equal(new.denominator, baseline.denominator):
         total = sums(new.slice, new.denominator, new.slices)
         b, c = (_shares(new, total, flipped) for flipped in (flips.rose, flips.fell))
         independent = (b + c - (b - c) ** 2) / n
-        deff = np.divide(found.variance, independent, out=np.ones_like(n), where=usable & (independent > 0))
+        deff = np.divide(estimates.variance, independent, out=np.ones_like(n), where=usable & (independent > 0))
         deff = np.fmax(deff, np.where(few, np.fmax(n / groups, 1.0), 1.0))
         low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
         se = np.where(few & usable, np.sqrt(deff * independent), se)
     else:
         deff = np.full(len(n), np.nan)
-        low, high = (np.clip(found.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
+        low, high = (np.clip(estimates.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = np.where(found.value == 0, 0.0, found.value / se)
+            statistic = np.where(estimates.value == 0, 0.0, estimates.value / se)
         b, c = _contributions(new, baseline, over)
         wider_low, wider_high, score_statistic = _score_bounds(b, c, groups, tails, level)
         low, high = np.where(few, np.fmin(low, wider_low), low), np.where(few, np.fmax(high, wider_high), high)
@@ -159,15 +160,15 @@ def compare(
         statistic = np.where(nearer, score_statistic, statistic)
         se = np.where(few & usable, np.fmax(se, np.sqrt(np.maximum(b + c - (b - c) ** 2, 0) / groups)), se)
     detectable = (ndtri(level) + ndtri(POWER)) * se
-    detectable = np.where(few & usable, np.fmax(detectable, found.value - low), detectable)
+    detectable = np.where(few & usable, np.fmax(detectable, estimates.value - low), detectable)
     worse = stdtr(df, statistic)
     exact = np.where(score & (flips.groups == flips.units), _mcnemar(flips.gained, flips.lost), np.nan)
-    low, high, worse, deff = (np.where(usable, each, np.nan) for each in (low, high, worse, deff))
+    low, high, worse, deff = (np.where(usable, values, np.nan) for values in (low, high, worse, deff))
     return [
         Comparison(
             baseline=_number(sides[1].value[i]),
             new=_number(sides[0].value[i]),
-            difference=_number(found.value[i]),
+            difference=_number(estimates.value[i]),
             low=_number(low[i]),
             high=_number(high[i]),
             worse=_number(worse[i]),
@@ -179,12 +180,12 @@ def compare(
             gained=int(flips.gained[i]),
             lost=int(flips.lost[i]),
             deff=_number(deff[i]),
-            df=_number(found.df[i]),
+            df=_number(estimates.df[i]),
             se=_number(se[i]),
             detectable=_number(detectable[i]),
             mcnemar=_number(exact[i]),
         )
-        for i in range(len(found.value))
+        for i in range(len(estimates.value))
     ]
 
 
@@ -195,7 +196,7 @@ def _score_bounds(
     tails: tuple[float, NDArray[np.float64]],
     level: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Tango's bounds for the shares `b` gained and `c` lost of `n` units, and the score of no difference.
+    """Return Tango's bounds for the shares `b` gained and `c` lost of `n` units, and the score of no difference.
 
     `tails` are the quantiles of the normal and of Student's distribution at `level`.
     """
@@ -209,7 +210,7 @@ def _score_bounds(
 def _contributions(
     new: Table, baseline: Table, over: Sequence[int] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The sums of what units add to and take from each difference: shares gained and lost, for values from 0 to 1."""
+    """Return the shares gained and lost of every difference, summed over units with values from 0 to 1."""
     import numpy as np
 
     change = np.zeros(len(new.slice))
@@ -222,17 +223,17 @@ def _contributions(
         change += sign * weight[table.slice] * table.numerator
     of, comparisons = (new.slice, new.slices) if over is None else (np.zeros_like(new.slice), 1)
     gained, lost = (sums(of, np.maximum(sign * change, 0), comparisons) for sign in (1, -1))
-    # More than all units cannot change.
+    # At most all units change.
     most = np.maximum(gained + lost, 1.0)
     return gained / most, lost / most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flips:
-    """What changed: `rose` and `fell` of each row, (rows,), and counts for each comparison.
+    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison.
 
-    `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 over the units f that changed in
-    a group: their number if the changes are spread evenly, and near 1 if one group holds nearly all of them.
+    `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 with f the changed units of a
+    group. It is their number if changes are spread evenly, and near 1 if one group holds nearly all.
     """
 
     rose: NDArray[np.bool_]
@@ -246,12 +247,12 @@ class _Flips:
 
 
 def _flips(new: Table, baseline: Table, over: Sequence[int] | None) -> _Flips:
-    """Changes of units, in each slice, or in the slices of `over` together, where a unit counts once."""
+    """Count changed units in every slice, or once in the slices of `over` together."""
     import numpy as np
 
     counted = (new.denominator > 0) | (baseline.denominator > 0)
     both = (new.denominator > 0) & (baseline.denominator > 0)
-    # Without a division, so that equal ratios are equal.
+    # Multiply instead of divide, so that equal ratios compare equal.
     change = new.numerator * baseline.denominator - baseline.numerator * new.denominator
     rose, fell = both & (change > 0), both & (change < 0)
     if over is None:
@@ -260,16 +261,16 @@ def _flips(new: Table, baseline: Table, over: Sequence[int] | None) -> _Flips:
         of, comparisons = np.zeros_like(new.slice), 1
         counted &= np.isin(new.slice, np.asarray(over, dtype=np.intp))
 
-    def distinct(number: NDArray[np.intp], which: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def distinct(number: NDArray[np.intp], mask: NDArray[np.bool_]) -> NDArray[np.intp]:
         stride = int(number.max(initial=0)) + 1
-        # Keys come nearly sorted, for which a stable sort is much faster than np.unique.
-        keys = np.sort((of.astype(np.int64) * stride + number)[which & counted], kind="stable")
+        # For nearly sorted keys a stable sort is much faster than np.unique.
+        keys = np.sort((of.astype(np.int64) * stride + number)[mask & counted], kind="stable")
         first = np.diff(keys, prepend=-1) > 0
         return np.bincount(keys[first] // stride, minlength=comparisons)
 
-    def effective(which: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def effective(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
         stride = int(new.group.max(initial=0)) + 1
-        keys, flips = np.unique((of.astype(np.int64) * stride + new.group)[which & counted], return_counts=True)
+        keys, flips = np.unique((of.astype(np.int64) * stride + new.group)[mask & counted], return_counts=True)
         total, squares = (sums(keys // stride, flips.astype(float) ** power, comparisons) for power in (1, 2))
         return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
@@ -286,15 +287,15 @@ def _flips(new: Table, baseline: Table, over: Sequence[int] | None) -> _Flips:
     )
 
 
-def _shares(table: Table, total: NDArray[np.float64], which: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _shares(table: Table, total: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     import numpy as np
 
-    part = sums(table.slice, table.denominator * which, table.slices)
+    part = sums(table.slice, table.denominator * mask, table.slices)
     return np.divide(part, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _mcnemar(gained: NDArray[np.intp], lost: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Twice the smaller binomial tail, at most 1: `scipy.stats.binomtest(gained, gained + lost).pvalue`."""
+    """Return twice the smaller binomial tail, at most 1: `scipy.stats.binomtest(gained, gained + lost).pvalue`."""
     import numpy as np
     from scipy.special import betainc
 

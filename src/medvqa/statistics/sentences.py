@@ -1,8 +1,8 @@
-"""Why a rule of the gate ended as it did: the sentence that the terminal, every file and the page show.
+"""Explain the outcome of a gate's rule in one sentence, for the terminal, all files and the page.
 
-Losses, gains and margins are in percentage points, values in %. A loss is a change for the worse; of a measure of which
-less is better it is called a rise. A range has as many decimals as keep its ends apart from each other, from 0 and from
-the margin.
+Losses, gains and margins are in percentage points, values in %. A loss is a change for the worse; it is called a rise
+if lower values are better. A range has enough decimals to distinguish its ends from each other, from 0 and from the
+margin.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ RuleOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"]
 Better = Literal["higher", "lower"]
 
 LEAST_UNITS, LEAST_GROUPS = 30, 10
-"""Of a slice that is gated."""
-NOTHING_ASKED = "nothing of it was asked"
-"""Of a rule about a measure or a slice of which the run asked no question."""
-NOTHING_COUNTS = "undefined in both runs: no answer of it counts"
-"""Of a guard of a slice whose answers the measure leaves out in both runs."""
+"""Size of the smallest slice that is gated."""
+NOTHING_ASKED = "none of its questions was user_margin"
+"""For a measure or slice without any question in the run."""
+NOTHING_COUNTS = "undefined in both runs: none of its answers counts"
+"""For a guarded slice if the measure leaves out all of its answers in both runs."""
 OFTEN = f"in {100 * POWER:g} % of runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFigures:
-    """What a sentence is made of. Fractions; None where a rule has no such number.
+    """The figures of a sentence, as fractions; None if a rule has no such figure.
 
-    `low` and `high` bound the difference, new minus baseline, of a measure of which more is better (else of 1 minus
-    it), and those of a floor its `value`. `baseline`, `baseline_low` and `chance` are in the same terms. `kind`:
-    "floor" and "point" have a `limit`; "margin" and "guard" are of two runs. `margin` is what was decided by, `asked`
-    that of the rules where a judge's reliability made it smaller. `unit` is what is counted once: question, pair, unit.
-    `needed` units would rule the margin out with power `POWER`: at no true change, or where `still` (nothing flipped)
-    if nothing flips again; of a floor, if its value is the true one. `smallest` is the true loss that would have been
-    shown with that power.
+    `kind`: "floor" and "point" have a `limit`, "margin" and "guard" compare two runs. `low` and `high` bound the
+    difference, new minus baseline; for a floor, its `value`. If `better` is "lower", differences, `baseline`,
+    `baseline_low` and `chance` are those of 1 minus the measure. `margin` is the margin applied; `user_margin` is set
+    if a judge's reliability reduced it. `unit` is the unit's name: question, pair or unit. `needed` units would rule
+    the margin out with power `POWER` at no true change, or if `still` (nothing flipped) and nothing flips again. For a
+    floor, they would decide it if its value is the true one. `smallest` is the true loss that would have been shown
+    with that power.
     """
 
     kind: Literal["margin", "guard", "floor", "point"]
@@ -56,7 +56,7 @@ class RuleFigures:
     unchanged: bool = False
     still: bool = False
     margin: float | None = None
-    asked: float | None = None
+    user_margin: float | None = None
     baseline: float | None = None
     baseline_low: float | None = None
     chance: float | None = None
@@ -67,7 +67,7 @@ class RuleFigures:
 
 
 def sentence(facts: RuleFigures) -> str:
-    """Say what was seen, what it means for the rule, and what would decide a rule that is open."""
+    """Return the sentence: the observation, its meaning for the rule, and the units that would decide an open rule."""
     if facts.outcome == "NOT GATED":
         return _shortfall(facts)
     if facts.kind in ("floor", "point"):
@@ -80,7 +80,7 @@ def sentence(facts: RuleFigures) -> str:
         return f"no bounds: {_freedom(facts.df)}"
     if facts.kind == "guard" and facts.outcome == "PASS" and not _within(facts):
         return _of_guard(facts)
-    return _seen(facts) if facts.margin is None else _of_margin(facts)
+    return _change(facts) if facts.margin is None else _of_margin(facts)
 
 
 def _shortfall(facts: RuleFigures) -> str:
@@ -92,26 +92,26 @@ def _shortfall(facts: RuleFigures) -> str:
 
 
 def _freedom(df: float | None) -> str:
-    # Rounded down, so that 3.99 does not read as the 4 that are needed.
+    # Round down, so that 3.99 does not read as the required 4.
     have = "no" if df is None else f"{floor(10 * df) / 10:g}"
     return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
 
 
-def _seen(facts: RuleFigures) -> str:
-    """The loss or gain that two runs show."""
+def _change(facts: RuleFigures) -> str:
+    """Describe the loss or gain between two runs."""
     low, high = 100 * (facts.low or 0.0), 100 * (facts.high or 0.0)
     loss, gain = _words(facts)
     margin = 100 * (facts.margin or 0.0)
     if high < 0:
         least, most = _apart([-high, -low], margin)
-        what = f"a {loss} of {least} to {most} points is"
+        subject = f"a {loss} of {least} to {most} points is"
         if reason := _not_shown(facts):
-            return f"{what} likely, not shown{reason}"
-        return f"{what} shown"
+            return f"{subject} likely, not shown{reason}"
+        return f"{subject} shown"
     if low > 0:
         least, most = _apart([low, high], margin)
         return f"a {gain} of {least} to {most} points is shown"
-    # In terms of the measure itself, of which less may be better.
+    # In terms of the measure itself, even if lower is better.
     ends = [low, high] if facts.better == "higher" else [-high, -low]
     signs = ["+" if end > 0 else "-" if end < 0 else "" for end in ends]
     first, last = (
@@ -121,25 +121,25 @@ def _seen(facts: RuleFigures) -> str:
 
 
 def _not_shown(facts: RuleFigures) -> str:
-    """Why a loss whose bounds lie below 0 does not count as shown; "" if it does."""
+    """Return why a loss with both bounds below 0 does not count as shown; "" if it does."""
     if facts.discordant < LEAST_DISCORDANT:
         return f" ({_counted(facts.discordant, 'group')} changed; {LEAST_DISCORDANT} are needed)"
     if facts.adjusted is None or facts.adjusted > facts.alpha:
         p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
-        return f" beside the other rules{p}"
+        return f" after correction for the other rules{p}"
     return ""
 
 
 def _of_margin(facts: RuleFigures) -> str:
     margin, (loss, _) = facts.margin or 0.0, _words(facts)
     named = f"{100 * margin:g}"
-    if facts.asked is not None and facts.asked != margin:
-        named += f" ({100 * facts.asked:g}, times the judge's reliability)"
-    seen, low, high = _seen(facts), facts.low or 0.0, facts.high or 0.0
+    if facts.user_margin is not None and facts.user_margin != margin:
+        named += f" ({100 * facts.user_margin:g}, times the judge's reliability)"
+    change, low, high = _change(facts), facts.low or 0.0, facts.high or 0.0
     if high < -margin and facts.outcome == "FAIL":
-        return f"{seen}, all of it more than the margin of {named}"
-    what = f"{named} or more" if high < 0 else f"a {loss} of {named} points or more"
-    text = f"{seen}; {what} is {'' if low > -margin else 'not '}ruled out"
+        return f"{change}, all of it more than the margin of {named}"
+    too_much = f"{named} or more" if high < 0 else f"a {loss} of {named} points or more"
+    text = f"{change}; {too_much} is {'' if low > -margin else 'not '}ruled out"
     if not _above_chance(facts):
         return f"{text}, {'but' if low > -margin else 'and'} {_at_chance(facts)}"
     if facts.outcome == "INCONCLUSIVE":
@@ -171,7 +171,7 @@ def _at_chance(facts: RuleFigures) -> str:
 
 
 def _more(facts: RuleFigures) -> str:
-    """How many units would decide."""
+    """State how many units would decide."""
     if facts.needed is None or facts.units is None:
         return ""
     if facts.still:
@@ -188,7 +188,7 @@ def _more(facts: RuleFigures) -> str:
 
 
 def _of_guard(facts: RuleFigures) -> str:
-    """A guard that passes, and the loss that it would have shown."""
+    """Describe a guard that passes, and the loss that it would have shown."""
     loss, _ = _words(facts)
     text = "not shown to be worse" + (_not_shown(facts) if (facts.high or 0.0) < 0 else "")
     if facts.smallest is None:
@@ -203,14 +203,14 @@ def _of_guard(facts: RuleFigures) -> str:
 
 def _of_floor(facts: RuleFigures) -> str:
     limit = f"{100 * facts.limit:g} %"
-    asked = f"at {'most' if facts.at_most else 'least'} {limit}"
+    required = f"at {'most' if facts.at_most else 'least'} {limit} is required"
     if facts.value is None:
-        return f"undefined, and {asked} is asked"
+        return f"undefined; {required}"
     if facts.kind == "point":
-        return f"{_apart([100 * facts.value], 100 * facts.limit)[0]} %, and {asked} is asked"
+        return f"{_apart([100 * facts.value], 100 * facts.limit)[0]} %; {required}"
     if facts.low is None or facts.high is None:
         return f"no bounds: {_freedom(facts.df)}"
-    value, low, high = _apart([100 * each for each in (facts.value, facts.low, facts.high)], 100 * facts.limit)
+    value, low, high = _apart([100 * number for number in (facts.value, facts.low, facts.high)], 100 * facts.limit)
     text = f"{value} % ({low} to {high} %)"
     met, missed = (
         f"{limit} or {'less' if facts.at_most else 'more'}",
@@ -231,20 +231,20 @@ def _of_floor(facts: RuleFigures) -> str:
 
 def _not_shown_floor(facts: RuleFigures) -> str:
     p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
-    return f" beside the other rules{p}"
+    return f" after correction for the other rules{p}"
 
 
 def _words(facts: RuleFigures) -> tuple[str, str]:
     return ("loss", "gain") if facts.better == "higher" else ("rise", "fall")
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _apart(values: Sequence[float], other: float) -> list[str]:
-    """Numbers with one to three decimals: as few as keep apart what differs, among them 0 and another number."""
+def _apart(values: Sequence[float], limit: float) -> list[str]:
+    """Format numbers with one to three decimals, enough to distinguish them from each other, from 0 and `limit`."""
     values = [abs(value) if value == 0 else value for value in values]
-    different = {round(value, 9) for value in (*values, other, 0.0)}
+    different = {round(value, 9) for value in (*values, limit, 0.0)}
     digits = next((d for d in (1, 2) if len({round(value, d) for value in different}) == len(different)), 3)
     return [f"{value:.{digits}f}" for value in values]

@@ -1,7 +1,7 @@
-"""Whether a judge can be trusted: its scores beside those of people, or of another judge.
+"""Compare a judge's scores with those of people, or of another judge.
 
-`ratings` reads who gave which answer which score, `figures` computes how far they agree, `sampling` draws the answers
-that people are to score and writes them down without the judge's score.
+`ratings` reads the scores of all raters, `figures` computes their agreement, `sampling` draws answers for people to
+score and writes a sheet without the judge's scores.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from medvqa.judging.agreement.ratings import (
     Judged,
     Ratings,
     answer_id,
-    beside,
+    judge_and_people,
     judged,
     scores_of_people,
     two_judges,
@@ -29,8 +29,8 @@ __all__ = [
     "Ratings",
     "agreements",
     "answer_id",
-    "beside",
     "dimension_of",
+    "judge_and_people",
     "judged",
     "sample",
     "scores_of_people",

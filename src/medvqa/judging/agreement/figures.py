@@ -1,13 +1,13 @@
-"""How far raters agree: exact agreement, mean absolute difference, Cohen's kappa and Krippendorff's alpha.
+"""Agreement of raters: exact agreement, mean absolute difference, Cohen's kappa and Krippendorff's alpha.
 
 Kappa has quadratic weights and alpha the level "interval". Tests compare them with scikit-learn (`cohen_kappa_score`)
 and `krippendorff` (`alpha`). The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the
 effective number of answers. Exact agreement and mean difference are means from 0 to 1.
 
-Kappa and alpha are 1 - D / E: D is the mean squared difference of the scores, from 0 to 1, and E the one that chance
-gives. The variance of D - (D / E) E takes both into account (Taylor linearisation, E squared times the variance of
-D / E). With it D gets Wilson's interval [low, high], and the figure 1 - high / E to 1 - low / E. Near 1 this is what
-percentile intervals of a bootstrap miss: disagreements that are too rare to be in the sample.
+Kappa and alpha are 1 - D / E: D is the mean squared difference of the scores, from 0 to 1, and E its expectation by
+chance. The variance of D - (D / E) E takes both into account (Taylor linearisation, E squared times the variance of
+D / E). With it D gets Wilson's interval [low, high], and the figure 1 - high / E to 1 - low / E. Near 1 this covers
+disagreements that are too rare to be in the sample; percentile intervals of a bootstrap do not.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from medvqa.statistics import Influences
 
 MEASURES = ("exact", "difference", "kappa", "alpha")
-"""The figures of `Agreement`, in the order in which they are shown."""
+"""The figures of `Agreement`, in the order of display."""
 
 DEFAULT_DIMENSION = "ability"
 
 LEAST_GROUPS = 10
-"""Groups under which there is no interval."""
+"""Fewest groups for an interval."""
 
 MOST_PAIRED = 5
-"""Raters above which they are compared together and not in pairs as well: thirty would be 435 pairs."""
+"""Most raters for comparisons in pairs: thirty would be 435 pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with its 95 % interval; None where undefined, or where there is no interval."""
+    """A number with its 95 % interval; None if undefined."""
 
     value: float | None
     low: float | None = None
@@ -50,14 +50,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far raters agree on the answers that at least two of them scored.
+    """The agreement of raters on the answers that at least two of them scored.
 
-    `exact` is the share of pairs of scores that are equal and `difference` their mean absolute difference, both in
-    [0, 1]. `kappa` is Cohen's with quadratic weights, for two raters alone; `alpha` is Krippendorff's for interval
-    data. Both are 1 at most, and undefined where all scores are one and the same. With more than two raters `exact` and
-    `difference` are over pairs of raters, an answer weighing as many times as raters scored it, as in alpha. `n` counts
-    answers, `groups` what is independent of them. `confusion` counts answers by the first rater's score (row) and the
-    second's (column) on `SCALE`; () for more than two. `slice` is as in `Measure`.
+    `exact` is the share of equal pairs of scores and `difference` their mean absolute difference, both in [0, 1].
+    `kappa` is Cohen's with quadratic weights, for two raters only; `alpha` is Krippendorff's for interval data. Both
+    are 1 at most, and undefined if all scores are equal. With more than two raters, `exact` and `difference` are over
+    pairs of raters, and an answer weighs as many times as raters scored it, as in alpha. `n` counts answers, `groups`
+    independent groups of them. `confusion` counts answers by the first rater's score (row) and the second's (column) on
+    `SCALE`; () for more than two. `slice` is as in `Measure`.
     """
 
     raters: tuple[str, ...]
@@ -71,38 +71,39 @@ class Agreement:
     slice: Mapping[str, str] = field(default_factory=dict)
 
 
-def dimension_of(results: Sequence[Result], asked: str | None) -> str | None:
-    """The lexicon dimension of the slices: the one that was asked for, else ability where there is one.
+def dimension_of(results: Sequence[Result], typed: str | None) -> str | None:
+    """Return the lexicon dimension of the slices: `typed` (--by), else ability if any result has it, else None.
 
-    UsageError for one that no answer has.
+    Raises UsageError if no result has the dimension `typed`.
     """
-    there = {name for result in results for name in result.item.tags}
-    if asked is not None and asked not in there:
-        raise UsageError(f"--by={asked}: no judged answer has this dimension; there are: {', '.join(sorted(there))}")
-    return asked or (DEFAULT_DIMENSION if DEFAULT_DIMENSION in there else None)
+    dimensions = {name for result in results for name in result.item.tags}
+    if typed is not None and typed not in dimensions:
+        choices = ", ".join(sorted(dimensions))
+        raise UsageError(f"--by={typed}: no judged answer has this dimension; there are: {choices}")
+    return typed or (DEFAULT_DIMENSION if DEFAULT_DIMENSION in dimensions else None)
 
 
 def agreements(ratings: Ratings, dimension: str | None = None) -> tuple[Agreement, ...]:
-    """Everything that is compared; the first is what `medvqa agreement` checks.
+    """Return all agreements; `medvqa agreement` checks the first.
 
-    The first rater with the consensus, or where there is none with the second, over everything and in each slice. Then
-    the first with each of the others, the others in pairs (up to `MOST_PAIRED`), and all of these together where they
-    are more than two. Two raters who scored no answer in common are left out.
+    First: the first rater with the consensus (with the second rater if there is no consensus), overall and per slice.
+    Then: the first rater with every other, the others in pairs (up to `MOST_PAIRED`), and all others together if they
+    are more than two. Two raters without a common answer are left out.
     """
     first, *others = ratings.scores
     people = [name for name in others if name != CONSENSUS]
-    compared: list[tuple[str, ...]] = [(first, name) for name in others]
-    compared += combinations(people, 2) if len(people) <= MOST_PAIRED else []
-    compared += [tuple(people)] if len(people) > 2 else []
+    teams: list[tuple[str, ...]] = [(first, name) for name in others]
+    teams += combinations(people, 2) if len(people) <= MOST_PAIRED else []
+    teams += [tuple(people)] if len(people) > 2 else []
     values = sorted({value for result in ratings.results for value in result.item.tags.get(dimension or "", ())})
     slices = [{dimension or "": value} for value in values]
-    overall, *sliced = _agreement(ratings, compared[0], [{}, *slices])
-    rest = (each for raters in compared[1:] for each in _agreement(ratings, raters, [{}]))
+    overall, *sliced = _agreement(ratings, teams[0], [{}, *slices])
+    rest = (agreement for raters in teams[1:] for agreement in _agreement(ratings, raters, [{}]))
     return overall, *sliced, *rest
 
 
 def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping[str, str]]) -> list[Agreement]:
-    """The agreement of some raters in each slice; none where no two of them scored the same answer."""
+    """Return the agreement of some raters in every slice; [] if no two of them scored the same answer."""
     import numpy as np
 
     codes = np.array(
@@ -116,7 +117,10 @@ def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     group = np.array([numbers[name] for name in names], dtype=np.intp)
     member = np.array(
-        [[all(value in r.item.tags.get(key, ()) for key, value in each.items()) for r in results] for each in slices],
+        [
+            [all(value in result.item.tags.get(key, ()) for key, value in part.items()) for result in results]
+            for part in slices
+        ],
         dtype=bool,
     ).reshape(len(slices), len(results))
     counts = counts_of(codes)
@@ -134,7 +138,7 @@ def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping
 
 
 def _group(result: Result) -> tuple[str, str]:
-    """What an answer shares with those that are not independent of it: images, patients, cases, or its item."""
+    """Return the group of dependent answers: same cluster (images, patients, cases), or same item."""
     item = result.item
     return item.benchmark, f"cluster {item.cluster_id}" if item.cluster_id is not None else f"item {item.id}"
 
@@ -144,10 +148,11 @@ def _table(counts: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
 
 
 def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
-    """What each answer adds to the table of scores, (answers, scale, scale), from codes (answers, raters), -1 for none.
+    """Return the contribution of every answer to the table of scores, (answers, scale, scale).
 
-    For two raters 1 in the cell of their scores. For more the answer's coincidences: each ordered pair of its m scores
-    with the weight 1 / (m - 1) (Krippendorff 2019, Content Analysis, 12.3).
+    `codes` is (answers, raters), -1 for no score. Two raters add 1 in the cell of their scores. More raters add
+    coincidences: every ordered pair of an answer's m scores has the weight 1 / (m - 1) (Krippendorff 2019, Content
+    Analysis, 12.3).
     """
     import numpy as np
 
@@ -162,73 +167,73 @@ def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
 
 
 def figures_of(counts: NDArray[np.float64], *, two: bool) -> NDArray[np.float64]:
-    """The figures of tables of scores, (..., scale, scale) -> (..., measures) as in `MEASURES`; NaN where undefined.
+    """Return the figures of tables of scores, (..., scale, scale) -> (..., measures) as in `MEASURES`, or NaN.
 
-    `two`: the tables have one rater in rows and the other in columns; else they hold coincidences, and have no kappa.
+    `two`: the tables have one rater in rows and the other in columns; else they hold coincidences, without kappa.
     Sources: Cohen (1968), Psychological Bulletin 70:213, with the weights (a - b)^2; Krippendorff (2019), 12.3.
     """
     import numpy as np
 
-    apart = np.abs(np.subtract.outer(SCALE, SCALE))
+    distance = np.abs(np.subtract.outer(SCALE, SCALE))
     total = counts.sum((-2, -1))
 
     def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.divide(numerator, denominator, out=np.full(total.shape, np.nan), where=denominator > 0)
 
     def expected(rows: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(((rows @ apart**2) * columns).sum(-1))
+        return np.asarray(((rows @ distance**2) * columns).sum(-1))
 
-    seen = (counts * apart**2).sum((-2, -1))
+    observed = (counts * distance**2).sum((-2, -1))
     kappa = np.full(total.shape, np.nan)
     if two:
-        kappa = 1 - ratio(seen * total, expected(counts.sum(-1), counts.sum(-2)))
+        kappa = 1 - ratio(observed * total, expected(counts.sum(-1), counts.sum(-2)))
     coincidences = counts + np.swapaxes(counts, -1, -2) if two else counts
-    each, n = coincidences.sum(-1), coincidences.sum((-2, -1))
-    alpha = 1 - ratio((coincidences * apart**2).sum((-2, -1)) * (n - 1), expected(each, each))
+    marginal, n = coincidences.sum(-1), coincidences.sum((-2, -1))
+    alpha = 1 - ratio((coincidences * distance**2).sum((-2, -1)) * (n - 1), expected(marginal, marginal))
     exact = ratio(np.trace(counts, axis1=-2, axis2=-1), total)
-    difference = ratio((counts * apart).sum((-2, -1)), total)
+    difference = ratio((counts * distance).sum((-2, -1)), total)
     return np.stack([exact, difference, kappa, alpha], axis=-1)
 
 
 def estimates(codes: NDArray[np.intp]) -> dict[str, float | None]:
-    """The figures of codes (answers, raters), -1 for none, by name; None where undefined."""
+    """Return the figures by name from codes (answers, raters), -1 for no score; None if undefined."""
     import numpy as np
 
-    found = figures_of(counts_of(codes).sum(0), two=codes.shape[1] == 2).tolist()
-    return {name: None if np.isnan(value) else value for name, value in zip(MEASURES, found, strict=True)}
+    values = figures_of(counts_of(codes).sum(0), two=codes.shape[1] == 2).tolist()
+    return {name: None if np.isnan(value) else value for name, value in zip(MEASURES, values, strict=True)}
 
 
 def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Figure]:
-    """Estimates with their intervals, of codes (answers, raters) in groups (answers,)."""
+    """Return estimates with their intervals, from codes (answers, raters) in groups (answers,)."""
     import numpy as np
 
     if not len(codes):
         return {name: Figure(None) for name in MEASURES}
-    found = estimates(codes)
+    values = estimates(codes)
     if len(np.unique(group)) < LEAST_GROUPS:
-        return {name: Figure(value) for name, value in found.items()}
-    counts, apart = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
+        return {name: Figure(value) for name, value in values.items()}
+    counts, distance = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
     two = codes.shape[1] == 2
     exact = _interval(_ratio(counts, np.eye(len(SCALE)), group), binary=two)
-    figures = {"exact": exact, "difference": _interval(_ratio(counts, apart, group), binary=False)}
-    disagreement = _ratio(counts, apart**2, group)
+    figures = {"exact": exact, "difference": _interval(_ratio(counts, distance, group), binary=False)}
+    disagreement = _ratio(counts, distance**2, group)
     pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
     scores = float(pooled.sum())
-    # Alpha pairs scores by chance without replacement, hence its larger chance.
+    # Alpha pairs scores without replacement, so its disagreement by chance is larger.
     for name, paired, larger in (("kappa", counts, 1.0), ("alpha", pooled, scores / max(scores - 1, 1))):
-        chance, by_answer = _chance(paired, apart**2)
-        if found[name] is None:
+        chance, by_answer = _chance(paired, distance**2)
+        if values[name] is None:
             continue
         share = float(disagreement.value[0]) / chance
         spread = replace(disagreement, residual=disagreement.residual - share * by_answer)
         low, high = _interval(spread, binary=False)
         if low is not None and high is not None:
             figures[name] = max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0)
-    return {name: Figure(value, *figures.get(name, (None, None))) for name, value in found.items()}
+    return {name: Figure(value, *figures.get(name, (None, None))) for name, value in values.items()}
 
 
 def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArray[np.intp]) -> Influences:
-    """The mean of `worth`, (scale, scale), over the counts of answers, (answers, scale, scale)."""
+    """Return the mean of `worth`, (scale, scale), over the counts of answers, (answers, scale, scale)."""
     import numpy as np
 
     answers = np.arange(len(counts))
@@ -236,17 +241,16 @@ def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArr
     return statistics.ratios(statistics.Table(numerator, denominator, answers, group, np.zeros_like(answers)))
 
 
-def _interval(found: Influences, *, binary: bool) -> tuple[float | None, float | None]:
-    """The 95 % interval of a measure; None where there is none."""
-    (low,), (high,) = statistics.intervals(statistics.clustered(found), binary=binary)
+def _interval(influences: Influences, *, binary: bool) -> tuple[float | None, float | None]:
+    (low,), (high,) = statistics.intervals(statistics.clustered(influences), binary=binary)
     return (None, None) if low != low else (float(low), float(high))
 
 
 def _chance(counts: NDArray[np.float64], worth: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """The mean of `worth` if scores were paired by chance, and how much more of it each answer brings, (answers,).
+    """Return the mean of `worth` for scores paired by chance, and the influence of every answer on it, (answers,).
 
-    With the table T of all counts, row sums r, column sums c and N in all, E = r' worth c / N^2. The derivative of E by
-    a count in the cell (a, b) is ((worth c)_a + (r' worth)_b) / N^2 - 2 E / N.
+    With the table T of all counts, row sums r, column sums c and sum N, E = r' worth c / N^2. The derivative of E by a
+    count in the cell (a, b) is ((worth c)_a + (r' worth)_b) / N^2 - 2 E / N.
     """
     table = counts.sum(0)
     total, rows, columns = table.sum(), table.sum(1), table.sum(0)

@@ -1,4 +1,4 @@
-"""Who gave which answer which score: judges by their runs, people by the files that they fill in."""
+"""Read the scores of raters: of judges from their runs, of people from the files they fill in."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from medvqa.data import tables
 from medvqa.items import DataError, Result, UsageError
 
 SCALE = (0.0, 0.5, 1.0)
-"""What an open answer can get: wrong, partly right, right (MedLesionVQA, A.5.1)."""
+"""Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
 
 CONSENSUS = "consensus"
-"""The column of what several people say together."""
+"""The name of the consensus of several people, in place of a rater's."""
 
 FORMATS = (
     "scores by people are a table (XLSX, or CSV or TSV in UTF-8) with the columns id and score; several raters have a "
@@ -29,17 +29,17 @@ FORMATS = (
 )
 
 NAMED = 5
-"""Ids that a note or an error names."""
+"""Most ids listed in a note or an error."""
 
 _ANSWER_ID = re.compile("k[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The answers of a run by `answer_id`, sorted by item: those that a judge gave a score, and the others.
+    """The answers of a run by `answer_id`, sorted by item: `scored` by a judge, and `others`.
 
-    `judge` is the judge's name. An answer that came in several samples of its question stands once, with the first
-    score that the judge gave it; `samples` has the numbers of all of them, 0 where the question was asked once.
+    `judge` is the judge's name. The same answer in several samples of a question appears once, with the judge's first
+    score; `samples` lists the numbers of these samples, 0 if the question was asked once.
     """
 
     folder: Path
@@ -51,9 +51,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """Scores of the same answers by several raters: `scores[rater][i]` is that of `results[i]`, or None.
+    """Scores of the same answers by several raters: `scores[rater][i]` is the score of `results[i]`, or None.
 
-    Raters are in the order in which they are shown; `notes` say in a sentence each what is not compared, and why.
+    Raters are in the order of display; `notes` are sentences about answers that are not compared, with the reason.
     """
 
     results: tuple[Result, ...]
@@ -62,20 +62,19 @@ class Ratings:
 
 
 def names_of(result: Result) -> tuple[str, ...]:
-    """What names a result: benchmark, item and technique, and the sample where there are several."""
+    """Return the parts of a result's name: benchmark, item, technique, and the sample if there are several."""
     return result.key.names
 
 
 def _question(result: Result) -> tuple[str, ...]:
-    """What names the question of a result: benchmark, item and technique."""
     return result.key.question.names
 
 
 def answer_id(result: Result) -> str:
-    """What names one answer in a sheet: a digest of benchmark, item, technique and response.
+    """Return the id of an answer in a sheet: a digest of benchmark, item, technique and response.
 
-    It says nothing of the score, is the same in every run and sample with this response, and begins with a letter, so
-    that no spreadsheet takes it for a number or a date.
+    It does not reveal the score and is the same in every run and sample with this response. It begins with a letter, so
+    that no spreadsheet reads it as a number or a date.
     """
     response = result.answer.text if result.answer else ""
     content = msgspec.json.encode([*_question(result), response])
@@ -83,10 +82,10 @@ def answer_id(result: Result) -> str:
 
 
 def judged(folder: Path) -> Judged:
-    """The answers of a run folder.
+    """Return the answers of a run folder.
 
-    UsageError if run.json has wrong types, if scoring anew was stopped (scores are then of two judges), or if no answer
-    was scored by a judge; DataError for a score off the scale.
+    Raises UsageError if run.json has wrong types, if a judge scored no answer, or if a rescore was stopped (then scores
+    are of two judges); DataError for a score off the scale.
     """
     if (folder / records.RUN).exists():
         records.check_scored(folder, records.read_run(folder))
@@ -101,13 +100,13 @@ def judged(folder: Path) -> Judged:
     if not scored:
         raise UsageError(
             f"{folder}: no answer was scored by a judge, so there is none to compare; "
-            f"medvqa rescore {folder} --judge=MODEL has its open answers scored"
+            f"score its open answers by medvqa rescore {folder} --judge=MODEL"
         )
     for result in scored.values():
         if result.score.value not in SCALE:
             raise DataError(
-                f"{folder}: item {result.item.id} has the judge's score {result.score.value}, "
-                f"which is not on the scale {_scale()}"
+                f"{folder}: the judge's score {result.score.value} of item {result.item.id} "
+                f"is not on the scale {_scale()}"
             )
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
@@ -122,7 +121,7 @@ def _is_scored(result: Result) -> bool:
 
 
 def two_judges(one: Judged, other: Judged) -> Ratings:
-    """The scores of two judges for the same responses; UsageError when there are none, or the two are one run."""
+    """Return the scores of two judges for the same responses; UsageError if there are none or the runs are the same."""
     if one.folder.resolve() == other.folder.resolve():
         raise UsageError(f"{one.folder} and {other.folder} are the same run; name two, or --human=FILE")
     shared = [name for name in one.scored if name in other.scored]
@@ -136,23 +135,23 @@ def two_judges(one: Judged, other: Judged) -> Ratings:
         name: tuple(_value(run.scored[answer]) for answer in shared)
         for name, run in zip(names, (one, other), strict=True)
     }
-    # An item with two responses is told once, for the first run.
+    # Note an item with two different responses once, for the first run.
     notes = (*_not_in(one, other, responses=True), *_not_in(other, one, responses=False))
     return Ratings(tuple(one.scored[name] for name in shared), scores, notes)
 
 
 def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
-    """What became of the judged answers of one run that the other has no score for.
+    """Return notes about judged answers of one run without a score in the other.
 
-    `responses`: also those to whose items the other run has another response.
+    `responses`: include answers whose question has another response in the other run.
     """
-    asked = {_question(result) for results in (other.scored, other.others) for result in results.values()}
-    left = {name: result for name, result in one.scored.items() if name not in other.scored}
+    questions = {_question(result) for results in (other.scored, other.others) for result in results.values()}
+    missing = {name: result for name, result in one.scored.items() if name not in other.scored}
     reasons: dict[str, list[str]] = {}
-    for name, result in left.items():
+    for name, result in missing.items():
         if name in other.others:
             why = f"were not scored by a judge in {other.folder}"
-        elif _question(result) in asked:
+        elif _question(result) in questions:
             if not responses:
                 continue
             why = f"have another response in {other.folder}"
@@ -163,19 +162,18 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 
 
 def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Scores by rater and `answer_id`, and notes of what is left out, from files with the columns id and score.
+    """Return scores by rater and `answer_id`, and notes of omissions, from files with the columns id and score.
 
-    `id` is that of a sheet (`answer_id`) or the data set's own, which the columns benchmark, technique and sample,
-    where there are any, tell apart. A row's rater is in its column `rater`, else the rater of a file is its name
-    without ending. A score may be written with a decimal comma. DataError names file and row of an id that the run does
-    not have or has more than once, of a score that is missing or off the scale, and of an answer that one rater scores
-    twice.
+    `id` is an `answer_id` from a sheet, or the data set's own id; the optional columns benchmark, technique and sample
+    make the latter unambiguous. The rater is in the column `rater`, else it is the file's name without ending. Scores
+    may have a decimal comma. Raises DataError, with file and row, for an unknown or ambiguous id, for a score that is
+    missing or off the scale, and for an answer scored twice by one rater.
     """
     stems = Counter(path.stem for path in files)
     by_item: dict[str, list[str]] = {}
     for name, result in (*run.scored.items(), *run.others.items()):
         by_item.setdefault(result.item.id, []).append(name)
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     places: dict[tuple[str, str], str] = {}
     unjudged: dict[str, str] = {}
     for path in files:
@@ -189,7 +187,7 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
                 if not rater:
                     raise ValueError("rater is blank")
                 if rater in (run.judge, CONSENSUS):
-                    raise ValueError(f"the rater is called '{rater}', as what the scores are compared with; rename it")
+                    raise ValueError(f"the rater has the same name as the judge or the consensus, '{rater}'; rename it")
                 if before := places.get((rater, answer)):
                     raise ValueError(
                         f"{rater} scores this answer a second time, after {before}; keep one of them"
@@ -199,20 +197,20 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
                 raise row.error(str(error)) from None
             places[rater, answer] = row.where
             if answer in run.scored:
-                found.setdefault(rater, {})[answer] = score
+                scores.setdefault(rater, {})[answer] = score
             else:
                 unjudged[answer] = run.others[answer].item.id
     notes = []
     if unjudged:
         count = f"{len(unjudged):,} answers that people scored have no score by the judge, and are left out"
         notes.append(f"{count}: {_some(unjudged.values())}")
-    if not found:
+    if not scores:
         raise UsageError(f"{run.folder}: the judge scored none of the answers that people scored")
-    return found, notes
+    return scores, notes
 
 
 def _same(run: Judged, answer: str) -> str:
-    """That several samples are one answer, where they are."""
+    """Return a note if several samples are the same answer, else ""."""
     samples = run.samples[answer]
     return f": samples {', '.join(map(str, samples))} are the same response" if len(samples) > 1 else ""
 
@@ -221,31 +219,35 @@ def _answer(row: tables.TableRow, run: Judged, by_item: Mapping[str, Sequence[st
     name = row.identifier("id")
     if name in run.scored or name in run.others:
         return name
-    # A sheet that is safe to open writes an id such as "=1" with an apostrophe before it.
+    # Sheets that are safe to open put an apostrophe before an id such as "=1".
     candidates = by_item.get(name) or by_item.get(name.removeprefix("'"), ())
     if not candidates:
         if _ANSWER_ID.fullmatch(name):
-            raise ValueError(f"id {name} is that of a sheet, and {run.folder} has no such answer: another response?")
+            raise ValueError(f"id {name} comes from a sheet, but {run.folder} has no such answer: another response?")
         raise ValueError(f"{run.folder} has no item '{name[:80]}'")
     fields = ("benchmark", "technique", "sample")
     wanted = [row.identifier(field) if row.text(field).strip() else "" for field in fields]
     results = [(answer, run.scored.get(answer) or run.others[answer]) for answer in candidates]
-    there = {
+    answers = {
         (result.item.benchmark, result.technique, str(sample or "")): answer
         for answer, result in results
         for sample in run.samples[answer]
     }
-    fitting = {at: there[at] for at in there if all(want in ("", has) for want, has in zip(wanted, at, strict=True))}
-    # An item asked by several techniques usually has a judge for one of them; of its samples none is preferred.
-    judged = {at[:2] for at, answer in fitting.items() if answer in run.scored}
-    found = {answer for at, answer in fitting.items() if not judged or at[:2] in judged}
-    if len(found) == 1:
-        return found.pop()
-    listed = "; ".join(sorted(_place(*at) for at in there))
+    fitting = {
+        place: answer
+        for place, answer in answers.items()
+        if all(want in ("", has) for want, has in zip(wanted, place, strict=True))
+    }
+    # Prefer the technique with a judge, usually one of several; do not choose between samples.
+    judged = {place[:2] for place, answer in fitting.items() if answer in run.scored}
+    matches = {answer for place, answer in fitting.items() if not judged or place[:2] in judged}
+    if len(matches) == 1:
+        return matches.pop()
+    listed = "; ".join(sorted(_place(*place) for place in answers))
     if not fitting:
         raise ValueError(f"{run.folder} has no item '{name[:80]}' of {_place(*wanted)}; there is: {listed}")
-    columns = "benchmark, technique and sample" if any(sample for *_, sample in there) else "benchmark and technique"
-    raise ValueError(f"{run.folder} has several items '{name[:80]}'; say in columns {columns} which: {listed}")
+    columns = "benchmark, technique and sample" if any(sample for *_, sample in answers) else "benchmark and technique"
+    raise ValueError(f"{run.folder} has several items '{name[:80]}'; choose one in columns {columns}: {listed}")
 
 
 def _place(benchmark: str, technique: str, sample: str) -> str:
@@ -255,7 +257,7 @@ def _place(benchmark: str, technique: str, sample: str) -> str:
 def _score(row: tables.TableRow) -> float:
     written = row.text("score").strip()
     if not written:
-        raise ValueError("score is missing; fill it in, or take the row out")
+        raise ValueError("score is missing; fill it in, or remove the row")
     try:
         value = float(written.replace(",", "."))
     except ValueError:
@@ -265,24 +267,23 @@ def _score(row: tables.TableRow) -> float:
     return value
 
 
-def beside(run: Judged, people: Mapping[str, Mapping[str, float]], notes: Iterable[str] = ()) -> Ratings:
-    """The judge's scores, those of each person, and where there are several their consensus.
+def judge_and_people(run: Judged, people: Mapping[str, Mapping[str, float]], notes: Iterable[str] = ()) -> Ratings:
+    """Return the scores of the judge, of the consensus if there are several people, and of every person.
 
-    The consensus is the median of the scores that people gave an answer, of one person that person's. Between two
-    scores, as where two people differ, it is the lower one: credit that half of the people refuse is not given. So it
-    is on the scale.
+    The consensus is the median of the people's scores of an answer. If the median falls between two scores, it is the
+    lower one: credit refused by half of the people is not given. So the consensus is on the scale.
     """
     names = [name for name in run.scored if any(name in scores for scores in people.values())]
-    given = {rater: tuple(scores.get(name) for name in names) for rater, scores in people.items()}
+    by_person = {rater: tuple(scores.get(name) for name in names) for rater, scores in people.items()}
     scores = {run.judge: tuple(_value(run.scored[name]) for name in names)}
-    if len(given) > 1:
-        together = ([score for score in row if score is not None] for row in zip(*given.values(), strict=True))
-        scores[CONSENSUS] = tuple(median_low(row) for row in together)
-    return Ratings(tuple(run.scored[name] for name in names), {**scores, **given}, tuple(notes))
+    if len(by_person) > 1:
+        rows = ([score for score in row if score is not None] for row in zip(*by_person.values(), strict=True))
+        scores[CONSENSUS] = tuple(median_low(row) for row in rows)
+    return Ratings(tuple(run.scored[name] for name in names), {**scores, **by_person}, tuple(notes))
 
 
 def _value(result: Result) -> float:
-    return cast(float, result.score.value)  # of `Judged.scored`
+    return cast(float, result.score.value)  # a result of `Judged.scored` has a value
 
 
 def _scale() -> str:

@@ -1,4 +1,4 @@
-"""The answers that people are to score, and the sheet in which they do."""
+"""Draw answers for people to score, and write the sheet for them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from medvqa.items import Result, UsageError
 from medvqa.judging.agreement.ratings import Judged, answer_id, names_of
 
 COLUMNS = ("id", "question", "reference", "response", "score", "remark")
-"""Of a sheet; people fill in `score`, and `remark` is theirs."""
+"""Columns of a sheet; people fill in `score`, and `remark` if they like."""
 
 
 def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tuple[Result, ...]:
-    """Draw judged answers, stratified by a dimension and the judge's score, in an order that tells nothing.
+    """Draw up to `number` judged answers, stratified by a dimension and the judge's score, in random order.
 
-    All of them when there are no more than `number`. Every answer has the same chance, and of a stratum come as many as
-    its share says, one more or one less: figures over the sample estimate those over the run without weights. It is a
-    systematic sample with a random start of the answers sorted by stratum, in random order within
-    (Cochran 1977, Sampling Techniques, chapter 8). `seed` decides, on every machine the same.
+    All answers have the same chance, and strata get their share, rounded up or down: figures over the sample estimate
+    those over the run without weights. The sample is systematic with a random start; answers are sorted by stratum, in
+    random order within (Cochran 1977, Sampling Techniques, chapter 8). `seed` fixes the draw on every machine. Raises
+    UsageError if `number` is below 1.
     """
     if number < 1:
-        raise UsageError(f"--sample={number}: at least one answer has to be drawn")
+        raise UsageError(f"--sample={number}: draw at least one answer")
     answers = list(run.scored.values())
     if number < len(answers):
         tags = {result.key: result.item.tags.get(dimension or "", ()) for result in answers}
@@ -36,7 +36,7 @@ def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tu
                 _random(seed, "draw", *names_of(result)),
             )
         )
-        # Whole numbers: place i is (start + i * all) // number, with a start in [0, all).
+        # In whole numbers: place i is (start + i * all) // number, with a start in [0, all).
         start = int.from_bytes(_random(seed, "start")) % len(answers)
         answers = [answers[(start + i * len(answers)) // number] for i in range(number)]
     return tuple(sorted(answers, key=lambda result: _random(seed, "order", *names_of(result))))
@@ -47,14 +47,14 @@ def _random(seed: int, *names: str) -> bytes:
 
 
 def write_sheet(path: Path, results: Sequence[Result]) -> None:
-    """Write the answers for people: XLSX or CSV by the file's ending, blind to the judge, with an empty column `score`.
+    """Write the answers for people, without the judge's scores: XLSX or CSV by the file's ending.
 
-    UsageError when there is such a file already, which may hold somebody's work.
+    Raises UsageError for another ending, and if the file exists: it may contain scores.
     """
     if path.suffix.lower() not in (".csv", ".xlsx"):
         raise UsageError(f"--output={path}: a sheet is a .csv or an .xlsx file")
     if path.exists():
-        raise UsageError(f"{path} exists and may hold scores already: name another file with --output")
+        raise UsageError(f"{path} exists and may contain scores: name another file with --output")
     rows = (
         (
             answer_id(result),

@@ -1,0 +1,133 @@
+"""`medvqa run`: the same run as pytest's, in a folder without tests."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medvqa.cli.common import Commands, known_from, say
+from medvqa.items import UsageError
+from medvqa.session.options import OPTIONS, SELECT
+
+if TYPE_CHECKING:
+    from medvqa.session.door import Ended
+    from medvqa.session.progress import Progress
+
+INTERRUPTED = 2
+_PAUSE = 10.0
+"""Seconds between two lines of progress where standard error is no terminal."""
+_EPILOG = """\
+examples:
+  medvqa run                                       the phantom benchmark, with the model that ships
+  medvqa run --model=random --limit=50             50 questions of each benchmark, answered at random
+  medvqa run --model=hf:FOLDER --data=DIR          a checkpoint, on the data sets in DIR
+  medvqa run --model=MODEL --select="lexicon(modality='ct') and not bone"
+  medvqa run --model=MODEL --run=NAME              go on with the run reports/NAME
+
+exit codes:
+  0   every selected question has a result, however good
+  1   questions ended in error or have no result
+  2   the run was interrupted, or stopped by --max-errors or --max-cost; --run=NAME goes on with it
+  4   an option or the data cannot be used; nothing was asked
+  5   no question was selected
+  10  the gate failed
+  11  the gate is inconclusive
+"""
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "run",
+        parents=[common],
+        help="ask a model the questions of benchmarks, and report its answers",
+        description="Ask a model the questions of benchmarks, score its answers, and write the run folder reports/RUN. "
+        "This is the run of pytest, without pytest: one process, the same numbers, reports and stored answers.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for name, how in {
+        "model": OPTIONS["model"],
+        "benchmark": OPTIONS["benchmark"],
+        "select": SELECT,
+        **OPTIONS,
+    }.items():
+        parser.add_argument(f"--{name}", dest=name, **{**how, "help": how["help"].replace("%", "%%")})
+    parser.set_defaults(command=run)
+
+
+def run(typed: argparse.Namespace) -> tuple[str, int]:
+    """Run, and return the summary and the exit code."""
+    from medvqa.session.door import conduct
+    from medvqa.session.options import Options, Setting
+    from medvqa.session.root import root_of
+
+    here = Path.cwd()
+    if typed.select is not None and not typed.select.strip():
+        raise UsageError("--select: a value is empty; write --select=EXPRESSION, or leave it out")
+    options = Options.of(vars(typed), here)
+    setting = Setting(root_of(here), here)
+    try:
+        ended = conduct(
+            options,
+            setting,
+            known_from(typed),
+            select=typed.select,
+            say=say,
+            on_progress=_progress().show,
+        )
+    except KeyboardInterrupt:
+        return "interrupted before anything was asked", INTERRUPTED
+    return "\n".join(_lines(ended, typed)), ended.exit_code
+
+
+def _progress() -> Progress:
+    from medvqa.session.progress import Progress
+
+    def rewrite(line: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r{line[:width]:{width}}", end="", file=sys.stderr, flush=True)
+
+    return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
+
+
+def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
+    """The summary of a run, and what to type next."""
+    from medvqa.report.terminal import can_draw, summary
+
+    finished, lines = ended.finished, list[str]()
+    if sys.stderr.isatty() and finished.asked:
+        say("")
+    if ended.stopped is not None:
+        lines.append(f"! stopped: {ended.stopped}")
+    if not ended.questions:
+        chosen = "" if typed.select is None else f": nothing matches --select={shlex.quote(typed.select)}"
+        lines.append(f"no question was selected{chosen}; `medvqa lexicon` prints the tags of the questions")
+    if finished.report is not None:
+        terminal = sys.stdout.isatty()
+        bars = terminal and can_draw(sys.stdout.encoding)
+        lines.append(summary(finished.report, width=shutil.get_terminal_size().columns, bars=bars))
+    lines += ended.notes
+    if finished.problem is not None:
+        lines.append(f"! {finished.problem}")
+        if ended.folder.is_dir():
+            lines.append(f"run folder: {ended.folder}")
+    if finished.incomplete or (ended.stopped is not None and not finished.asked):
+        lines.append(f"to go on: {_command(ended, typed)}")
+    if finished.unselected:
+        lines.append(
+            f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
+            "--select, --limit and --shard to ask them too"
+        )
+    return lines
+
+
+def _command(ended: Ended, typed: argparse.Namespace) -> str:
+    """The command that goes on with the run."""
+    words = [word for word in typed.words if word != "--fresh"]
+    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={ended.folder.name}"])])

@@ -1,0 +1,142 @@
+"""`medvqa.compare`: two runs on the same questions as an object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medvqa import comparing
+from medvqa.comparing import Paired, Side
+from medvqa.face import drawn, frames
+from medvqa.face.known import Extra, joined, known_with
+from medvqa.face.loaded import LoadedRun
+from medvqa.items import Benchmark, Metric, UsageError
+from medvqa.report import comparison
+from medvqa.report.comparison import Section
+from medvqa.session.registry import Registry
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ComparedRuns:
+    """Two runs compared. Made by `medvqa.compare`.
+
+    Differences are new minus baseline. `repr`, and the last line of a notebook's cell, show the notes and the headline
+    measures as `medvqa compare` prints them.
+    """
+
+    _paired: Paired
+    _known: Registry
+    _refusals: tuple[str, ...]
+    _notes: tuple[str, ...]
+
+    @property
+    def baseline(self) -> str:
+        """The name of the run that the other one is compared with."""
+        return self._paired.baseline.name
+
+    @property
+    def new(self) -> str:
+        """The name of the run that is compared with the baseline."""
+        return self._paired.new.name
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether both runs have the same questions, and the same response and score to each."""
+        return self._paired.unchanged
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """A row for each measure and slice: both values, new minus baseline, bounds, p-values. Columns: docs/python.md.
+
+        Each bound is one-sided, of level 95 %. MedVQAError if pandas is not installed.
+        """
+        return frames.differences(self._paired.tables)
+
+    @cached_property
+    def flips(self) -> pd.DataFrame:
+        """A row for each question of each unit of which a headline measure changed. Columns: docs/python.md.
+
+        MedVQAError if pandas is not installed.
+        """
+        return frames.flips(self._paired.flips)
+
+    @cached_property
+    def parts(self) -> pd.DataFrame:
+        """A row for each benchmark and technique: how many items both runs have. Columns: docs/python.md.
+
+        MedVQAError if pandas is not installed.
+        """
+        return frames.parts(self._paired.parts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a reader must know beside the numbers; the first ones say why runs are not comparable."""
+        return tuple(note for section in self._sections for note in section.notes)
+
+    @cached_property
+    def _sections(self) -> list[Section]:
+        shown = comparison.Shown(flips=0, slices=0)
+        return comparison.sections(
+            self._paired, self._known.benchmarks, refusals=self._refusals, notes=self._notes, shown=shown
+        )
+
+    def __repr__(self) -> str:
+        """Return the tables as text."""
+        return comparison.text(self._sections)
+
+    def _repr_html_(self) -> str:
+        return drawn.sections(self._sections)
+
+
+def compare(
+    baseline: str | os.PathLike[str] | LoadedRun,
+    new: str | os.PathLike[str] | LoadedRun,
+    *,
+    benchmark: str | Iterable[str] = (),
+    anyway: bool = False,
+    bootstrap: bool = False,
+    benchmarks: Iterable[Benchmark] = (),
+    metrics: Iterable[Metric] = (),
+    plugins: Iterable[Extra] = (),
+) -> ComparedRuns:
+    """Compare a run with a baseline, on the questions that both have.
+
+    The first run is the baseline, as for `medvqa compare`. Both are a run folder, a file of `medvqa baseline`, or a
+    loaded run. `benchmark` compares only the benchmarks of these names. `bootstrap` adds the cluster bootstrap of
+    headline measures. `benchmarks`, `metrics` and `plugins` are as for `medvqa.load`; those of loaded runs are known.
+
+    Raises UsageError, which names each difference, if the runs differ in data, technique, prompt, judge or extraction;
+    `anyway=True` compares them nevertheless, and `notes` names the differences. Raises UsageError too if a path is no
+    run, or if the runs have no benchmark and technique in common, and DataError if a file is damaged.
+    """
+    given = (baseline, new)
+    known = joined(
+        [known_with(benchmarks=benchmarks, metrics=metrics, plugins=plugins)]
+        + [run._known for run in given if isinstance(run, LoadedRun)]
+    )
+    paths = [str(run.folder if isinstance(run, LoadedRun) else Path(run)) for run in given]
+    sides = [run._side() if isinstance(run, LoadedRun) else _side(run) for run in given]
+    names = (benchmark,) if isinstance(benchmark, str) else tuple(benchmark)
+    old, side = comparing.beside(list(zip(paths, sides, strict=True)), names, option="benchmark=")
+    refusals = comparing.refusals(side, old)
+    if refusals and not anyway:
+        raise UsageError(
+            "these runs are not comparable:\n  "
+            + "\n  ".join(refusals)
+            + "\nanyway=True compares them nevertheless, benchmark='NAME' one benchmark alone"
+        )
+    paired = comparing.compare(side, old, known.benchmarks, metrics=known.metrics, bootstrap=bootstrap)
+    if not paired.parts:
+        raise UsageError(f"{side.name} and {old.name} have no benchmark and technique in common")
+    return ComparedRuns(paired, known, tuple(refusals), tuple(comparing.notes(side, old)))
+
+
+def _side(run: str | os.PathLike[str]) -> Side:
+    return comparing.load(Path(run))

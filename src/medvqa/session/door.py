@@ -1,0 +1,97 @@
+"""A whole run in this process, as pytest's plugin conducts it: for `medvqa run` and `medvqa.evaluate`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from medvqa import report
+from medvqa.data.expressions import Expression
+from medvqa.session import selecting
+from medvqa.session.asker import Asker
+from medvqa.session.ending import Ending
+from medvqa.session.loop import OnProgress, ask_all
+from medvqa.session.options import Options, Setting, occupied
+from medvqa.session.plan import resolve
+from medvqa.session.registry import Registry
+from medvqa.session.run import Finished, Run, name_of, process_of
+
+NOTHING_SELECTED, INTERRUPTED = 5, 2
+"""Exit codes, as pytest's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run in this process ended.
+
+    `questions` counts those that were selected. `stopped` says why the run ended early, None if it did not;
+    `interrupted`: by Ctrl-C or a signal. `notes` are lines about the gate and about questions that are missing.
+    """
+
+    folder: Path
+    finished: Finished
+    questions: int
+    stopped: str | None = None
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """5 if nothing was selected, 2 if the run stopped early; else that of the reports."""
+        if self.stopped is not None:
+            return INTERRUPTED
+        return self.finished.exit_code if self.questions else NOTHING_SELECTED
+
+
+def conduct(
+    options: Options,
+    setting: Setting,
+    registry: Registry,
+    *,
+    select: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    on_progress: OnProgress = lambda counts, total: None,
+) -> Ended:
+    """Resolve, check, select, ask and report; the run folder, store and numbers are those of pytest.
+
+    `select` is an expression as of --select. Objects instead of names: `registry.with_objects`. `say` gets lines for
+    the user before anything is asked, `on_progress` the outcomes after each question. UsageError and DataError before
+    anything is asked; the UsageError of a model that cannot be made has its exception as cause.
+    """
+    expression = None if select is None else Expression.parse(select)
+    setting = replace(setting, selects=selecting.as_typed(options, select))
+    plan = resolve(options, setting, registry)
+    process = process_of(plan, name_of(options, setting), secrets.token_hex(4))
+    run, ending = Run(plan, process), Ending()
+    with ExitStack() as stack:
+        stack.callback(run.release)
+        ending.listen()
+        stack.callback(ending.restore)
+        held = run.check()
+        if held is not None:
+            stack.enter_context(occupied(held[0]))
+        selected = selecting.select(plan, expression)
+        lines = run.open()
+        for line in [*lines, *report.left_out(selected.left_out)]:
+            say(line)
+        stopped, ended = None, False
+        try:
+            if selected.queries:
+                stopped = ask_all(
+                    run,
+                    Asker(plan, process),
+                    selected.queries,
+                    selected.left_out,
+                    ending=ending,
+                    say=say,
+                    on_progress=on_progress,
+                )
+                ended = stopped is None
+        finally:
+            ending.begin()
+            finished = run.finish(ended=ended)
+        notes = tuple(run.notes(finished))
+        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted)

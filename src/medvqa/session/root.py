@@ -1,0 +1,57 @@
+"""The root folder of a project, which holds models/ and reports/: the one that pytest would take."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from medvqa import configs
+from medvqa.items import UsageError
+
+_ALWAYS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
+"""Files that configure pytest, whatever they hold."""
+_SECTIONS = {"tox.ini": "pytest", "setup.cfg": "tool:pytest"}
+PROJECT, MAX_BYTES = "pyproject.toml", 2**20
+
+
+def root_of(cwd: Path) -> Path:
+    """Return the nearest folder, from `cwd` upwards, that configures pytest.
+
+    Without one it is the nearest with a pyproject.toml, then with a setup.py, and `cwd` itself where there is neither.
+    https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
+    """
+    folders = (cwd, *cwd.parents)
+    for holds in (
+        _configures,
+        lambda folder: (folder / PROJECT).is_file(),
+        lambda folder: (folder / "setup.py").is_file(),
+    ):
+        for folder in folders:
+            if holds(folder):
+                return folder
+    return cwd
+
+
+def _configures(folder: Path) -> bool:
+    if any((folder / name).is_file() for name in _ALWAYS) or _tool_pytest(folder / PROJECT):
+        return True
+    return any(_has_section(folder / name, section) for name, section in _SECTIONS.items())
+
+
+def _tool_pytest(path: Path) -> bool:
+    """Whether a pyproject.toml holds a table for pytest; False if it cannot be read, which pytest itself reports."""
+    try:
+        table: Any = configs.read_toml(path, MAX_BYTES)
+        table = table.get("tool", {}).get("pytest", {})
+        return "ini_options" in table or bool(table)
+    except (OSError, UsageError, AttributeError, TypeError):
+        return False
+
+
+def _has_section(path: Path, section: str) -> bool:
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except OSError:
+        return False
+    return re.search(rf"^\[{section}\]", text, re.MULTILINE) is not None

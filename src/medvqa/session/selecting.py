@@ -1,0 +1,128 @@
+"""Which questions a session asks: an expression or pytest's -k and -m, then techniques, --limit and --shard."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from medvqa.data import lexicon, selection
+from medvqa.data.expressions import Expression
+from medvqa.items import Item, Query, Technique, UsageError
+from medvqa.session.delivery import LeftOut
+from medvqa.session.options import Options
+from medvqa.session.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The queries of a session in their order, and how many questions no technique is defined for."""
+
+    queries: tuple[Query, ...]
+    left_out: LeftOut
+
+
+def select(plan: Plan, expression: Expression | None = None) -> Selected:
+    """Select the questions of a run without tests, in the order in which pytest runs the tests that ship.
+
+    `expression` is that of --select, None for all questions. UsageError if it names a dimension that no item has;
+    DataError.
+    """
+    everything = [item for name in plan.benchmarks for item in plan.items(name)]
+    if expression is not None:
+        _check_dimensions(expression, everything)
+    stages = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
+    chosen = [
+        Query(item, technique, sample)
+        for technique, sample in stages
+        for item in _matching(everything, expression, called(technique, sample, several=len(plan.techniques) > 1))
+    ]
+    stays = [plan.applies(query) for query in chosen]
+    left_out = counted(query for query, stay in zip(chosen, stays, strict=True) if not stay)
+    chosen = [query for query, stay in zip(chosen, stays, strict=True) if stay]
+    for reduce in (limited, shared):
+        kept = reduce(plan, (query.item for query in chosen))
+        if kept is not None:
+            chosen = [query for query in chosen if (query.item.benchmark, query.item.id) in kept]
+    return Selected(tuple(chosen), left_out)
+
+
+def _check_dimensions(expression: Expression, items: Sequence[Item]) -> None:
+    known = {"benchmark", "kind"}.union(*{id(item.tags): item.tags for item in items}.values())
+    for name in sorted(expression.dimensions - known):
+        raise UsageError(f"--select: no item has the dimension '{name}'; there are: {', '.join(sorted(known))}")
+
+
+def _matching(items: Sequence[Item], expression: Expression | None, call: str) -> Sequence[Item]:
+    """The items that an expression selects; `call` ends the names of their questions."""
+    if expression is None:
+        return items
+    tags_of: dict[tuple[int, str, str], tuple[dict[str, lexicon.TagValues], str]] = {}
+    matching = []
+    for item in items:
+        # Equal tags are one mapping (`benchmarks.load`), and a key made of them would take more than the search.
+        key = id(item.tags), item.benchmark, item.kind
+        if key not in tags_of:
+            own = tags_with_kind(item)
+            tags_of[key] = lexicon.mark_values(own), "\n".join(value for values in own.values() for value in values)
+        tags, words = tags_of[key]
+        name = f"{item.id}-{call}" if call else item.id
+        if expression.matches((f"[{name}]", f"[{item.benchmark}/{name}]", words), tags):
+            matching.append(item)
+    return matching
+
+
+def called(technique: Technique, sample: int, *, several: bool) -> str:
+    """What follows an item's id in the name of a question; `several`: the run has several techniques."""
+    return "-".join([*([technique] if several else []), *([f"sample{sample}"] if sample else [])])
+
+
+def tags_with_kind(item: Item) -> dict[str, tuple[str, ...]]:
+    """The tags by which an item can be selected: its own, its benchmark and its kind."""
+    return {**item.tags, "benchmark": (item.benchmark,), "kind": (item.kind,)}
+
+
+def counted(undefined: Iterable[Query]) -> LeftOut:
+    """Count the questions that are left out because no technique is defined for them; samples count once."""
+    counts = Counter(
+        (query.item.benchmark, query.technique, query.item.kind) for query in undefined if query.sample <= 1
+    )
+    left_out: LeftOut = {}
+    for (benchmark, technique, kind), number in sorted(counts.items()):
+        left_out.setdefault(benchmark, {}).setdefault(technique, {})[kind] = number
+    return left_out
+
+
+def limited(plan: Plan, items: Iterable[Item]) -> Collection[tuple[str, str]] | None:
+    """The items (benchmark, id) that --limit keeps; None without --limit."""
+    limit = plan.options.limit
+    if limit is None:
+        return None
+    by_benchmark: dict[str, dict[str, Item]] = defaultdict(dict)
+    for item in items:
+        by_benchmark[item.benchmark][item.id] = item
+    return {
+        (item.benchmark, item.id)
+        for name, members in by_benchmark.items()
+        for item in selection.stratified(
+            list(members.values()), limit, dimension=next(iter(plan.benchmarks[name].dimensions), None)
+        )
+    }
+
+
+def shared(plan: Plan, items: Iterable[Item]) -> Collection[tuple[str, str]] | None:
+    """The items (benchmark, id) in the share of --shard; None without --shard."""
+    if plan.shard is None:
+        return None
+    # Several questions may be about one item.
+    distinct = {(item.benchmark, item.id): item for item in items}
+    return {(item.benchmark, item.id) for item in selection.share(list(distinct.values()), plan.shard)}
+
+
+def as_typed(options: Options, expression: str | None = None) -> tuple[str, ...]:
+    """The options that select questions, as typed, for run.json."""
+    values = (("--limit", options.limit), ("--shard", options.shard))
+    return (
+        *([] if expression is None else [f'--select="{expression}"']),
+        *(f"{name}={value}" for name, value in values if value is not None),
+    )

@@ -1,0 +1,116 @@
+"""Every command of the README, and those of the docs that name a place, a key or a GPU, typed literally.
+
+They are typed in a folder that has nothing to do with this project, with the installed wheel. test_docs.py runs the
+other console blocks of the docs.
+"""
+
+import csv
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.installed import Door
+
+ROOT = Path(__file__).parents[2]
+TYPED = ("pytest", "medvqa")
+SKIPPED = re.compile(r"<!-- skip: next -->\s*(```console\n.*?```)", re.DOTALL)
+"""A block that test_docs.py leaves out."""
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+NO_KEY = 4, "OPENAI_API_KEY"
+NO_SERVER = 4, "vllm serve"
+NO_WEIGHTS = 4, "Qwen"
+ENDS = {
+    "--model=gpt-4o": NO_KEY,
+    "--judge=gpt-4o": NO_KEY,
+    "--model=vllm": NO_SERVER,
+    "--model=ollama": (4, "ollama"),
+    "--model=qwen": NO_WEIGHTS,
+    "--model=hf:Qwen": NO_WEIGHTS,
+}
+"""How a command ends here that needs a key, a server, or weights: its exit code, and words of its one line."""
+
+
+def commands_of(text: str) -> Iterator[str]:
+    """The commands of a page: lines of console blocks, and code within sentences and tables."""
+    for block in re.findall(r"^ *```console\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            command = line.strip().removeprefix("$ ")
+            if line.lstrip().startswith("$ ") and command.startswith(TYPED):
+                yield command
+    for command in re.findall(r"`((?:pytest|medvqa) [^`]+)`", text):
+        yield command
+
+
+def readme() -> list[str]:
+    return list(dict.fromkeys(commands_of((ROOT / "README.md").read_text("utf-8"))))
+
+
+def elsewhere() -> list[str]:
+    """Commands in blocks of the docs that test_docs.py leaves out."""
+    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("*.md"))]
+    skipped = [
+        block for page in pages for block in re.findall(r"<!-- skip: next -->\s*(```console\n.*?```)", page, re.S)
+    ]
+    return [command for block in skipped for command in commands_of(block) if command not in readme()]
+
+
+@pytest.fixture(scope="module")
+def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that has all that the README's commands name."""
+    folder = tmp_path_factory.mktemp("prepared")
+    door = Door(folder, installed)
+    door.write("test_questions.py", (ROOT / "benchmark_tests/test_phantom.py").read_text("utf-8"))
+    judged = "--judge='echo:<result>0.5</result>'"
+    for line in (
+        f"medvqa run --model=random --run=RUN {judged}",
+        f"medvqa run --model=majority --run=NEW {judged}",
+        "medvqa run --model=random --run=part1 --shard=1/2",
+        "medvqa run --model=random --run=part2 --shard=2/2",
+        "medvqa baseline reports/RUN -o main.medvqa",
+        "medvqa agreement reports/RUN --sample=20 --output=sheet.csv",
+    ):
+        done = door.run(line)
+        assert done.code == 0, done.output
+    with open(folder / "sheet.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(folder / "scores.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["id", "score"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(row | {"score": "0.5"} for row in rows)
+    shutil.copytree(ROOT / "models/phantom-vlm", folder / "FOLDER")
+    mediconfusion(folder / "DIR")
+    shutil.copytree(folder / "DIR", folder / "DATA")
+    shutil.copy(folder / "reports/RUN/results.jsonl", folder / "FILE")
+    return folder
+
+
+def mediconfusion(folder: Path) -> None:
+    """Write the phantom's confusing pairs as a copy of MediConfusion, which has the same form."""
+    shutil.copytree(ROOT / "fixtures/phantom/mediconfusion", folder / "mediconfusion")
+
+
+def check(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "foreign"
+    shutil.copytree(prepared, folder)
+    done = Door(folder, installed).type(command, HF_HUB_OFFLINE="1")
+    code, words = next((end for part, end in ENDS.items() if part in command), (0, ""))
+    assert done.code == code, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert "INTERNALERROR" not in done.output
+    if code:
+        assert len(done.output.strip().splitlines()) <= 3, done.output
+
+
+@pytest.mark.parametrize("command", readme())
+def test_a_command_of_the_readme(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None:
+    check(command, prepared, installed, tmp_path)
+
+
+@pytest.mark.parametrize("command", elsewhere())
+def test_a_command_of_the_docs(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None:
+    check(command, prepared, installed, tmp_path)

@@ -1,0 +1,43 @@
+"""Sessions in a stranger's repository, serial and spread over workers, and readers of what they write."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medvqa import records
+from medvqa.items import QuestionKey
+
+SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2")]
+SPREAD_SLOWLY = [SPREAD[0], pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
+"""For tests of many cases, of which one or two are spread elsewhere in the fast tier too."""
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Workers need processes of their own; without them a session within this one is much faster."""
+    way = pytester.runpytest_subprocess if "-n2" in arguments else pytester.runpytest_inprocess
+    return way("-p", "no:randomly", "-p", "no:benchmark", *arguments)
+
+
+def folder(pytester: pytest.Pytester) -> Path:
+    (found,) = (path for path in (pytester.path / "reports").iterdir() if not path.name.startswith("."))
+    return found
+
+
+def written(run_folder: Path) -> dict[str, Any]:
+    return json.loads((run_folder / "metrics.json").read_text())
+
+
+def outcomes(run_folder: Path) -> Counter[str]:
+    lines = (run_folder / "results.jsonl").read_text().splitlines()
+    return Counter(json.loads(line)["score"]["outcome"] for line in lines)
+
+
+def keys(run_folder: Path) -> list[QuestionKey]:
+    return [result.key for result in records.read(run_folder).results]
+
+
+def text(result: pytest.RunResult) -> str:
+    return result.stdout.str() + result.stderr.str()
