@@ -73,10 +73,12 @@ class Registry:
         for name, benchmark in by_name.items():
             if self.benchmarks.get(name, benchmark).items != benchmark.items:
                 raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
-        own = {name: _with_metrics(guarded(benchmark), self.metrics) for name, benchmark in by_name.items()}
+        usable_benchmarks = {
+            name: _with_metrics(guarded(own.completed(benchmark)), self.metrics) for name, benchmark in by_name.items()
+        }
         return replace(
             self,
-            benchmarks=dict(sorted({**self.benchmarks, **own}.items())),
+            benchmarks=dict(sorted({**self.benchmarks, **usable_benchmarks}.items())),
             backends={**self.backends, **{type(model).name: type(model) for model in models}},
             models={**self.models, **given},
         )
