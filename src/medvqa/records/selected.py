@@ -36,10 +36,12 @@ def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
     return _read(path) if path.exists() else None
 
 
-def add_selected(folder: Path) -> None:
-    """Add the sessions' keys to the run's sorted keys; keep the sessions' files (DataError, OSError)."""
+def add_selected(folder: Path) -> tuple[QuestionKey, ...]:
+    """Add the sessions' keys to the run's, keep the sessions' files, and return all, sorted (DataError, OSError)."""
+    keys = selected(folder)
     if _sessions(folder):
-        _write(folder / SELECTED, selected(folder))
+        _write(folder / SELECTED, keys)
+    return keys
 
 
 def remove_selected(folder: Path, session: str = "*") -> None:
