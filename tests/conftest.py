@@ -3,13 +3,16 @@
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 import medvqa
+from support import processes
 
 collect_ignore = ["kept"]
 """A suite that test_kept.py runs, which is none of this one."""
@@ -49,6 +52,30 @@ def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.delenv("MEDVQA_BASELINE_KEY", raising=False)
         yield
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytest.Pytester:
+    """Start the sessions that need processes of their own warm, if the test is not marked `cold`."""
+    if request.node.get_closest_marker("cold"):
+        return pytester
+
+    def popen(
+        command: Sequence[str | os.PathLike[str]], stdin: object = pytester.CLOSE_STDIN, **how: Any
+    ) -> processes.Popen:
+        folders = filter(None, [os.getcwd(), os.environ.get("PYTHONPATH", "")])
+        process = processes.Popen(
+            command, env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)}, stdin=subprocess.PIPE, **how
+        )
+        assert process.stdin is not None
+        if isinstance(stdin, bytes):
+            process.stdin.write(stdin)
+        else:
+            process.stdin.close()
+        return process
+
+    pytester.popen = popen  # type: ignore[method-assign]
+    return pytester
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from medvqa.items import Answer as Answer
     from medvqa.items import Benchmark as Benchmark
     from medvqa.items import Item as Item
+    from medvqa.items import MedVQAError as MedVQAError
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ _WHERE = {
     "ComparedRuns": "medvqa.face",
     "Item": "medvqa.items",
     "LoadedRun": "medvqa.face",
+    "MedVQAError": "medvqa.items",
     "compare": "medvqa.face",
     "evaluate": "medvqa.face",
     "load": "medvqa.face",

@@ -167,7 +167,7 @@ REFUSALS = [
     (["--baseline=main.jsonl"], "main.jsonl is no run folder"),
     (
         [BASELINE, "--extraction=official"],
-        "reading of answers is multiple_response: sound; single_choice: official",
+        "extraction is multiple_response: sound; single_choice: official",
     ),
     ([BASELINE, "--technique=gd"], "the technique is gd in this run and mc in main"),
     ([BASELINE, "--benchmark=phantom-mediconfusion"], "'phantom-mediconfusion' is in no baseline (main)"),
@@ -480,7 +480,7 @@ def test_a_judged_run_is_gated_against_a_run_of_the_same_judge(suite: pytest.Pyt
     assert "no verdict can be given against baseline jb: " in text(done)
     done = ask(suite, *common, "--baseline=reports/jb", "--run=none")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    assert "the judge is not told in this run" in text(done)
+    assert "the judge is not recorded in this run" in text(done)
     assert {path.name for path in (suite.path / "reports").iterdir()} <= {"jb", "same", ".answers", ".gitignore"}
 
 

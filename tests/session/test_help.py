@@ -13,7 +13,19 @@ from medvqa import cli
 from medvqa.plugin import options
 from medvqa.session.options import OPTIONS
 
-COMMANDS = ("report", "rescore", "compare", "gate", "baseline", "merge", "agreement", "lexicon", "models", "cache")
+COMMANDS = (
+    "run",
+    "report",
+    "rescore",
+    "compare",
+    "gate",
+    "baseline",
+    "merge",
+    "agreement",
+    "lexicon",
+    "models",
+    "cache",
+)
 
 
 def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

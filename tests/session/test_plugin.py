@@ -31,6 +31,7 @@ def slake(pytester: pytest.Pytester) -> pytest.Pytester:
 # --- a run ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     result = run(slake, "--model=stubborn:A", "--run=first", *spread)
@@ -645,6 +646,7 @@ def test_a_metric_that_fails_costs_no_answer(slake: pytest.Pytester) -> None:
 # --- beside others ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.cold
 def test_in_a_repository_without_items_the_plugin_is_invisible(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

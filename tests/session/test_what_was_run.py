@@ -126,7 +126,7 @@ def test_a_run_of_what_failed_is_no_baseline(
     run(ward, *ASKED, "--run=again", "--lf")
     assert record(ward, "again", "metrics.json")["measures"] == []
     assert medvqa(ward, "baseline", str(folder(ward, "again")), "-o", str(ward.path / "x.medvqa")) == 4
-    assert "chosen by how they ended before" in "".join(capsys.readouterr())
+    assert "chosen by an earlier outcome" in "".join(capsys.readouterr())
     code = medvqa(ward, "gate", str(folder(ward, "whole")), f"--baseline={folder(ward, 'again')}")
     assert code != 0
 
@@ -195,7 +195,7 @@ def test_a_share_is_no_whole(ward: pytest.Pytester, capsys: pytest.CaptureFixtur
     medvqa(ward, "merge", *shares, "-o", merged)
     capsys.readouterr()
     assert medvqa(ward, "gate", merged, baseline) != 0
-    assert "share 3/3" in "".join(capsys.readouterr())
+    assert "shard 3/3" in "".join(capsys.readouterr())
 
 
 @pytest.mark.slow

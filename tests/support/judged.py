@@ -17,7 +17,7 @@ from medvqa import benchmarks
 from medvqa.benchmarks import phantom
 from medvqa.cli import main
 from medvqa.items import CHOICE_KINDS, Item
-from support import judges
+from support import judges, processes
 from support.servers import Reply, Request, Server, completion
 
 OPEN, PAIRS = "phantom-medlesionvqa", "phantom-mediconfusion"
@@ -122,7 +122,7 @@ class Repository:
     def start(self, *arguments: str, model: str = "candidate", benchmark: str = OPEN) -> subprocess.Popen[str]:
         """A session in a process group of its own."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEDVQA_"))}
-        return subprocess.Popen(
+        return processes.Popen(
             [sys.executable, "-m", "pytest", *COMMON, f"--model={model}", f"--benchmark={benchmark}", *arguments],
             cwd=self.path,
             env=environment,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support import processes
+
 CONFTEST = '''
 import os, pathlib, shutil, signal, time
 from medvqa import Backend, metrics, scoring
@@ -99,7 +101,7 @@ class Repository:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A session in a process group of its own."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEDVQA_"))}
-        return subprocess.Popen(
+        return processes.Popen(
             [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:html", "-p", "no:benchmark", *arguments],
             cwd=self.path,
             env=environment | {"ITEMS": str(self.items)} | self.environment,

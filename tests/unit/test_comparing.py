@@ -502,18 +502,18 @@ def about(**changes: Any) -> dict[str, Any]:
         ({"signature": {"data": "999"}}, "slake: the data set is 999 in new and 1f2e3d4c5b6a in old"),
         (
             {"signature": {"extraction": "official"}},
-            "slake: the reading of answers is official in new and sound in old",
+            "slake: the extraction is official in new and sound in old",
         ),
         (
             {"signature": {"answers": "category"}},
-            "slake: where the answer key is from is category in new and given in old",
+            "slake: the origin of the answer key is category in new and given in old",
         ),
         (
             {"signature": {"ablation": "blank"}},
-            "slake: what was done to the images is blank in new and nothing in old",
+            "slake: the ablation is blank in new and none in old",
         ),
-        ({"signature": {"judge": "m@1"}}, "slake: the judge is m@1 in new and not told in old"),
-        ({"signature": {"gap": "2"}}, "slake: gap is 2 in new and not told in old"),
+        ({"signature": {"judge": "m@1"}}, "slake: the judge is m@1 in new and not recorded in old"),
+        ({"signature": {"gap": "2"}}, "slake: gap is 2 in new and not recorded in old"),
         ({"prompts": {"mc": "slake/mc@2"}}, "slake: the prompt of mc is slake/mc@2 in new and slake/mc@1111 in old"),
     ],
 )

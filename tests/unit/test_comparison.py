@@ -317,7 +317,7 @@ def test_runs_that_differ_are_a_usage_error_that_names_the_difference(
     assert capsys.readouterr().err == (
         "medvqa: these runs are not comparable:\n"
         "  slake: the data set is 9a8b in other and 1f2e in old\n"
-        "  slake: the reading of answers is official in other and sound in old\n"
+        "  slake: the extraction is official in other and sound in old\n"
         "--anyway compares them nevertheless, --benchmark=NAME one benchmark alone\n"
     )
     assert main([*command, "--anyway"]) == 0

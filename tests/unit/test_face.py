@@ -164,6 +164,7 @@ def test_options_are_those_of_the_command_line() -> None:
         ({"run": "../up"}, "--run=../up: a run's name is a letter or digit"),
         ({"select": "nowhere"}, "nothing was asked: no question was selected"),
         ({"plugins": ["nowhere.py"]}, "plugins=['nowhere.py']: no such Python file"),
+        ({"metrics": [len]}, "metrics: <built-in function len> is no metric; write @medvqa.metric above the function"),
     ],
     ids=lambda value: str(value)[:30] if isinstance(value, dict) else "",
 )
@@ -249,6 +250,17 @@ def test_a_run_in_a_thread_and_in_a_running_loop() -> None:
     assert [(run.name, run.finished) for run in runs] == [("thread", True), ("loop", True)]
 
 
+def test_reports_lie_where_pytest_would_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    run = slake(Always)
+    assert run.folder == Path("../reports/first")
+    assert (tmp_path / "reports/first/run.json").is_file()
+    elsewhere = slake(Always, folder=tmp_path / "other")
+    assert elsewhere.folder == tmp_path / "other/reports/first"
+
+
 # Frames
 
 
@@ -272,6 +284,27 @@ def test_frames_have_the_documented_columns_and_types() -> None:
     assert run.items.organ[0] == "liver|heart"
     assert run.items.options[0] == {"A": "liver", "B": "spleen", "C": "kidney"}
     assert run.results.merge(run.items, on=["benchmark", "item"]).shape[0] == 24
+
+
+def test_the_documentation_lists_all_columns_with_their_types() -> None:
+    text = (Path(__file__).parents[2] / "docs/python.md").read_text("utf-8")
+    documented = {
+        "results": frames.RESULT,
+        "items": frames.ITEM,
+        "measures": frames.MEASURE,
+        "differences": frames.DIFFERENCE,
+        "flips": frames.FLIP,
+        "parts": frames.PART,
+    }
+    for name, columns in documented.items():
+        rows = re.search(rf"^`{name}`, a row .*?:\n\n((?:\|.*\n)+)", text, re.MULTILINE)
+        assert rows is not None, name
+        told = [
+            (column, row.split("|")[2].strip())
+            for row in rows[1].splitlines()[2:]
+            for column in re.findall(r"`(\w+)`", row.split("|")[1])
+        ]
+        assert told == list(columns.items())
 
 
 def _types(frame: pd.DataFrame, columns: Any) -> dict[str, str]:
@@ -492,7 +525,7 @@ def test_progress_is_silent_where_nobody_looks(capfd: pytest.CaptureFixture[str]
     slake(Always, run="second", progress=True)
     out, err = capfd.readouterr()
     assert out == ""
-    assert err == "24/24 items  100 %  correct 8  wrong 16\n"
+    assert err == "  24/24 items  100 %  correct 8  wrong 16\n"
 
 
 class _Terminal:
@@ -514,11 +547,10 @@ def test_progress_in_a_terminal_is_a_line(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "stderr", terminal)
     shown = progress.chosen(None)
     shown.say("data go to \x1b[31m")
-    shown.update(Counter[Outcome]({"correct": 1}), 2)
     shown.update(Counter[Outcome]({"correct": 2}), 2)
     shown.close()
     assert terminal.written == (
-        "data go to \ufffd[31m\n\r1/2 items  50 %  correct 1\x1b[K\r2/2 items  100 %  correct 2\x1b[K\n"
+        "data go to \ufffd[31m\n\r  2/2 items  100 %  correct 2\x1b[K\r  2/2 items  100 %  correct 2\x1b[K\n"
     )
 
 
@@ -535,19 +567,13 @@ def test_progress_in_a_notebook_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
 
     shown = progress.InNotebook(display)
     shown.say("<b>")
-    shown.update(Counter[Outcome]({"correct": 1}), 2)
+    shown.update(Counter[Outcome]({"correct": 2}), 2)
     shown.close()
     assert displayed == [
         "<p>&lt;b&gt;</p>",
-        '<div><progress value="1" max="2"></progress> 1/2 items 50 % correct 1</div>',
-        "<div>1/2 items 50 % correct 1</div>",
+        '<div><progress value="2" max="2"></progress> 2/2 items 100 % correct 2</div>',
+        "<div>2/2 items 100 % correct 2</div>",
     ]
-
-
-def test_the_line_tells_rate_and_time_left() -> None:
-    counts = Counter[Outcome]({"wrong": 89, "correct": 31})
-    assert progress.line(counts, 300, 60) == "120/300 items  40 %  2/s  1:30 left  correct 31  wrong 89"
-    assert progress.line(Counter(), 0, 0) == "0/0 items  0 %"
 
 
 def test_damaged_data_are_an_error_before_anything_is_asked() -> None:

@@ -883,7 +883,7 @@ def test_the_judge_is_compared_once_it_is_known() -> None:
     assert other.blockers == ("slake: the judge is big@2 in new and big@1 in main",)
     with pytest.raises(UsageError, match="the judge is big@2 in this run and big@1 in main"):
         prepared(Rules(), by_judge("new", "big@2").run, main_)
-    with pytest.raises(UsageError, match="the judge is not told in this run and big@1 in main"):
+    with pytest.raises(UsageError, match="the judge is not recorded in this run and big@1 in main"):
         prepared(Rules(), replace(by_judge("new", None), run={**by_judge("new", None).run, "judge": None}).run, main_)
 
 

@@ -248,7 +248,7 @@ def test_runs_that_may_not_be_compared_are_told_as_medvqa_compare_tells_it(
     second = pages.write(tmp_path / "second", results, benchmarks=other)
     assert main(["report", str(first), str(second), "--images=none"]) == 0
     *_, line, last = capsys.readouterr().out.splitlines()
-    reason = "phantom-mediconfusion: the reading of answers is official in second and sound in first"
+    reason = "phantom-mediconfusion: the extraction is official in second and sound in first"
     assert line == f"! not comparable: {reason}"
     assert last == "no comparison was written; medvqa compare --anyway compares them nevertheless"
     assert main(["compare", str(first), str(second)]) == 4

@@ -95,7 +95,7 @@ def test_missing_is_what_no_run_has() -> None:
 def test_a_share_that_is_not_there_is_named() -> None:
     shares = [run(f"r{n}", result(f"q{n}"), options={"shard": f"{n}/3"}) for n in (1, 3)]
     merged = merge(shares, "all")
-    assert records.cover(merged.about, (), ()).absent == ("share 2/3 is not here",)
+    assert records.cover(merged.about, (), ()).absent == ("shard 2/3 is missing",)
     assert not merged.complete
     assert merge([*shares, run("r2", options={"shard": "2/3"})], "all").complete
 
@@ -123,7 +123,7 @@ def absent(merged: merging.Merged) -> tuple[str, ...]:
 
 def test_the_shares_of_each_benchmark_must_be_there() -> None:
     merged = merge([share_of(1, 2, "slake"), share_of(2, 2, "slake", "vqa-rad")], "all")
-    assert absent(merged) == ("share 1/2 of vqa-rad is not here",)
+    assert absent(merged) == ("shard 1/2 of vqa-rad is missing",)
     assert not merged.complete
     again = merge([RunPart("all", merged.about, merged.results, keys=tuple(r.key for r in merged.results))], "again")
     assert absent(again) == absent(merged), "also of what was merged again"
@@ -134,10 +134,10 @@ def test_the_shares_of_each_benchmark_must_be_there() -> None:
 
 def test_a_share_of_a_benchmark_may_be_empty() -> None:
     shares = [share_of(1, 3, "slake", "vqa-rad"), share_of(2, 3, "slake", known=("vqa-rad",)), share_of(3, 3, "slake")]
-    assert absent(merge(shares, "all")) == ("share 3/3 of vqa-rad is not here",)
+    assert absent(merge(shares, "all")) == ("shard 3/3 of vqa-rad is missing",)
     # Of other tests, which know the benchmark and do not ask it, nothing is a share of it.
     one, other = share_of(1, 2, "slake", how=("a.py",), known=("vqa-rad",)), share_of(2, 2, "vqa-rad", how=("b.py",))
-    assert absent(merge([one, other], "all")) == ("share 2/2 of slake is not here", "share 1/2 of vqa-rad is not here")
+    assert absent(merge([one, other], "all")) == ("shard 2/2 of slake is missing", "shard 1/2 of vqa-rad is missing")
 
 
 def test_shares_of_different_selections_are_refused() -> None:
@@ -157,7 +157,7 @@ def test_shares_of_different_selections_are_refused() -> None:
 def test_shares_that_one_run_asked_one_after_another_all_count() -> None:
     sessions = [{"options": {"shard": f"{n}/3"}} for n in (1, 2)]
     one = run("a", result("q1"), options={"shard": "2/3"}, sessions=[*sessions, {"rescored": {}}])
-    assert records.cover(one.about, (), ()).absent == ("share 3/3 is not here",)
+    assert records.cover(one.about, (), ()).absent == ("shard 3/3 is missing",)
     merged = merge([one, run("b", result("q2"), options={"shard": "3/3"})], "all")
     assert absent(merged) == ()
     assert merged.about["merged"][0]["shards"] == ["1/3", "2/3"]
@@ -360,7 +360,7 @@ def test_the_measures_are_those_of_the_run_in_one_piece(
     assert capsys.readouterr().out.endswith(f"run folder: {reports / 'all'}\n")
     # And of two of them, what is missing is told.
     assert main(["merge", *parts[1:], "-o", str(phantom.path / "elsewhere" / "two")]) == 1
-    assert "! share 3/3 is not here" in capsys.readouterr().out
+    assert "! shard 3/3 is missing" in capsys.readouterr().out
     assert (phantom.path / "elsewhere" / "two" / "metrics.json").exists()
 
 
@@ -428,9 +428,9 @@ def test_shares_are_told_of_each_benchmark_and_of_each_session(
     ask("ci2", "--shard=2/2", both)
     merged = str(reports / "ci")
     assert main(["merge", str(reports / "ci1"), str(reports / "ci2"), "-o", merged]) == 1
-    assert "share 1/2 of phantom-medlesionvqa is not here" in capsys.readouterr().out
+    assert "shard 1/2 of phantom-medlesionvqa is missing" in capsys.readouterr().out
     assert main(["baseline", merged, "-o", str(phantom.path / "b")]) == 4
-    assert "share 1/2 of phantom-medlesionvqa is not here" in capsys.readouterr().err
+    assert "shard 1/2 of phantom-medlesionvqa is missing" in capsys.readouterr().err
     ask("few1", "--shard=1/2", one, "--limit=6")
     ask("few2", "--shard=2/2", one, "--limit=10")
     assert main(["merge", str(reports / "few1"), str(reports / "few2"), "-o", "few"]) == 4

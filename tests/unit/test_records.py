@@ -279,7 +279,7 @@ def test_a_damaged_file_of_keys_is_told_and_costs_no_report(tmp_path: Path) -> N
             "unfinished: the run did not end, and what it lacks is not known",
         ),
         ({"finished": "x", "missing": ["slake/1"]}, "unfinished: 1 question has no result"),
-        ({"finished": "x", "options": {"shard": "2/3"}}, "share 1/3 is not here"),
+        ({"finished": "x", "options": {"shard": "2/3"}}, "shard 1/3 is missing"),
     ],
 )
 def test_what_a_run_of_an_earlier_version_lacks_is_told(told: dict[str, Any], reason: str) -> None:

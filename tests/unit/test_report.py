@@ -412,7 +412,7 @@ def test_tables_have_a_column_for_the_technique_where_there_are_several(tmp_path
     assert [row[:3] for row in counts.rows] == [("slake", "mc", "24"), ("slake", "ps", "24")]
     assert min(counts.right) == 2
     text = (tmp_path / "run" / "summary.md").read_text()
-    assert "technique mc, ps, extraction sound." in text
+    assert "technique mc, ps, extraction: strict rules" in text
     assert "## slake ps by modality" in text
     suites = ET.fromstring((tmp_path / "run" / "junit.xml").read_text())
     assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("slake mc", "24"), ("slake ps", "24")]

@@ -118,9 +118,10 @@ def test_a_model_that_cannot_be_made_leaves_the_reason(tmp_path: Path) -> None:
     planned = plan(tmp_path, model="unmakable")
     process = process_of(planned, "first", "a1")
     asker = Asker(planned, process)
-    with pytest.raises(RuntimeError, match="no weights here"):
+    with pytest.raises(UsageError, match="no weights here") as raised:
         ask_all(Run(planned, process), asker, queries(planned))
-    assert asker.stop == "model 'unmakable' could not be made: RuntimeError: no weights here"
+    assert str(raised.value) == "model 'unmakable' could not be made: RuntimeError: no weights here"
+    assert isinstance(raised.value.__cause__, RuntimeError)
 
 
 def test_nothing_asked_leaves_no_folder(tmp_path: Path) -> None:

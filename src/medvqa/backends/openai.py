@@ -149,17 +149,17 @@ class OpenAIOptions:
     def deviations(self) -> list[str]:
         """How a request departs from temperature 0, 32 new tokens, the benchmark's system prompt and whole images."""
         sent = self.parameters()
-        found = []
+        deviations = []
         if self.own_tokens != OFFICIAL_TOKENS:
-            found.append(f"{self.own_tokens or 'unlimited'} new tokens instead of {OFFICIAL_TOKENS}")
+            deviations.append(f"{self.own_tokens or 'unlimited'} new tokens instead of {OFFICIAL_TOKENS}")
         if sent.get("temperature") != 0:
-            found.append(f"temperature {sent.get('temperature', 'of the server')} instead of 0")
+            deviations.append(f"temperature {sent.get('temperature', 'of the server')} instead of 0")
         if self.system is not None:
-            found.append("a system prompt of the config's")
+            deviations.append("a system prompt of the config's")
         if self.max_pixels is not None:
-            found.append(f"images of more than {self.max_pixels} pixels scaled down")
-        found += [f"{name}: {value!r}" for name, value in sorted(self.extra.items())]
-        return found
+            deviations.append(f"images of more than {self.max_pixels} pixels scaled down")
+        deviations += [f"{name}: {value!r}" for name, value in sorted(self.extra.items())]
+        return deviations
 
 
 class _Message(msgspec.Struct):
@@ -406,11 +406,11 @@ class OpenAI(Backend):
         """
         if self._loop is None:
             raise RuntimeError(f"model '{self.title}' is asked before load()")
-        asked = asyncio.run_coroutine_threadsafe(self._answers(prompts), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._answers(prompts), self._loop)
         try:
-            return asked.result()
+            return future.result()
         finally:
-            asked.cancel()  # of no effect but when an interrupt ended the wait
+            future.cancel()  # of no effect but when an interrupt ended the wait
 
     def close(self) -> None:
         """Close the connections and end the thread."""
@@ -520,10 +520,10 @@ class OpenAI(Backend):
         )
         return answers_room.without_secrets(answer, (self._key,))
 
-    def _letters(self, prompt: Prompt, told: msgspec.Raw) -> dict[str, float]:
+    def _letters(self, prompt: Prompt, raw: msgspec.Raw) -> dict[str, float]:
         """The log-probabilities of the option letters in a response's `logprobs`."""
         try:
-            logprobs = _logprobs.decode(told)
+            logprobs = _logprobs.decode(raw)
         except msgspec.DecodeError as error:
             raise _Failure(f"log-probabilities in a form that is not OpenAI's ({error})", again=False) from None
         first = logprobs.content[0] if logprobs is not None and logprobs.content else None
@@ -571,12 +571,12 @@ def letters(candidates: Iterable[tuple[str, float | None]], options: Container[s
     A token spells a letter of `options` when nothing but white space, brackets, quotes, asterisks and, behind the
     letter, punctuation is left beside it. A token without a log-probability counts as not told.
     """
-    found: dict[str, list[float]] = {}
+    letters: dict[str, list[float]] = {}
     for token, logprob in candidates:
         match = _LETTER.fullmatch(token)
         if match is not None and match[1] in options and logprob is not None:
-            found.setdefault(match[1], []).append(logprob)
-    return {letter: _log_sum_exp(values) for letter, values in sorted(found.items())}
+            letters.setdefault(match[1], []).append(logprob)
+    return {letter: _log_sum_exp(values) for letter, values in sorted(letters.items())}
 
 
 def _log_sum_exp(values: Sequence[float]) -> float:
@@ -653,8 +653,8 @@ def _http_client(*, local: bool) -> Any:
 
 def _failure(error: APIStatusError) -> _Failure:
     status = error.status_code
-    said = error.body.get("message") if isinstance(error.body, dict) else None
-    message = f"HTTP {status}: {said if isinstance(said, str) else error.response.text}"
+    body_message = error.body.get("message") if isinstance(error.body, dict) else None
+    message = f"HTTP {status}: {body_message if isinstance(body_message, str) else error.response.text}"
     # What is used up does not come back by waiting.
     again = (status in (408, 409, 429) or status >= 500) and error.code != "insufficient_quota"
     return _Failure(message, again=again, busy=status in _BUSY, wait=retry_after(error.response.headers, time.time()))

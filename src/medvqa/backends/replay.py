@@ -182,8 +182,8 @@ class Replay(Backend):
 
     def recorded_by(self, benchmark: str) -> Collection[str]:
         """The techniques of the answers to a benchmark, () if an answer is recorded without one (see `check`)."""
-        found = {technique for name, technique, _, _ in self._recording.answers if name in (benchmark, "")}
-        return () if "" in found else sorted(found, key=TECHNIQUES.index)
+        techniques = {technique for name, technique, _, _ in self._recording.answers if name in (benchmark, "")}
+        return () if "" in techniques else sorted(techniques, key=TECHNIQUES.index)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex."""
@@ -208,14 +208,14 @@ class Replay(Backend):
         Answers that the file assigns to a benchmark without items are left out: a run need not take all
         benchmarks that were recorded.
         """
-        known = {(item.benchmark, item.id) for item in items}
-        benchmarks = {benchmark for benchmark, _ in known}
-        known |= {("", item_id) for _, item_id in known}
+        recorded = {(item.benchmark, item.id) for item in items}
+        benchmarks = {benchmark for benchmark, _ in recorded}
+        recorded |= {("", item_id) for _, item_id in recorded}
         benchmarks.add("")
         return [
             item_id
             for benchmark, _, item_id, _ in self._recording.answers
-            if benchmark in benchmarks and (benchmark, item_id) not in known
+            if benchmark in benchmarks and (benchmark, item_id) not in recorded
         ]
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
@@ -324,8 +324,8 @@ def _read_results(path: Path) -> _Recording:
                 raise DataError(f"{path} line {number}: no result: {error}") from None
             answers[result.item.benchmark, result.technique, result.item.id, result.sample] = result.answer
             if result.judgement is not None:
-                for asked, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
-                    replies[result.item.benchmark, result.item.id, asked] = reply
+                for question, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
+                    replies[result.item.benchmark, result.item.id, question] = reply
     return _Recording(answers, replies)
 
 
@@ -367,8 +367,8 @@ def _entry(row: tables.TableRow) -> tuple[Key, Answer | None]:
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:
-    found = set(names)
+    image_pair = set(names)
     for pair in _NAMES:
-        if found.issuperset(pair):
+        if image_pair.issuperset(pair):
             return pair
     return None

@@ -76,7 +76,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
         ended = conduct(
             options,
             setting,
-            known_from(typed.plugin),
+            known_from(typed),
             select=typed.select,
             say=say,
             on_progress=_progress().show,

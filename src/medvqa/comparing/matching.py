@@ -32,11 +32,11 @@ class Matched:
 
 def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
     """The results of one benchmark and technique by question (key without sample), in the order given."""
-    found: dict[QuestionKey, list[Result]] = {}
+    questions: dict[QuestionKey, list[Result]] = {}
     for result in results:
         if result.item.benchmark == benchmark and result.technique == technique:
-            found.setdefault(result.key.question, []).append(result)
-    return found
+            questions.setdefault(result.key.question, []).append(result)
+    return questions
 
 
 def content(item: Item) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def _in_common_groups(pairs: Sequence[tuple[Item, Item]]) -> list[Item]:
         return [f"{i} {name}" for i, name in enumerate((first, second)) if name is not None]
 
     joined = selection.components(filter(None, map(names, range(len(pairs)))))
-    groups = [joined[found[0]].partition(" ")[2] if (found := names(n)) else None for n in range(len(pairs))]
+    groups = [joined[own_names[0]].partition(" ")[2] if (own_names := names(n)) else None for n in range(len(pairs))]
     return [replace(item, cluster_id=group) for (item, _), group in zip(pairs, groups, strict=True)]
 
 
@@ -119,7 +119,7 @@ def scored(samples: Samples) -> bool:
 
 def same_responses(first: Side, second: Side, samples: Samples, others: Samples) -> bool:
     """Whether all responses to an item are the same in both runs, were scored alike, and were cut off or not alike."""
-    return [_response(first, each) for each in samples] == [_response(second, each) for each in others]
+    return [_response(first, result) for result in samples] == [_response(second, result) for result in others]
 
 
 def _response(side: Side, result: Result) -> tuple[Any, ...] | None:

@@ -83,18 +83,18 @@ class Compared:
         `gained` counts the units whose value rose and `lost` those whose value fell; `worse` stays the p-value of "not
         worse".
         """
-        seen = self.comparison
+        comparison = self.comparison
         if self.better == "higher":
-            return seen
+            return comparison
         return replace(
-            seen,
-            baseline=_complement(seen.baseline),
-            new=_complement(seen.new),
-            difference=_negative(seen.difference),
-            low=_negative(seen.high),
-            high=_negative(seen.low),
-            gained=seen.lost,
-            lost=seen.gained,
+            comparison,
+            baseline=_complement(comparison.baseline),
+            new=_complement(comparison.new),
+            difference=_negative(comparison.difference),
+            low=_negative(comparison.high),
+            high=_negative(comparison.low),
+            gained=comparison.lost,
+            lost=comparison.gained,
         )
 
 
@@ -175,11 +175,15 @@ def compare(
     and what either run has in one group is in one group. `bootstrap` adds the seeded cluster bootstrap of headline
     measures. UsageError for a benchmark that is not known.
     """
-    asked, known = new.asked, baseline.asked
-    common = {name: [each for each in asked[name] if each in known[name]] for name in asked if name in known}
+    new_techniques, baseline_techniques = new.asked, baseline.asked
+    common = {
+        name: [technique for technique in new_techniques[name] if technique in baseline_techniques[name]]
+        for name in new_techniques
+        if name in baseline_techniques
+    }
     if unknown := [name for name in common if name not in benchmarks]:
         raise not_known("the runs have", unknown[0], benchmarks)
-    made = [
+    compared_parts = [
         _part(new, baseline, benchmarks[name], technique, metrics, level, bootstrap)
         for name, techniques in common.items()
         for technique in techniques
@@ -187,9 +191,9 @@ def compare(
     return Paired(
         new,
         baseline,
-        tuple(part for part, _, _ in made),
-        tuple(_one_family([each for _, compared, _ in made for each in compared])),
-        tuple(each for _, _, flips in made for each in flips),
+        tuple(part for part, _, _ in compared_parts),
+        tuple(_one_family([measure for _, compared, _ in compared_parts for measure in compared])),
+        tuple(flip for _, _, flips in compared_parts for flip in flips),
         level,
     )
 
@@ -204,45 +208,47 @@ def _part(
     bootstrap: bool,
 ) -> tuple[PairedPart, list[Compared], list[Flip]]:
     sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
-    found = matching.match(*sides)
-    both = list(zip(found.first, found.second, strict=True))
+    matched = matching.match(*sides)
+    both = list(zip(matched.first, matched.second, strict=True))
     part = PairedPart(
         benchmark.name,
         technique,
         len(both),
-        tuple(key.item for key in found.alone_first),
-        tuple(key.item for key in found.alone_second),
+        tuple(key.item for key in matched.alone_first),
+        tuple(key.item for key in matched.alone_second),
         tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
         tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
         bool(both)
-        and not (found.alone_first or found.alone_second)
+        and not (matched.alone_first or matched.alone_second)
         and all(matching.same_responses(new, baseline, one, other) for one, other in both),
         sum(matching.scored(one) and matching.scored(other) for one, other in both),
     )
     wanted = (*benchmark.metrics, *extra)
-    rows = [[result for samples in side for result in samples] for side in (found.first, found.second)]
-    tables = [measures.tables(each, wanted, benchmark.dimensions) for each in rows]
+    rows = [[result for samples in side for result in samples] for side in (matched.first, matched.second)]
+    tables = [measures.tables(side, wanted, benchmark.dimensions) for side in rows]
     compared, flips = [], []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
     for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
         headline = one.metric.name in benchmark.headline
-        seen = [replace(each, headline=headline) for each in _compared(one, other, benchmark.name, technique, level)]
+        measures_compared = [
+            replace(measure, headline=headline) for measure in _compared(one, other, benchmark.name, technique, level)
+        ]
         if headline and bootstrap:
-            seen = _resampled(seen, one, other, level, resamples)
+            measures_compared = _resampled(measures_compared, one, other, level, resamples)
         if headline and one.over is None:
             flips += _flips(one, other, benchmark.name, technique)
-        compared += _adjusted(seen)
+        compared += _adjusted(measures_compared)
     return part, compared, flips
 
 
 def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:
     """One metric in all slices in which it is defined for both runs, and over everything."""
     metric, lower = new.metric, new.metric.better == "lower"
-    tables = [each.table(complement=lower) for each in (new, baseline)]
+    tables = [side.table(complement=lower) for side in (new, baseline)]
     # The statistics are of fractions; a metric that leaves 0 to 1 is compared in units of its largest value.
     scale = 1.0 if new.bounded and baseline.bounded else _largest(tables)
-    tables = [replace(each, numerator=each.numerator / scale) for each in tables] if scale > 1 else tables
-    found = statistics.compare(
+    tables = [replace(table, numerator=table.numerator / scale) for table in tables] if scale > 1 else tables
+    comparisons = statistics.compare(
         tables[0], tables[1], binary=new.binary and baseline.binary and scale == 1, level=level, over=new.over
     )
     slices = new.frame.slices if new.over is None else new.frame.slices[:1]
@@ -254,13 +260,13 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
             metric.name,
             metric.unit,
             {dimension: value} if dimension else {},
-            _scaled(seen, scale),
+            _scaled(comparison, scale),
             metric.better,
-            None if seen.worse is None else min(1.0, 2 * min(seen.worse, 1 - seen.worse)),
+            None if comparison.worse is None else min(1.0, 2 * min(comparison.worse, 1 - comparison.worse)),
             counted=counted,
         )
-        for (dimension, value), seen in zip(slices, found, strict=True)
-        if seen.units or not dimension
+        for (dimension, value), comparison in zip(slices, comparisons, strict=True)
+        if comparison.units or not dimension
     ]
 
 
@@ -274,47 +280,49 @@ def _largest(tables: Sequence[Table]) -> float:
 
     some = [table.denominator > 0 for table in tables]
     ratios = [np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, some, strict=True)]
-    return max(1.0, *(float(each.max(initial=0)) for each in ratios))
+    return max(1.0, *(float(ratio.max(initial=0)) for ratio in ratios))
 
 
-def _scaled(seen: Comparison, scale: float) -> Comparison:
+def _scaled(comparison: Comparison, scale: float) -> Comparison:
     if scale == 1:
-        return seen
+        return comparison
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else scale * value
 
     return replace(
-        seen,
-        baseline=scaled(seen.baseline),
-        new=scaled(seen.new),
-        difference=scaled(seen.difference),
-        low=scaled(seen.low),
-        high=scaled(seen.high),
-        se=scaled(seen.se),
-        detectable=scaled(seen.detectable),
+        comparison,
+        baseline=scaled(comparison.baseline),
+        new=scaled(comparison.new),
+        difference=scaled(comparison.difference),
+        low=scaled(comparison.low),
+        high=scaled(comparison.high),
+        se=scaled(comparison.se),
+        detectable=scaled(comparison.detectable),
     )
 
 
 def _one_family(compared: Sequence[Compared]) -> list[Compared]:
     """With Holm's adjusted p-values among the headline measures over everything, of all benchmarks and techniques."""
-    family = [each.p for each in compared if each.headline and not each.slice and each.p is not None]
+    family = [measure.p for measure in compared if measure.headline and not measure.slice and measure.p is not None]
     adjusted = iter(statistics.holm(family).tolist())
     return [
-        replace(each, adjusted=next(adjusted)) if each.headline and not each.slice and each.p is not None else each
-        for each in compared
+        replace(measure, adjusted=next(adjusted))
+        if measure.headline and not measure.slice and measure.p is not None
+        else measure
+        for measure in compared
     ]
 
 
 def _adjusted(compared: Sequence[Compared]) -> list[Compared]:
     """With Holm's adjusted p-values among the slices of each dimension, of those of one metric that have a p-value."""
-    found = list(compared)
-    for dimension in dict.fromkeys(name for each in compared for name in each.slice):
-        places = [i for i, each in enumerate(compared) if dimension in each.slice and each.p is not None]
-        adjusted = statistics.holm([each.p for each in (compared[i] for i in places) if each.p is not None])
+    with_adjusted = list(compared)
+    for dimension in dict.fromkeys(name for measure in compared for name in measure.slice):
+        places = [i for i, measure in enumerate(compared) if dimension in measure.slice and measure.p is not None]
+        adjusted = statistics.holm([measure.p for measure in (compared[i] for i in places) if measure.p is not None])
         for i, p in zip(places, adjusted.tolist(), strict=True):
-            found[i] = replace(compared[i], adjusted=p)
-    return found
+            with_adjusted[i] = replace(compared[i], adjusted=p)
+    return with_adjusted
 
 
 def _resampled(
@@ -322,29 +330,29 @@ def _resampled(
     new: Tabled,
     baseline: Tabled,
     level: float,
-    known: dict[int, list[NDArray[np.float64]]],
+    samples: dict[int, list[NDArray[np.float64]]],
 ) -> list[Compared]:
     """With the percentile intervals of the bootstrap; `known` are the replicates of ratios that were drawn already."""
     import numpy as np
 
-    if id(new.terms) not in known:
-        known.clear()  # one metric's replicates may take some hundred megabytes
-        known[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
-    ratios = known[id(new.terms)]
+    if id(new.terms) not in samples:
+        samples.clear()  # one metric's replicates may take some hundred megabytes
+        samples[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
+    ratios = samples[id(new.terms)]
     if new.over is not None:
         both = ~np.isnan(ratios[0][:, new.over]) & ~np.isnan(ratios[1][:, new.over])
         number = both.sum(axis=1)
-        totals = [np.where(both, each[:, new.over], 0.0).sum(axis=1) for each in ratios]
+        totals = [np.where(both, ratio[:, new.over], 0.0).sum(axis=1) for ratio in ratios]
         apart = np.divide(totals[0] - totals[1], number, out=np.full(len(number), np.nan), where=number > 0)[:, None]
         places = [0]
     else:
         at = {(d, v): i for i, (d, v) in enumerate(new.frame.slices)}
-        places = [at[next(iter(each.slice.items()), EVERYTHING)] for each in compared]
+        places = [at[next(iter(measure.slice.items()), EVERYTHING)] for measure in compared]
         apart = ratios[0][:, places] - ratios[1][:, places]
     low, high = statistics.percentile(apart, 2 * level - 1)
     return [
-        each if below != below else replace(each, resampled=(below, above))
-        for each, below, above in zip(compared, low.tolist(), high.tolist(), strict=True)
+        measure if below != below else replace(measure, resampled=(below, above))
+        for measure, below, above in zip(compared, low.tolist(), high.tolist(), strict=True)
     ]
 
 
@@ -352,7 +360,7 @@ def _flips(new: Tabled, baseline: Tabled, benchmark: str, technique: str) -> lis
     """What was counted once, over everything, and changed: the pair if there is one, else the question."""
     import numpy as np
 
-    (one, _), (other, _) = (statistics.by_unit(each.table()) for each in (new, baseline))
+    (one, _), (other, _) = (statistics.by_unit(table.table()) for table in (new, baseline))
     change = one.numerator * other.denominator - other.numerator * one.denominator
     changed = (one.slice == 0) & (one.denominator > 0) & (other.denominator > 0) & (change != 0)
     wanted = dict(zip(one.unit[changed].tolist(), (change[changed] > 0).tolist(), strict=True))
@@ -362,14 +370,14 @@ def _flips(new: Tabled, baseline: Tabled, benchmark: str, technique: str) -> lis
     for code, unit in zip(frame.counted[frame.cell[everywhere]].tolist(), frame.unit[everywhere].tolist(), strict=True):
         if code in wanted:
             units.setdefault(code, []).append(unit)
-    found = []
+    flips = []
     for code, rose in wanted.items():
-        results = [_results(each.frame, units[code]) for each in (new, baseline)]
+        results = [_results(table.frame, units[code]) for table in (new, baseline)]
         item = results[0][0].item
         better = rose == (new.metric.better == "higher")
         name = item.pair_id if item.pair_id is not None else item.id
-        found.append(Flip(benchmark, technique, new.metric.name, name, better, *results))
-    return found
+        flips.append(Flip(benchmark, technique, new.metric.name, name, better, *results))
+    return flips
 
 
 def _results(frame: Frame, units: Sequence[int]) -> tuple[Result, ...]:
@@ -377,8 +385,8 @@ def _results(frame: Frame, units: Sequence[int]) -> tuple[Result, ...]:
     import numpy as np
 
     edges = [(int(np.searchsorted(frame.of, unit)), int(np.searchsorted(frame.of, unit, "right"))) for unit in units]
-    found = [result for start, end in edges for sample in frame.samples[start:end] for result in sample]
-    return tuple(sorted(found, key=lambda result: (result.item.id, result.sample)))
+    results = [result for start, end in edges for sample in frame.samples[start:end] for result in sample]
+    return tuple(sorted(results, key=lambda result: (result.item.id, result.sample)))
 
 
 def _complement(value: float | None) -> float | None:

@@ -60,13 +60,13 @@ class Ranking:
 
 def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ranking]:
     """Rank runs of different names by each headline measure of what all of them were asked."""
-    asked = [side.asked for side in sides]
+    techniques_of_sides = [side.asked for side in sides]
     return [
         ranking
-        for name, techniques in asked[0].items()
+        for name, techniques in techniques_of_sides[0].items()
         if name in benchmarks
         for technique in techniques
-        if all(technique in each.get(name, ()) for each in asked)
+        if all(technique in others.get(name, ()) for others in techniques_of_sides)
         for ranking in _rankings(sides, benchmarks[name], technique)
     ]
 
@@ -74,27 +74,36 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
 def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
     rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
-    tabled = [measures.tables(each, chosen, benchmark.dimensions) for each in rows]
-    answered = [{result.item.id for result in each if matching.scored([result])} for each in rows]
+    tabled = [measures.tables(results, chosen, benchmark.dimensions) for results in rows]
+    answered = [{result.item.id for result in results if matching.scored([result])} for results in rows]
     items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
     names = [side.name for side in sides]
     return [
         _ranking(
-            each,
-            Ranking(benchmark.name, technique, each[0].metric.name, each[0].metric.better, items, scored, (), {}),
+            one_measure,
+            Ranking(
+                benchmark.name,
+                technique,
+                one_measure[0].metric.name,
+                one_measure[0].metric.better,
+                items,
+                scored,
+                (),
+                {},
+            ),
             names,
         )
-        for each in map(measures.scored_in_all, zip(*tabled, strict=True))
+        for one_measure in map(measures.scored_in_all, zip(*tabled, strict=True))
     ]
 
 
-def _common(found: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]]:
+def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]]:
     """The results of each run on the questions that all have, with the items of the first."""
-    first, *others = found
+    first, *others = sides_by_question
     matched = [matching.match(first, other) for other in others]
     kept = set(first)
-    for each in matched:
-        kept -= set(each.alone_first)
+    for pairing in matched:
+        kept -= set(pairing.alone_first)
     sides = [sorted(first.items())]
     sides += [[(one[0].key.question, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
     return [[result for key, samples in side if key in kept for result in samples] for side in sides]
@@ -102,7 +111,7 @@ def _common(found: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]
 
 def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> Ranking:
     metric = tabled[0].metric
-    estimates = [_estimate(each) for each in tabled]
+    estimates = [_estimate(table) for table in tabled]
     compared = {(i, j): _difference(tabled[i], tabled[j], metric) for i, j in combinations(range(len(tabled)), 2)}
     tested = [pair for pair, (_, p) in compared.items() if p is not None]
     corrected = statistics.holm([p for _, p in compared.values() if p is not None]).tolist()
@@ -134,11 +143,11 @@ def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> 
 
 def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
     """Value and two-sided interval over everything."""
-    found = statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table()))
+    ratios = statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table()))
     if tabled.over is not None:
-        found = statistics.mean_over(found, tabled.over)
-    low, high = statistics.intervals(statistics.clustered(found), binary=tabled.binary and tabled.over is None)
-    value, below, above = (float(each[0]) for each in (found.value, low, high))
+        ratios = statistics.mean_over(ratios, tabled.over)
+    low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary and tabled.over is None)
+    value, below, above = (float(values[0]) for values in (ratios.value, low, high))
     if value != value:
         return None, None, None
     return (value, None, None) if below != below or not tabled.bounded else (value, below, above)
@@ -146,11 +155,13 @@ def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]
 
 def _difference(one: Tabled, other: Tabled, metric: Metric) -> tuple[float | None, float | None]:
     """How much better the first is, and the two-sided p-value."""
-    tables = [each.table(complement=metric.better == "lower") for each in (one, other)]
+    tables = [table.table(complement=metric.better == "lower") for table in (one, other)]
     if one.over is None:
         tables = [_everything(table) for table in tables]
-    (seen,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over)
-    return seen.difference, None if seen.worse is None else min(1.0, 2 * min(seen.worse, 1 - seen.worse))
+    (comparison,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over)
+    return comparison.difference, None if comparison.worse is None else min(
+        1.0, 2 * min(comparison.worse, 1 - comparison.worse)
+    )
 
 
 def _everything(table: Table) -> Table:

@@ -14,14 +14,14 @@ from medvqa.records import DISTRIBUTION
 
 WHAT: Mapping[str, str] = {
     "data": "the data set",
-    "answers": "where the answer key is from",
-    "extraction": "the reading of answers",
-    "ablation": "what was done to the images",
+    "answers": "the origin of the answer key",
+    "extraction": "the extraction",
+    "ablation": "the ablation",
     "judge": "the judge",
 }
 """Parts of a signature, in words; others go by their own names."""
 
-ABSENT: Mapping[str, str] = {"ablation": "nothing"}
+ABSENT: Mapping[str, str] = {"ablation": "none"}
 """What a signature without a part means, where it is known: a run without an ablation showed its images as they are."""
 
 NOTED = frozenset({"repeat"})
@@ -60,7 +60,7 @@ class Side:
 
     def only(self, benchmarks: Collection[str]) -> Side:
         """The same run as if it had no other benchmarks."""
-        about = {name: said for name, said in self.run.get("benchmarks", {}).items() if name in benchmarks}
+        about = {name: entry for name, entry in self.run.get("benchmarks", {}).items() if name in benchmarks}
         results = tuple(result for result in self.results if result.item.benchmark in benchmarks)
         return replace(self, run={**self.run, "benchmarks": about}, results=results)
 
@@ -73,16 +73,21 @@ class Side:
     def selected(self) -> tuple[str, ...]:
         """Which parts of benchmarks the run selected, and how, a line for each; none if it selected all."""
         selection = records.Selection.of(self.run)
-        parts = ((name, each) for name, techniques in self.asked.items() for each in techniques)
-        return tuple(f"{name} ({each}): {line}" for name, each in parts if (line := selection.line(name, each)))
+        parts = ((name, technique) for name, techniques in self.asked.items() for technique in techniques)
+        return tuple(
+            f"{name} ({technique}): {line}" for name, technique in parts if (line := selection.line(name, technique))
+        )
 
     @property
     def asked(self) -> dict[str, tuple[str, ...]]:
         """The techniques of each benchmark of which there are results."""
-        found: dict[str, set[str]] = {}
+        techniques: dict[str, set[str]] = {}
         for result in self.results:
-            found.setdefault(result.item.benchmark, set()).add(result.technique)
-        return {name: tuple(each for each in TECHNIQUES if each in found[name]) for name in sorted(found)}
+            techniques.setdefault(result.item.benchmark, set()).add(result.technique)
+        return {
+            name: tuple(technique for technique in TECHNIQUES if technique in techniques[name])
+            for name in sorted(techniques)
+        }
 
     def signature(self, benchmark: str) -> dict[str, str]:
         """What the run says of how the answers to a benchmark were had and scored, but for prompt and technique."""
@@ -90,8 +95,8 @@ class Side:
 
     def prompt(self, benchmark: str, technique: str) -> str | None:
         """The names and digests of the templates, None where the run does not say."""
-        told: str | None = self.run.get("benchmarks", {}).get(benchmark, {}).get("prompts", {}).get(technique)
-        return told
+        prompts: str | None = self.run.get("benchmarks", {}).get(benchmark, {}).get("prompts", {}).get(technique)
+        return prompts
 
     def said(self, result: Result) -> object:
         """What the model said, as something to compare: equal where two responses are, also if one is a digest."""
@@ -145,21 +150,23 @@ def refusals(new: Side, baseline: Side) -> list[str]:
     Another data set version, prompt, judge, extraction, ablation or origin of the answer key, and a benchmark or a
     technique that the baseline has and the new run has not. What the new run has beyond that is no difference.
     """
-    found, asked = [], new.asked
+    reasons, new_techniques = [], new.asked
     for benchmark, techniques in baseline.asked.items():
-        has = asked.get(benchmark)
+        has = new_techniques.get(benchmark)
         if has is None:
-            found.append(f"{benchmark} is in {baseline.name} alone")
+            reasons.append(f"{benchmark} is in {baseline.name} alone")
             continue
-        told = _different(benchmark, new, baseline)
+        differences = _different(benchmark, new, baseline)
         if not set(techniques) <= set(has):
-            told.append(_line(benchmark, "the technique", (new, ", ".join(has)), (baseline, ", ".join(techniques))))
-        for technique in (each for each in techniques if each in has):
+            differences.append(
+                _line(benchmark, "the technique", (new, ", ".join(has)), (baseline, ", ".join(techniques)))
+            )
+        for technique in (technique for technique in techniques if technique in has):
             prompts = [(side, side.prompt(benchmark, technique)) for side in (new, baseline)]
             if prompts[0][1] != prompts[1][1]:
-                told.append(_line(benchmark, f"the prompt of {technique}", *prompts))
-        found += told
-    return found
+                differences.append(_line(benchmark, f"the prompt of {technique}", *prompts))
+        reasons += differences
+    return reasons
 
 
 def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
@@ -169,13 +176,13 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
     if not any(shared & set(_judged_by(side, benchmark)) for side in (new, baseline)):
         # By no technique that both have did a judge have a part.
         judging = records.signed(new.run) | records.signed(baseline.run)
-        one, other = ({k: v for k, v in each.items() if k not in judging} for each in (one, other))
+        one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
     return [
         _line(
             benchmark,
             WHAT.get(name, name),
-            *((side, said.get(name) or ABSENT.get(name)) for side, said in ((new, one), (baseline, other))),
+            *((side, signature.get(name) or ABSENT.get(name)) for side, signature in ((new, one), (baseline, other))),
         )
         for name in names
         if one.get(name) != other.get(name)
@@ -184,51 +191,55 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
 
 def _judged_by(side: Side, benchmark: str) -> Collection[str]:
     """Techniques by which a judge may have scored; all, of a run that does not tell."""
-    told: Collection[str] = side.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", side.asked[benchmark])
-    return told
+    techniques: Collection[str] = (
+        side.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", side.asked[benchmark])
+    )
+    return techniques
 
 
-def _line(benchmark: str, what: str, *said: tuple[Side, str | None]) -> str:
-    return f"{benchmark}: {what} is " + " and ".join(f"{value or 'not told'} in {side.name}" for side, value in said)
+def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:
+    return f"{benchmark}: {what} is " + " and ".join(
+        f"{value or 'not recorded'} in {side.name}" for side, value in values
+    )
 
 
 def _limits(side: Side, benchmark: str, technique: str) -> str:
     """The limits of tokens that a run had, for instance "512" or "32, none"; "" where it does not tell."""
-    told = side.run.get("benchmarks", {}).get(benchmark, {}).get("max_tokens", {}).get(technique, {})
-    return ", ".join(str(number or "none") for number in sorted(set(told.values())))
+    limits = side.run.get("benchmarks", {}).get(benchmark, {}).get("max_tokens", {}).get(technique, {})
+    return ", ".join(str(number or "none") for number in sorted(set(limits.values())))
 
 
 def notes(new: Side, baseline: Side) -> list[str]:
     """What a reader of the comparison should know that does not forbid it, one line each."""
-    found, known = [], baseline.asked
+    lines, baseline_techniques = [], baseline.asked
     for benchmark, techniques in new.asked.items():
-        if benchmark not in known:
-            found.append(f"{benchmark} is in {new.name} alone, and not compared")
-        elif more := [each for each in techniques if each not in known[benchmark]]:
-            found.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
-        for technique in (each for each in techniques if each in known.get(benchmark, ())):
+        if benchmark not in baseline_techniques:
+            lines.append(f"{benchmark} is in {new.name} alone, and not compared")
+        elif more := [technique for technique in techniques if technique not in baseline_techniques[benchmark]]:
+            lines.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
+        for technique in (technique for technique in techniques if technique in baseline_techniques.get(benchmark, ())):
             now, was = (_limits(side, benchmark, technique) for side in (new, baseline))
             # Of a run of an earlier version no limit is known.
             if now and was and now != was:
-                found.append(
+                lines.append(
                     f"{benchmark}: the token limit of {technique} is {now} in {new.name} and {was} in {baseline.name}"
                 )
     for side in (baseline, new):
-        found += [
+        lines += [
             f"{side.name} is {line}" if line.startswith("unfinished") else f"{side.name}: {line}"
             for line in side.lacking
         ]
-        found += [f"{side.name} selected {line}" for line in side.selected]
+        lines += [f"{side.name} selected {line}" for line in side.selected]
     times = [side.run.get("repeat") or 1 for side in (new, baseline)]
     if times[0] != times[1]:
-        found.append(
+        lines.append(
             f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
             "compared"
         )
     versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
     if versions[0] != versions[1]:
-        found.append(
+        lines.append(
             f"answers were scored by {DISTRIBUTION} {versions[0] or 'unknown'} in {new.name} and "
             f"{versions[1] or 'unknown'} in {baseline.name}; their rules may differ"
         )
-    return found
+    return lines

@@ -39,7 +39,7 @@ class Expression:
     @classmethod
     def parse(cls, text: str) -> Expression:
         """Parse an expression; UsageError that shows where it cannot be read."""
-        return _Parser(text).parsed()
+        return _ExpressionParser(text).parsed()
 
     def matches(self, names: Collection[str], tags: Mapping[str, TagValues]) -> bool:
         """Whether it selects a question with these names and tags (`lexicon.mark_values`)."""
@@ -47,7 +47,7 @@ class Expression:
         return self._matches("\n".join(names).lower(), tags)
 
 
-class _Parser:
+class _ExpressionParser:
     """Recursive descent over the tokens of one expression."""
 
     def __init__(self, text: str) -> None:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
+from medvqa import printing
 from medvqa.backend import Backend, usable
 from medvqa.face import progress as showing
 from medvqa.face.known import Extra, known_with
@@ -17,6 +18,7 @@ from medvqa.items import Benchmark, MedVQAError, Metric, UsageError
 from medvqa.session import door
 from medvqa.session.options import OPTIONS, Options, Setting
 from medvqa.session.registry import Registry, spec_of
+from medvqa.session.root import root_of
 
 GivenModel: TypeAlias = "str | Backend | type[Backend]"
 """A spec as for --model, a backend, or its class."""
@@ -80,9 +82,9 @@ def evaluate(
     `judge`. `benchmark` is a name, a benchmark such as `medvqa.table(...)`, or several. Without them the defaults of
     the command line hold. `select` chooses questions by an expression, as --select does.
 
-    `folder` is the folder that holds models/ and reports/ (default: the current one). The run folder, the stored
-    answers and the numbers are those of `pytest` and `medvqa run` there. `run="NAME"` names the run folder; the same
-    call continues a run that was interrupted.
+    `folder` is the folder that holds models/ and reports/ (default: the root of the project around the current folder,
+    as of pytest). The run folder, the stored answers and the numbers are those of `pytest` and `medvqa run` there.
+    `run="NAME"` names the run folder; the same call continues a run that was interrupted.
 
     `progress` shows a bar in a notebook and a line in a terminal (default), a line elsewhere too (True), or nothing
     (False). `metrics` are computed for every benchmark. `plugins` are Python files or modules that define benchmarks,
@@ -110,17 +112,18 @@ def evaluate(
     if chosen is not None:
         given["benchmark"] = [each if isinstance(each, str) else each.name for each in chosen]
     cwd = Path.cwd()
-    root = Path(os.path.abspath(os.path.expanduser(folder or cwd)))
+    root = root_of(cwd) if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
     shown = showing.chosen(progress)
     try:
-        ended = door.conduct(
-            Options.of(given, cwd),
-            Setting(root, cwd),
-            registry,
-            select=select,
-            say=shown.say,
-            on_progress=shown.update,
-        )
+        with printing.printable_warnings():
+            ended = door.conduct(
+                Options.of(given, cwd),
+                Setting(root, cwd),
+                registry,
+                select=select,
+                say=shown.say,
+                on_progress=shown.update,
+            )
     finally:
         shown.close()
     if ended.interrupted:
@@ -135,10 +138,11 @@ def _run(ended: door.Ended, registry: Registry, cwd: Path) -> LoadedRun:
     report = ended.finished.report
     if report is None:
         raise MedVQAError(ended.finished.problem or ended.stopped or "nothing was asked")
-    # Texts name the folder; they may be kept in a notebook.
-    near = ended.folder.relative_to(cwd) if ended.folder.is_relative_to(cwd) else ended.folder
+    # Notes repeat the path, and a notebook that is kept should name no folder of this machine.
+    near = cwd.is_relative_to(ended.folder.parents[1]) or ended.folder.is_relative_to(cwd)
+    folder = Path(os.path.relpath(ended.folder, cwd)) if near else ended.folder
     stopped = [] if ended.stopped is None else [f"stopped early: {ended.stopped}"]
-    return LoadedRun(replace(report, folder=near), registry, (*stopped, *ended.notes))
+    return LoadedRun(replace(report, folder=folder), registry, (*stopped, *ended.notes))
 
 
 def _model(given: GivenModel, option: str) -> str | Backend:

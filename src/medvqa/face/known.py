@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import util
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
 from medvqa.items import Benchmark, Metric, UsageError
+from medvqa.session import project
 from medvqa.session.registry import Registry
 
 Extra: TypeAlias = "str | os.PathLike[str] | ModuleType"
@@ -25,7 +25,13 @@ def known_with(
 ) -> Registry:
     """What ships, what the plugins define, and these values (UsageError if two benchmarks share a name)."""
     registry = Registry.of([_module(extra) for extra in plugins]).with_objects(benchmarks=list(benchmarks))
-    return replace(registry, metrics=(*registry.metrics, *metrics))
+    taken = {metric.name: metric for metric in registry.metrics}
+    for metric in metrics:
+        if not isinstance(metric, Metric):
+            raise UsageError(f"metrics: {metric!r} is no metric; write @medvqa.metric above the function")
+        if taken.setdefault(metric.name, metric) is not metric:
+            raise UsageError(f"two metrics are called '{metric.name}'; rename one of them")
+    return replace(registry, metrics=tuple(taken.values()))
 
 
 def joined(registries: Iterable[Registry]) -> Registry:
@@ -42,13 +48,9 @@ def joined(registries: Iterable[Registry]) -> Registry:
 
 
 def _module(extra: Extra) -> ModuleType:
-    """A module as it is, or that of a Python file, executed anew (UsageError)."""
+    """A module as it is, or that of a Python file, which is executed (UsageError)."""
     if isinstance(extra, ModuleType):
         return extra
-    path = Path(extra)
-    spec = util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"plugins={[str(extra)]!r}: no such Python file")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    if not Path(extra).is_file():
+        raise UsageError(f"plugins={[os.fspath(extra)]!r}: no such Python file")
+    return project.load(Path(extra))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from medvqa import printing
 from medvqa.face import drawn
-from medvqa.items import OUTCOMES, Outcome
-
-INTERVAL = 0.2
-"""Seconds between two updates."""
+from medvqa.items import Outcome
+from medvqa.session.progress import Progress, line
 
 
 class Shown(Protocol):
@@ -67,49 +64,45 @@ class Silent:
         """Do nothing."""
 
 
-class _Paced:
-    """Draws the state at most every `INTERVAL` seconds, and at the end."""
+class _Drawn:
+    """A line that is drawn anew from time to time."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._drawn = 0.0
-        self._state: tuple[Counter[Outcome], int] | None = None
+        self._progress = Progress(self._pass, lambda text: self._draw(text, ended=False))
+        self._state: tuple[Counter[Outcome], int] = Counter(), 0
 
     def update(self, counts: Counter[Outcome], total: int) -> None:
         """Show the outcomes so far, of `total` questions."""
         self._state = counts, total
-        now = time.monotonic()
-        if now - self._drawn >= INTERVAL:
-            self._drawn = now
-            self._draw(*self._state, ended=False)
+        self._progress.show(counts, total)
 
     def close(self) -> None:
         """Show the last state."""
-        if self._state is not None:
-            self._draw(*self._state, ended=True)
+        if self._state[1]:
+            self._draw(line(*self._state, None), ended=True)
 
-    def _line(self, counts: Counter[Outcome], total: int) -> str:
-        return line(counts, total, time.monotonic() - self._began)
+    def _pass(self, text: str) -> None:
+        pass
 
-    def _draw(self, counts: Counter[Outcome], total: int, *, ended: bool) -> None:
+    def _draw(self, text: str, *, ended: bool) -> None:
         raise NotImplementedError
 
 
-class InTerminal(_Paced):
+class InTerminal(_Drawn):
     """Rewrites a line on standard error; if that is no terminal, prints the last state."""
 
     def say(self, message: str) -> None:
         """Print a message."""
         print(printing.lines(message), file=sys.stderr)
 
-    def _draw(self, counts: Counter[Outcome], total: int, *, ended: bool) -> None:
+    def _draw(self, text: str, *, ended: bool) -> None:
         if sys.stderr.isatty():
-            print(f"\r{self._line(counts, total)}\x1b[K", end="\n" if ended else "", file=sys.stderr, flush=True)
+            print(f"\r{text}\x1b[K", end="\n" if ended else "", file=sys.stderr, flush=True)
         elif ended:
-            print(self._line(counts, total), file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
 
 
-class InNotebook(_Paced):
+class InNotebook(_Drawn):
     """Updates a bar in the cell's output."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
@@ -122,10 +115,10 @@ class InNotebook(_Paced):
         """Show a message in the cell's output."""
         self._display(_Html(drawn.paragraph(message), printing.lines(message)))
 
-    def _draw(self, counts: Counter[Outcome], total: int, *, ended: bool) -> None:
-        words = self._line(counts, total)
+    def _draw(self, text: str, *, ended: bool) -> None:
+        counts, total = self._state
         bar = "" if ended else f'<progress value="{counts.total()}" max="{total}"></progress> '
-        content = _Html(f"<div>{bar}{drawn.text(words)}</div>", words)
+        content = _Html(f"<div>{bar}{drawn.text(text)}</div>", text.strip())
         if self._handle is None:
             self._handle = self._display(content, display_id=True)
         else:
@@ -144,16 +137,3 @@ class _Html:
 
     def _repr_html_(self) -> str:
         return self._html
-
-
-def line(counts: Counter[Outcome], total: int, seconds: float) -> str:
-    """The state in a line, such as "120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"."""
-    done = counts.total()
-    parts = [f"{done:,}/{total:,} items", f"{100 * done // max(total, 1)} %"]
-    if seconds >= 1 and done:
-        rate = done / seconds
-        parts += [f"{rate:.3g}/s" if rate < 10 else f"{rate:.0f}/s"]
-        if done < total:
-            minutes, rest = divmod(round((total - done) / rate), 60)
-            parts.append(f"{minutes}:{rest:02} left")
-    return "  ".join([*parts, *(f"{outcome} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome])])

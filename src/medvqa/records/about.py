@@ -189,8 +189,8 @@ def wrong(about: Mapping[str, Any]) -> str | None:
     try:
         msgspec.convert(about, _Run)
     except msgspec.ValidationError as error:
-        found = _PATH.fullmatch(str(error))
-        what, path = (found[1], found[2]) if found is not None else (str(error), "")
+        path_match = _PATH.fullmatch(str(error))
+        what, path = (path_match[1], path_match[2]) if path_match is not None else (str(error), "")
         named = _named(about, path)
         if named in _WORDS:
             what = f"Expected {_WORDS[named]}, got {str(about[named])[:40]!r}"

@@ -83,15 +83,15 @@ def write_baseline(
     """
     if run.get("responses") == DIGESTS:
         responses = True  # they are digests already, and stay
-    told = dict(run) if responses else {**run, "responses": DIGESTS}
+    about = dict(run) if responses else {**run, "responses": DIGESTS}
     kept = [result if responses else without_response(result) for result in results]
     if not responses and hidden and key is not None:
-        told = keyed_run(told, key, hidden)
+        about = keyed_run(about, key, hidden)
         kept = [keyed(result, key) if result.item.benchmark in hidden else result for result in kept]
-    kept.sort(key=lambda each: each.key)
+    kept.sort(key=lambda result: result.key)
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
-        header = {"medvqa_baseline": VERSION, "responses": "responses" not in told, "results": len(kept), "run": told}
+        header = {"medvqa_baseline": VERSION, "responses": "responses" not in about, "results": len(kept), "run": about}
         file.write(_encoder.encode(header) + b"\n")
         for result in kept:
             file.write(encode(result) + b"\n")
@@ -106,7 +106,7 @@ def without_response(result: Result) -> Result:
     answer, score, judgement = result.answer, result.score, result.judgement
     if answer is not None:
         answer = Answer(response_digest(answer), finish=answer.finish, served_by=answer.served_by)
-    extracted = tuple(each if each in result.item.options else _digest(each) for each in score.extracted)
+    extracted = tuple(option if option in result.item.options else _digest(option) for option in score.extracted)
     if judgement is not None:
         judgement = replace(judgement, replies=())
     return replace(result, answer=answer, score=replace(score, extracted=extracted, why=""), judgement=judgement)
@@ -171,16 +171,16 @@ def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def _read_header(path: Path, line: tuple[int, bytes]) -> _BaselineHeader:
     try:
-        found = _header.decode(line[1])
+        header = _header.decode(line[1])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} line 1: no header of a baseline file: {error}") from error
-    if found.medvqa_baseline != VERSION:
-        raise DataError(f"{path} line 1: version {found.medvqa_baseline}; this one reads version {VERSION}")
-    if (why := about.wrong(found.run)) is not None:
+    if header.medvqa_baseline != VERSION:
+        raise DataError(f"{path} line 1: version {header.medvqa_baseline}; this one reads version {VERSION}")
+    if (why := about.wrong(header.run)) is not None:
         raise DataError(
             f"{path} line 1: {why.replace('field ', 'field run.', 1)}. Write the file anew: medvqa baseline RUN -o FILE"
         )
-    return found
+    return header
 
 
 def _result(path: Path, number: int, line: bytes) -> Result:

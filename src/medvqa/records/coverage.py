@@ -53,14 +53,14 @@ class Selection:
     @classmethod
     def of(cls, run: Mapping[str, Any]) -> Selection:
         """The selection that run.json tells."""
-        told = run.get("selection") or {}
+        selection = run.get("selection") or {}
         return cls(
-            tuple(told.get("how", ())),
-            told.get("by_outcome", False),
-            told.get("questions", 0),
+            tuple(selection.get("how", ())),
+            selection.get("by_outcome", False),
+            selection.get("questions", 0),
             {
-                name: {technique: Portion(**numbers) for technique, numbers in each.items()}
-                for name, each in told.get("benchmarks", {}).items()
+                name: {technique: Portion(**numbers) for technique, numbers in techniques.items()}
+                for name, techniques in selection.get("benchmarks", {}).items()
             },
         )
 
@@ -71,7 +71,7 @@ class Selection:
     @property
     def whole(self) -> bool:
         """Whether every benchmark was selected whole."""
-        return all(portion.whole for each in self.benchmarks.values() for portion in each.values())
+        return all(portion.whole for techniques in self.benchmarks.values() for portion in techniques.values())
 
     @property
     def ranked_by_outcome(self) -> bool:
@@ -163,13 +163,13 @@ def coverage(
     """
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
-    there, damage = {result.key for result in stored.results}, strangers(run, stored.results)
+    keys_with_result, damage = {result.key for result in stored.results}, strangers(run, stored.results)
     try:
         keys = selected(folder) if keys is None else keys
     except DataError as error:
         keys, damage = (), (*damage, str(error))
-    found = cover(run, keys, there, len(stored.unread))
-    return replace(found, reasons=(*found.reasons, *damage))
+    coverage = cover(run, keys, keys_with_result, len(stored.unread))
+    return replace(coverage, reasons=(*coverage.reasons, *damage))
 
 
 def strangers(run: Mapping[str, Any], results: Iterable[Result]) -> tuple[str, ...]:
@@ -184,27 +184,29 @@ def strangers(run: Mapping[str, Any], results: Iterable[Result]) -> tuple[str, .
 
 
 def cover(
-    run: Mapping[str, Any], keys: Collection[QuestionKey], there: Collection[QuestionKey], unread: int = 0
+    run: Mapping[str, Any], keys: Collection[QuestionKey], keys_with_result: Collection[QuestionKey], unread: int = 0
 ) -> Coverage:
     """Compare the keys that a run selected with those of its results, of which `unread` lines cannot be read."""
     absent = absent_shares(run)
     reasons = []
     several = len(run.get("techniques", ())) > 1
-    said = Selection.of(run).questions
-    if not keys and not said:
+    selected = Selection.of(run).questions
+    if not keys and not selected:
         # A run of an earlier version, which stored no keys, or a baseline file.
-        if any(not each.get("finished") for each in run.get("merged") or [run]):
+        if any(not part.get("finished") for part in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and what it lacks is not known")
         if unread:
             what = "a line" if unread == 1 else f"{unread} lines"
             reasons.append(f"{what} of its results cannot be read, and it is not known what was held there")
-        return Coverage(None, len(there), tuple(sorted(run.get("missing", ()))), tuple(reasons), absent)
-    lacking = sorted(set(keys) - set(there))
+        return Coverage(None, len(keys_with_result), tuple(sorted(run.get("missing", ()))), tuple(reasons), absent)
+    lacking = sorted(set(keys) - set(keys_with_result))
     # Of questions whose keys are lost (a folder that was copied in part) the number alone tells that none is missing.
-    found = min(len(set(there)), said) if said > len(keys) else len(set(keys) & set(there))
+    with_result = (
+        min(len(set(keys_with_result)), selected) if selected > len(keys) else len(set(keys) & set(keys_with_result))
+    )
     return Coverage(
-        max(said, len(keys)),
-        found,
+        max(selected, len(keys)),
+        with_result,
         tuple(sorted(key.name(technique=several) for key in lacking)),
         tuple(reasons),
         absent,
@@ -224,20 +226,20 @@ def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
     names = run.get("benchmarks", {}).keys()
     if selection.benchmarks and selection.whole and names <= selection.benchmarks.keys():
         return ()
-    told = [*((Shard.parse(each), None) for each in own_shards(run)), *_merged_shares(run)]
+    shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *_merged_shares(run)]
     lines = []
-    for of in sorted({shard.of for shard, _ in told}):
-        there = {shard.number for shard, _ in told if shard.of == of}
-        absent = (number for number in range(1, of + 1) if number not in there)
-        lines += [f"share {number}/{of} is not here" for number in islice(absent, SHOWN)]
-        if (more := of - len(there) - SHOWN) > 0:
-            lines.append(f"nor are {more:,} other shares of {of:,}")
-        parts = [(shard.number, mine) for shard, mine in told if shard.of == of]
+    for of in sorted({shard.of for shard, _ in shards}):
+        present = {shard.number for shard, _ in shards if shard.of == of}
+        absent = (number for number in range(1, of + 1) if number not in present)
+        lines += [f"shard {number}/{of} is missing" for number in islice(absent, SHOWN)]
+        if (more := of - len(present) - SHOWN) > 0:
+            lines.append(f"{more:,} other shards of {of:,} are missing too")
+        parts = [(shard.number, mine) for shard, mine in shards if shard.of == of]
         for name in sorted({name for _, mine in parts for name in mine or ()}):
-            lacking = sorted(there - {number for number, mine in parts if mine is None or name in mine})
-            lines += [f"share {number}/{of} of {name} is not here" for number in lacking[:SHOWN]]
+            lacking = sorted(present - {number for number, mine in parts if mine is None or name in mine})
+            lines += [f"shard {number}/{of} of {name} is missing" for number in lacking[:SHOWN]]
             if len(lacking) > SHOWN:
-                lines.append(f"nor are {len(lacking) - SHOWN:,} other shares of {name}")
+                lines.append(f"{len(lacking) - SHOWN:,} other shards of {name} are missing too")
     return tuple(lines)
 
 
@@ -247,18 +249,18 @@ def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:
     if last is None:
         return ()
     # A session that scored anew has no options.
-    told = [session.get("options", {}).get("shard") for session in run.get("sessions", ())]
-    return tuple(dict.fromkeys([*(each for each in told if each is not None), last]))
+    shards = [session.get("options", {}).get("shard") for session in run.get("sessions", ())]
+    return tuple(dict.fromkeys([*(shard for shard in shards if shard is not None), last]))
 
 
 def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What run.json tells of all runs that a run was merged from, with those that they were merged from themselves."""
-    found, left = [], list(run.get("merged", ()))
+    parts, left = [], list(run.get("merged", ()))
     while left:
         part = left.pop(0)
-        found.append(part)
+        parts.append(part)
         left += part.get("merged", ())
-    return found
+    return parts
 
 
 def _merged_shares(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:

@@ -53,7 +53,7 @@ def run_name(model: str, when: str, folder: Path) -> str:
     named = f"{backend}-{PurePath(argument).name}" if argument else backend
     name = f"{when}-{re.sub(r'[^A-Za-z0-9._-]+', '-', named).strip('-.')[:60]}"
     numbered = (f"{name}-{number}" for number in count(2))
-    return next(each for each in chain([name], numbered) if not (folder / each).exists())
+    return next(candidate for candidate in chain([name], numbered) if not (folder / candidate).exists())
 
 
 def encode(result: Result) -> bytes:
@@ -209,26 +209,26 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
         names += ["options", "inner"]
-    found = _changed("the model's ", {name: was.get(name) for name in names}, is_now)
+    changes = _changed("the model's ", {name: was.get(name) for name in names}, is_now)
     if was.get("path") is None or was["path"] != is_now.get("path"):
-        found += _changed(
+        changes += _changed(
             "the model's ", {"argument": was.get("argument", "")}, {"argument": is_now.get("argument", "")}
         )
-    found += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat")}, now)
-    found += _other_judge(before, now)
+    changes += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat")}, now)
+    changes += _other_judge(before, now)
     judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
         was, is_now = (run["benchmarks"][benchmark].get("signature", {}) for run in (before, now))
         compared = {name: was[name] for name in was if name not in ("extraction", "ablation") and name not in judging}
-        found += _changed(f"{benchmark}: ", compared, is_now)
-        asked, asks = (run["benchmarks"][benchmark].get("prompts", {}) for run in (before, now))
-        found += _changed(f"{benchmark}: the prompt of ", asked, asks)
+        changes += _changed(f"{benchmark}: ", compared, is_now)
+        prompts_before, asks = (run["benchmarks"][benchmark].get("prompts", {}) for run in (before, now))
+        changes += _changed(f"{benchmark}: the prompt of ", prompts_before, asks)
         had, has = (run["benchmarks"][benchmark].get("max_tokens") for run in (before, now))
         if had is None:
             # An earlier version asked all questions by the model's own limit.
             had = {technique: dict.fromkeys(kinds, own_limit) for technique, kinds in (has or {}).items()}
-        found += _changed(f"{benchmark}: the token limit of ", had, has or {})
-    return found
+        changes += _changed(f"{benchmark}: the token limit of ", had, has or {})
+    return changes
 
 
 def signed(run: Mapping[str, Any]) -> set[str]:
@@ -239,13 +239,15 @@ def signed(run: Mapping[str, Any]) -> set[str]:
 def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Why results of one run would be judged by two, or some of them by none."""
     was, is_now = before.get("judge"), now.get("judge")
-    known = was is not None and was.get("fingerprint") is not None
-    had, has = _judging(was, known), _judging(is_now, known)
+    fingerprinted = was is not None and was.get("fingerprint") is not None
+    had, has = _judging(was, fingerprinted), _judging(is_now, fingerprinted)
     if had == has:
         return []
-    told, tells = before.get("benchmarks", {}), now["benchmarks"]
-    both = [name for name in told.keys() & tells.keys() if told[name].get("judged") or tells[name].get("judged")]
-    apart = all(any(each.get("judged") for each in abouts.values()) for abouts in (told, tells))
+    benchmarks, tells = before.get("benchmarks", {}), now["benchmarks"]
+    both = [
+        name for name in benchmarks.keys() & tells.keys() if benchmarks[name].get("judged") or tells[name].get("judged")
+    ]
+    apart = all(any(about.get("judged") for about in abouts.values()) for abouts in (benchmarks, tells))
     if not (both or (apart and was is not None and is_now is not None)):
         return []
     which = "" if is_now is None else f" --judge={judge_name(is_now)}"
@@ -256,13 +258,13 @@ def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     ]
 
 
-def _judging(judge: Mapping[str, Any] | None, known: bool) -> object:
+def _judging(judge: Mapping[str, Any] | None, fingerprinted: bool) -> object:
     """What must be the same for one judge; its fingerprint, where it is `known`, is compared once it was made."""
     if judge is None:
         return None
     config = judge.get("config", {})
-    asked = None if known else (config.get("argument", ""), config.get("options", {}))
-    return config.get("backend", ""), asked, judge.get("signature", {})
+    model = None if fingerprinted else (config.get("argument", ""), config.get("options", {}))
+    return config.get("backend", ""), model, judge.get("signature", {})
 
 
 def _called(judge: Mapping[str, Any] | None) -> str:
@@ -317,12 +319,12 @@ def versions() -> Mapping[str, str]:
     import platform
     from importlib.metadata import PackageNotFoundError, requires, version
 
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     required = (re.split(r"[^A-Za-z0-9._-]", line)[0] for line in requires(DISTRIBUTION) or ())
     for name in (DISTRIBUTION, *sorted(set(required))):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             # A requirement of an extra that was not installed.
             continue
-    return found
+    return versions

@@ -9,20 +9,20 @@ NAMED_ONLY = frozenset({"openai"})
 """Backends whose fingerprint is a name and an address: of runs of earlier versions nobody looked behind it."""
 
 
-def joined(found: Sequence[Mapping[str, Any]], reused: int) -> dict[str, Any]:
+def joined(identities: Sequence[Mapping[str, Any]], reused: int) -> dict[str, Any]:
     """What the processes of a session found about the `reused` stored answers, as one; run.json holds it.
 
     Each says how many it `reused`, `how` their model was known or what the `problem` was, and how many questions were
     `asked_again`, of which `same` scored the same.
     """
-    problems = [each["problem"] for each in found if each.get("problem")]
-    looked_at = sum(each["reused"] for each in found)
+    problems = [identity["problem"] for identity in identities if identity.get("problem")]
+    looked_at = sum(identity["reused"] for identity in identities)
     if looked_at < reused:
         problems.append("a process ended before it could ask any of them again")
-    again = {name: sum(each.get(name, 0) for each in found) for name in ("asked_again", "same")}
-    hows = dict.fromkeys(each["how"] for each in found if each.get("how"))
-    told = {"problem": problems[0]} if problems else {"how": "; ".join(hows)}
-    return {"reused": reused, **told, **(again if again["asked_again"] else {})}
+    again = {name: sum(identity.get(name, 0) for identity in identities) for name in ("asked_again", "same")}
+    hows = dict.fromkeys(identity["how"] for identity in identities if identity.get("how"))
+    outcome = {"problem": problems[0]} if problems else {"how": "; ".join(hows)}
+    return {"reused": reused, **outcome, **(again if again["asked_again"] else {})}
 
 
 def of_run(run: Mapping[str, Any], results: int) -> tuple[list[str], list[str]]:
@@ -34,24 +34,24 @@ def of_run(run: Mapping[str, Any], results: int) -> tuple[list[str], list[str]]:
     notes: list[str] = []
     backend = run.get("config", {}).get("backend")
     for session in reversed(run.get("sessions", ())):
-        told = identity_of(session, backend)
-        if told is not None:
-            _add(told, problems, notes)
-        if not (told or {}).get("problem") and session.get("asked", 0) + session.get("reused", 0) >= results:
+        identity = identity_of(session, backend)
+        if identity is not None:
+            _add(identity, problems, notes)
+        if not (identity or {}).get("problem") and session.get("asked", 0) + session.get("reused", 0) >= results:
             return problems, notes
     for part in run.get("merged", ()):
-        for told in part.get("identity", ()):
-            _add(told, problems, notes)
+        for identity in part.get("identity", ()):
+            _add(identity, problems, notes)
     return problems, notes
 
 
 def identity_of(session: Mapping[str, Any], backend: str | None) -> dict[str, Any] | None:
     """What a session found about the stored answers that it used; None if it used none, or nothing is in doubt."""
-    told: dict[str, Any] | None = session.get("identity")
-    if told is None and session.get("reused") and backend in NAMED_ONLY:
+    identity: dict[str, Any] | None = session.get("identity")
+    if identity is None and session.get("reused") and backend in NAMED_ONLY:
         problem = "the run is of an earlier version, which did not look behind the name of a server's model"
         return {"reused": session["reused"], "problem": problem}
-    return told
+    return identity
 
 
 def is_identified(run: Mapping[str, Any]) -> bool:
@@ -67,20 +67,22 @@ def of_sessions(run: Mapping[str, Any], results: int) -> list[dict[str, Any]]:
     problems, _ = of_run(run, results)
     sessions: Iterable[Mapping[str, Any]] = run.get("sessions", ())
     backend = run.get("config", {}).get("backend")
-    told = [each for session in sessions if (each := identity_of(session, backend)) is not None]
-    told += [each for part in run.get("merged", ()) for each in part.get("identity", ())]
-    return [each for each in told if bool(each.get("problem")) == bool(problems)][-1:]
+    identities = [identity for session in sessions if (identity := identity_of(session, backend)) is not None]
+    identities += [identity for part in run.get("merged", ()) for identity in part.get("identity", ())]
+    return [identity for identity in identities if bool(identity.get("problem")) == bool(problems)][-1:]
 
 
-def _add(told: Mapping[str, Any], problems: list[str], notes: list[str]) -> None:
+def _add(identity: Mapping[str, Any], problems: list[str], notes: list[str]) -> None:
     """Add the line of a session."""
-    number = f"{told['reused']:,} stored answers were used"
-    again = f" ({told['same']:,} of {told['asked_again']:,} scored the same)" if "asked_again" in told else ""
-    if told.get("problem"):
+    number = f"{identity['reused']:,} stored answers were used"
+    again = (
+        f" ({identity['same']:,} of {identity['asked_again']:,} scored the same)" if "asked_again" in identity else ""
+    )
+    if identity.get("problem"):
         problems.append(
-            f"{number}, and it is not known that they are of the model that answers now: {told['problem']}{again}. "
+            f"{number}, and it is not known that they are of the model that answers now: {identity['problem']}{again}. "
             "Ask all anew in another run: --fresh --run=NAME"
         )
     elif again:
         # A model that is known by what it is needs no line: the verdict is the same whether its answers were stored.
-        notes.append(f"{number}; their model is known by {told['how']}{again}")
+        notes.append(f"{number}; their model is known by {identity['how']}{again}")

@@ -52,11 +52,11 @@ class BaselineKey:
 
     def of(self, benchmark: str, text: str) -> str:
         """The hash of a text of a benchmark: equal texts of one benchmark have equal hashes."""
-        if (found := self._hashes.get((benchmark, text))) is None:
+        if (digest := self._hashes.get((benchmark, text))) is None:
             content = _encoder.encode((benchmark, text.encode(errors="surrogatepass").hex()))
-            found = hmac.digest(self.secret, content, hashlib.sha256).hex()[:DIGITS]
-            self._hashes[benchmark, text] = found
-        return found
+            digest = hmac.digest(self.secret, content, hashlib.sha256).hex()[:DIGITS]
+            self._hashes[benchmark, text] = digest
+        return digest
 
 
 def key_file() -> Path:
@@ -96,13 +96,13 @@ def find_key(name: str, baseline: str) -> BaselineKey:
     for key in held:
         if hmac.compare_digest(key.name, name):
             return key
-    there = (
+    held_keys = (
         ", ".join(f"{key.source} holds the key {key.name}" for key in held) or f"there is no {ENV_KEY} and no {path}"
     )
     raise UsageError(
-        f"baseline {baseline} holds keyed hashes in place of ids and texts, and its key {name} is not here: {there}. "
-        f"Ask whoever wrote it for the content of {path.name} in their data folder, and set {ENV_KEY} to it, in CI as "
-        "a secret; or write the baseline anew from its run: medvqa baseline RUN -o FILE --no-responses"
+        f"baseline {baseline} holds keyed hashes in place of ids and texts, and its key {name} is not here: "
+        f"{held_keys}. Ask its author for the content of {path.name} in their data folder, and set {ENV_KEY} to it, in "
+        "CI as a secret; or write the baseline anew from its run: medvqa baseline RUN -o FILE --no-responses"
     )
 
 
@@ -129,7 +129,7 @@ def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str
     """run.json for a baseline with keyed hashes; what may name a question or a file is left out."""
     kept = {name: run[name] for name in KEPT if name in run}
     if run.get("missing"):
-        kept["missing"] = [key.of("", each) for each in run["missing"]]
+        kept["missing"] = [key.of("", name) for name in run["missing"]]
     if selection := run.get("selection"):
         # Options such as -k, and ids of tests, name questions.
         kept["selection"] = {**selection, "how": ["options that are left out here"] if selection.get("how") else []}
@@ -193,8 +193,8 @@ def reveal(
             named += [other.answer.text] if other.answer is not None else []
             texts |= {key.of(item.benchmark, text): text for text in named}
             images |= {key.of(item.benchmark, image.digest or image.name): image for image in item.images}
-    found = (_revealed(each, texts, images) if each.item.benchmark in hidden else each for each in results)
-    return tuple(sorted(found, key=lambda result: result.key))
+    revealed = (_revealed(result, texts, images) if result.item.benchmark in hidden else result for result in results)
+    return tuple(sorted(revealed, key=lambda result: result.key))
 
 
 def _revealed(result: Result, texts: Mapping[str, str], images: Mapping[str, Image]) -> Result:
@@ -212,6 +212,6 @@ def _revealed(result: Result, texts: Mapping[str, str], images: Mapping[str, Ima
         pair_id=None if item.pair_id is None else named(item.pair_id),
         cluster_id=None if item.cluster_id is None else named(item.cluster_id),
     )
-    said: Answer | None = None if answer is None else replace(answer, text=named(answer.text))
+    answer_revealed: Answer | None = None if answer is None else replace(answer, text=named(answer.text))
     score = replace(result.score, extracted=tuple(map(named, result.score.extracted)))
-    return replace(result, item=plain, prompt=named(result.prompt), answer=said, score=score)
+    return replace(result, item=plain, prompt=named(result.prompt), answer=answer_revealed, score=score)

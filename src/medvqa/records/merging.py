@@ -82,21 +82,21 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     results: dict[QuestionKey, tuple[Result, str]] = {}
     for run in runs:
         for result in run.results:
-            known = results.get(result.key)
-            if known is None or known[0].score.outcome == "error":
+            earlier = results.get(result.key)
+            if earlier is None or earlier[0].score.outcome == "error":
                 results[result.key] = result, run.name
-            elif result.score.outcome != "error" and _said(known[0]) != _said(result):
+            elif result.score.outcome != "error" and _said(earlier[0]) != _said(result):
                 key = result.key
                 sample = f"sample {key.sample}" if key.sample else ""
                 which = ", ".join(filter(None, (key.technique, key.variant, sample)))
                 raise UsageError(
-                    f"{key.benchmark}/{key.item} ({which}) is {_shown(known[0])} in {known[1]} and {_shown(result)} in "
-                    f"{run.name}: leave one of the two runs out"
+                    f"{key.benchmark}/{key.item} ({which}) is {_shown(earlier[0])} in {earlier[1]} and "
+                    f"{_shown(result)} in {run.name}: leave one of the two runs out"
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
-    there = {key.name(technique=several) for key in results}
+    names = {key.name(technique=several) for key in results}
     lacking = {key.name(technique=several) for run in runs for key in run.keys}.union(*(run.missing for run in runs))
-    missing = tuple(sorted(lacking - there))
+    missing = tuple(sorted(lacking - names))
     about = _about(runs, name)
     if not (about.get("selection") and Selection.of(about).whole):
         _check_shares(runs)
@@ -108,7 +108,7 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     complete = not (
         missing or absent or unended or any(result.score.outcome == "error" for result, _ in results.values())
     )
-    ordered = tuple(results[each][0] for each in sorted(results))
+    ordered = tuple(results[key][0] for key in sorted(results))
     return Merged(about, ordered, missing, tuple(notes), complete)
 
 
@@ -140,13 +140,16 @@ def _check_configurations(runs: Sequence[RunPart]) -> None:
 
     What a run does not say, of a model that it never made or a benchmark that it did not have, is no difference.
     """
-    known: dict[str, tuple[Any, str]] = {}
+    first: dict[str, tuple[Any, str]] = {}
     judged = {
-        name for run in runs for name, said in run.about.get("benchmarks", {}).items() if "judge" in _signature(said)
+        name
+        for run in runs
+        for name, benchmark in run.about.get("benchmarks", {}).items()
+        if "judge" in _signature(benchmark)
     }
     for run in runs:
         for name, value in (_configuration(run.about) | _judges(run.about, judged)).items():
-            before, where = known.setdefault(name, (value, run.name))
+            before, where = first.setdefault(name, (value, run.name))
             if before != value:
                 raise UsageError(
                     f"runs of different configurations: {name} is {before!r} in {where} and {value!r} in {run.name}"
@@ -155,18 +158,18 @@ def _check_configurations(runs: Sequence[RunPart]) -> None:
 
 def _check_shares(runs: Sequence[RunPart]) -> None:
     """UsageError if two runs are shares of different selections of a benchmark: together they are no whole."""
-    known: dict[tuple[str, int, bool], tuple[str, str]] = {}
+    selected: dict[tuple[str, int, bool], tuple[str, str]] = {}
     for run in runs:
         how = _how(run.about)
         for benchmark in sorted(_benchmarks(run)):
             for of in sorted(_counts(run.about)):
                 # A run of an earlier version tells its limit alone, which is compared with others of its kind.
-                before, where = known.setdefault((benchmark, of, "selection" in run.about), (how, run.name))
+                before, where = selected.setdefault((benchmark, of, "selection" in run.about), (how, run.name))
                 if before != how:
                     raise UsageError(
-                        f"shares of different selections: {benchmark} was selected by {before or 'no option'} in "
-                        f"{where} and by {how or 'no option'} in {run.name}. Type the same options, but for "
-                        "--shard, for all shares"
+                        f"shards of different selections: {benchmark} was selected by {before or 'no option'} in "
+                        f"{where} and by {how or 'no option'} in {run.name}. Type the same options, except "
+                        "--shard, for all shards"
                     )
 
 
@@ -175,13 +178,13 @@ def _how(about: Mapping[str, Any]) -> str:
     if "selection" not in about:
         limit = about.get("options", {}).get("limit")
         return "" if limit is None else f"--limit={limit}"
-    typed = {each for each in Selection.of(about).how if not each.startswith(("--shard=", "--lf", "--sw"))}
+    typed = {option for option in Selection.of(about).how if not option.startswith(("--shard=", "--lf", "--sw"))}
     return " ".join(sorted(typed))
 
 
 def _counts(about: Mapping[str, Any]) -> set[int]:
     """Into how many shares a run was divided, () of one that is no share."""
-    return {Shard.parse(each).of for each in own_shards(about)}
+    return {Shard.parse(shard).of for shard in own_shards(about)}
 
 
 def _benchmarks(run: RunPart) -> set[str]:
@@ -195,32 +198,36 @@ def _shared(run: RunPart, runs: Sequence[RunPart]) -> list[str]:
     It is none where the other shares of the benchmark were selected by other options, such as another file of tests.
     """
     how, counts, own = _how(run.about), _counts(run.about), _benchmarks(run)
-    others = [each for each in runs if _counts(each.about) & counts and _how(each.about) == how]
-    alike = {name for each in others for name in _benchmarks(each)}
+    others = [run for run in runs if _counts(run.about) & counts and _how(run.about) == how]
+    alike = {name for other in others for name in _benchmarks(other)}
     return sorted(own | (alike & run.about.get("benchmarks", {}).keys()))
 
 
 def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     """What determines a run's answers and scores, by name, the most telling first."""
     model = about.get("model") or {}
-    told = {f"the model's {name}": model[name] for name in ("name", "fingerprint") if name in model}
+    fields_of_run = {f"the model's {name}": model[name] for name in ("name", "fingerprint") if name in model}
     config = about.get("config", {})
     # A fingerprint says all that could change an answer, and not where a checkpoint lies or how large a batch was.
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
-    told |= {f"the config's {name}": config[name] for name in fields if name in config}
-    told |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
+    fields_of_run |= {f"the config's {name}": config[name] for name in fields if name in config}
+    fields_of_run |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
     if judge := about.get("judge"):
-        told |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}
-    for benchmark, said in about.get("benchmarks", {}).items():
-        told |= {f"{benchmark}'s {part}": value for part, value in _signature(said).items()}
-        told |= {f"{benchmark}'s prompt ({technique})": name for technique, name in said.get("prompts", {}).items()}
-        told |= {f"{benchmark}'s token limit ({each})": limit for each, limit in said.get("max_tokens", {}).items()}
-        told[f"{benchmark}'s data_sha256"] = said.get("data_sha256")
-    return told
+        fields_of_run |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}
+    for benchmark, signed in about.get("benchmarks", {}).items():
+        fields_of_run |= {f"{benchmark}'s {part}": value for part, value in _signature(signed).items()}
+        fields_of_run |= {
+            f"{benchmark}'s prompt ({technique})": name for technique, name in signed.get("prompts", {}).items()
+        }
+        fields_of_run |= {
+            f"{benchmark}'s token limit ({kind})": limit for kind, limit in signed.get("max_tokens", {}).items()
+        }
+        fields_of_run[f"{benchmark}'s data_sha256"] = signed.get("data_sha256")
+    return fields_of_run
 
 
-def _signature(said: Mapping[str, Any]) -> Mapping[str, str]:
-    signature: Mapping[str, str] = said.get("signature", {})
+def _signature(benchmark: Mapping[str, Any]) -> Mapping[str, str]:
+    signature: Mapping[str, str] = benchmark.get("signature", {})
     return signature
 
 
@@ -229,12 +236,12 @@ def _judges(about: Mapping[str, Any], judged: Collection[str]) -> dict[str, str]
 
     A judge that was asked for and never made has no name yet, and that is no difference.
     """
-    told = {}
-    for benchmark, said in about.get("benchmarks", {}).items():
-        unmade = about.get("judge") and said.get("judged")
-        if benchmark in judged and ("judge" in _signature(said) or not unmade):
-            told[f"{benchmark}'s judge"] = _signature(said).get("judge", "none")
-    return told
+    judges = {}
+    for benchmark, benchmark_about in about.get("benchmarks", {}).items():
+        unmade = about.get("judge") and benchmark_about.get("judged")
+        if benchmark in judged and ("judge" in _signature(benchmark_about) or not unmade):
+            judges[f"{benchmark}'s judge"] = _signature(benchmark_about).get("judge", "none")
+    return judges
 
 
 def _said(result: Result) -> tuple[Any, ...]:
@@ -250,12 +257,12 @@ def _shown(result: Result) -> str:
 
 def _versions(runs: Sequence[RunPart]) -> list[str]:
     """What was installed in different versions, one sentence each."""
-    told: dict[str, dict[str, None]] = {}
+    versions: dict[str, dict[str, None]] = {}
     for run in runs:
         for package, version in run.about.get("versions", {}).items():
-            told.setdefault(package, {})[version] = None
+            versions.setdefault(package, {})[version] = None
     return [
-        f"the runs had different versions of {name}: {', '.join(had)}" for name, had in told.items() if len(had) > 1
+        f"the runs had different versions of {name}: {', '.join(had)}" for name, had in versions.items() if len(had) > 1
     ]
 
 
@@ -263,37 +270,37 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     """run.json of all: that of the first, with what all of them say of times, data and answers, and their names."""
     abouts = [run.about for run in runs]
     about = {**abouts[0], "name": name}
-    about["model"] = next((each["model"] for each in abouts if each.get("model")), {})
-    about["judge"] = next((each["judge"] for each in abouts if each.get("judge")), None)
+    about["model"] = next((about["model"] for about in abouts if about.get("model")), {})
+    about["judge"] = next((about["judge"] for about in abouts if about.get("judge")), None)
     about["options"] = {**abouts[0].get("options", {}), "shard": None}
     about.pop("selection", None)
     # Of what several say of a benchmark, that counts which names its judge.
-    said = [each for about in abouts for each in about.get("benchmarks", {}).items()]
-    about["benchmarks"] = dict(sorted(said, key=lambda each: (each[0], "judge" in _signature(each[1]))))
+    benchmarks = [entry for about in abouts for entry in about.get("benchmarks", {}).items()]
+    about["benchmarks"] = dict(sorted(benchmarks, key=lambda entry: (entry[0], "judge" in _signature(entry[1]))))
     if all(run.keys for run in runs):
-        parts = [Selection.of(each) for each in abouts]
+        parts = [Selection.of(about) for about in abouts]
         keys = [key for run in runs for key in run.keys]
-        how = [typed for each in parts for typed in each.how]
+        how = [typed for part in parts for typed in part.how]
         about["selection"] = select_from(
-            keys, about, how, by_outcome=any(each.ranked_by_outcome for each in parts)
+            keys, about, how, by_outcome=any(part.ranked_by_outcome for part in parts)
         ).as_json()
     about.pop("sessions", None)  # of one run alone
-    if any(each.get("gate") != abouts[0].get("gate") for each in abouts):
+    if any(about.get("gate") != abouts[0].get("gate") for about in abouts):
         about.pop("gate", None)  # the rules of some of the answers are not those of all
     # The same in all shares of a benchmark, so that nothing is summed.
-    if left_out := {k: v for each in abouts for k, v in each.get("left_out", {}).items()}:
+    if left_out := {k: v for about in abouts for k, v in about.get("left_out", {}).items()}:
         about["left_out"] = dict(sorted(left_out.items()))
-    for told in ("unread_answers", "served_by"):
-        if union := {line for each in abouts for line in each.get(told, ())}:
-            about[told] = sorted(union)
-    for told in ("usage", "judge_usage"):
+    for field in ("unread_answers", "served_by"):
+        if union := {line for about in abouts for line in about.get(field, ())}:
+            about[field] = sorted(union)
+    for field in ("usage", "judge_usage"):
         usage: Counter[str] = Counter()
-        for each in abouts:
-            usage.update(each.get(told) or {})
+        for entry in abouts:
+            usage.update(entry.get(field) or {})
         if usage:
-            about[told] = dict(usage)
+            about[field] = dict(usage)
     for edge, choose in (("started", min), ("finished", max)):
-        if times := [each[edge] for each in abouts if edge in each]:
+        if times := [about[edge] for about in abouts if edge in about]:
             about[edge] = choose(times)
     kept = ("started", "finished", "versions", "usage", "judge_usage")
     about["merged"] = [
@@ -302,10 +309,12 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
         | ({"benchmarks": _shared(run, runs)} if shards and run.keys else {})
         | ({"merged": run.about["merged"]} if run.about.get("merged") else {})
         | {name: run.about[name] for name in kept if name in run.about}
-        | ({"identity": found} if (found := of_sessions(run.about, len(run.results))) else {})
+        | ({"identity": identities} if (identities := of_sessions(run.about, len(run.results))) else {})
         for run in runs
     ]
     if "selection" in about and not absent_shares(about):
         # All shares together chose what was shared out.
-        about["selection"]["how"] = [each for each in about["selection"]["how"] if not each.startswith("--shard=")]
+        about["selection"]["how"] = [
+            option for option in about["selection"]["how"] if not option.startswith("--shard=")
+        ]
     return about

@@ -20,9 +20,9 @@ def make_private(folder: Path) -> None:
     here or is called reports gets a .gitignore, unless it has one.
     """
     above = folder.parent
-    made = not above.exists()
+    created = not above.exists()
     files.private_folder(folder)
-    if made or above.name == REPORTS:
+    if created or above.name == REPORTS:
         # A folder that cannot be written is no reason to stop: its runs are private nevertheless.
         with suppress(OSError):
             files.write_new(above / IGNORE, IGNORED, mode=0o644)

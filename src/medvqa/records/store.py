@@ -215,10 +215,10 @@ class Store:
                 raise self._unwritable(error) from error
 
     def _read(self, keys: Sequence[str]) -> list[Recalled | None]:
-        found: list[Recalled | None] = [None] * len(keys)
+        recalled: list[Recalled | None] = [None] * len(keys)
         by_file: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        for position, each in enumerate(keys):
-            place = self._index.get(bytes.fromhex(each))
+        for position, key in enumerate(keys):
+            place = self._index.get(bytes.fromhex(key))
             if place is not None:
                 by_file[place >> 80].append((position, place >> 32 & (1 << 48) - 1, place & (1 << 32) - 1))
         for number, places in by_file.items():
@@ -232,19 +232,19 @@ class Store:
                     if parsed is None or parsed[0].decode() != keys[position]:
                         continue
                     try:
-                        found[position] = Recalled(answers.decode(parsed[1]), earlier)
+                        recalled[position] = Recalled(answers.decode(parsed[1]), earlier)
                     except AnswerError as error:
                         # A version stored it that checked less.
                         line_number = os.pread(opened.fileno(), start, 0).count(b"\n") + 1
                         self._broken.append(f"{file.path} line {line_number}: {error}")
                         self._index.pop(bytes.fromhex(keys[position]), None)
-        return found
+        return recalled
 
     def _look(self) -> None:
         """Index what was written since the last look."""
         with os.scandir(self.folder) as entries:
-            there = sorted((entry.name, entry.stat().st_size) for entry in entries if entry.name.endswith(SUFFIX))
-        for name, size in there:
+            sizes = sorted((entry.name, entry.stat().st_size) for entry in entries if entry.name.endswith(SUFFIX))
+        for name, size in sizes:
             if name not in self._numbers:
                 self._numbers[name] = len(self._files)
                 self._files.append(_File(self.folder / name))
@@ -266,8 +266,8 @@ class Store:
 
     def _note(self, name: bytes, number: int, start: int, length: int) -> None:
         # Names of files begin with the time: of two answers, that of the younger file counts.
-        known = self._index.get(name)
-        if known is None or self._files[known >> 80].path.name <= self._files[number].path.name:
+        indexed = self._index.get(name)
+        if indexed is None or self._files[indexed >> 80].path.name <= self._files[number].path.name:
             self._index[name] = number << 80 | start << 32 | length
 
     @property
@@ -283,11 +283,11 @@ class Store:
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    def remember(self, keys: Sequence[str], said: Sequence[Answer]) -> None:
+    def remember(self, keys: Sequence[str], replies: Sequence[Answer]) -> None:
         """Append answers with one write. Unwritable when the disk does not take them."""
         if not keys:
             return
-        named = zip(keys, said, strict=True)
+        named = zip(keys, replies, strict=True)
         lines = [_line(self.folder.name, name.encode(), answers.encode(answer)) for name, answer in named]
         with self._lock:
             try:
@@ -451,7 +451,7 @@ def remove_empty(folder: Path) -> None:
 
 def remove(chosen: Iterable[Contents]) -> None:
     """Delete files of a store, and the folders that are empty then."""
-    for each in chosen:
-        each.path.unlink(missing_ok=True)
-        if not any(each.path.parent.iterdir()):
-            each.path.parent.rmdir()
+    for path in chosen:
+        path.path.unlink(missing_ok=True)
+        if not any(path.path.parent.iterdir()):
+            path.path.parent.rmdir()

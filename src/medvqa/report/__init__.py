@@ -1,4 +1,4 @@
-"""Run folder -> measures, tables, JUnit, Markdown, HTML. Needs neither pytest nor a model; the data only for images."""
+"""Draw a run folder as measures, tables, JUnit, Markdown and HTML. Needs no pytest or model; data only for images."""
 
 from medvqa.report.build import Report, build
 from medvqa.report.notes import left_out, notes_of

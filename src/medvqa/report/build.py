@@ -27,10 +27,10 @@ from medvqa.protocols.ablation import LABELS
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark of a run, asked by one technique: its results by outcome, and its headline measures.
+    """One benchmark of a run by one technique: its results and measures.
 
-    A part without results holds the maxima over the techniques of a run that has several. `name` is the benchmark's,
-    with the technique if the run has several and what was done to the images.
+    If a run has several techniques, a further part without results holds the maxima over them. `name` is the
+    benchmark's, followed by the technique if there are several, and by the ablation.
     """
 
     name: str
@@ -42,29 +42,29 @@ class Part:
 
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
-        """Number of items of each outcome, all outcomes named."""
+        """Number of items by outcome, for all outcomes."""
         counts = Counter(result.score.outcome for result in self.results)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     @property
     def truncated(self) -> tuple[Result, ...]:
-        """The results whose answers were cut off at a limit of tokens."""
+        """Results whose answers were cut off at a token limit."""
         return tuple(result for result in self.results if metrics.is_complete(result) is False)
 
     @property
     def headline(self) -> list[Measure]:
-        """The measures by which the benchmark is known, over all its items."""
+        """The benchmark's headline measures, over all its items."""
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
         return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the files of a run folder are written from.
+    """The content of all report files of a run folder.
 
-    `selection` says what of its benchmarks the run selected, `covered` what of that has a result. `ablation` says what
-    was done to the images ("blank images"), "" for nothing. `gate` is the verdict on these very results, None where
-    there is none; `stale` tells that there is one on other results.
+    `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
+    "blank images", or "". `gate`: the verdict on exactly these results, or None. `stale`: the stored verdict is on
+    other results.
     """
 
     folder: Path
@@ -80,37 +80,45 @@ class Report:
 
     @property
     def title(self) -> str:
-        """The run's name, and what was done to the images."""
+        """The run's name and ablation."""
         return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
 
     def selected(self, part: Part) -> str:
-        """How many questions of a part were selected, and how; "" where that is all of them, or is not known."""
+        """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
         return self.selection.line(part.benchmark.name, part.technique)
 
     @property
     def public(self) -> frozenset[str]:
-        """The benchmarks whose questions may be named in logs and in what a CI shows."""
+        """Names of the public benchmarks: only their questions may be named in logs and in CI."""
         return frozenset(part.benchmark.name for part in self.parts if part.benchmark.public)
 
     @property
     def counted(self) -> str:
-        """What a result is one of: items, or answers where each item has several."""
+        """The plural unit of results: "answers" if each item has several samples, else "items"."""
         return "answers" if self.run.get("repeat") else "items"
 
     @property
+    def extraction(self) -> str:
+        """The rule that read the answers: "strict rules (sound)", or the published rule's name."""
+        name = str(self.run.get("extraction", "sound"))
+        return f"strict rules ({name})" if name == scoring.rules.SOUND else name
+
+    @property
     def techniques(self) -> tuple[str, ...]:
-        """By which techniques the results were had, in the order of `TECHNIQUES`."""
+        """The techniques of the results, in the order of `TECHNIQUES`."""
         return tuple(name for name in TECHNIQUES if any(part.technique == name for part in self.parts))
 
 
 def build(
-    folder: Path, known: Mapping[str, Benchmark], extra: Sequence[Metric] = (), stored: records.Stored | None = None
+    folder: Path,
+    benchmarks: Mapping[str, Benchmark],
+    extra: Sequence[Metric] = (),
+    stored: records.Stored | None = None,
 ) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
 
-    `known` are the benchmarks by name; `extra` metrics are computed for each. Of questions that were selected by how
-    they ended before there are no measures. UsageError when the folder is none, or holds results of a benchmark that is
-    not known.
+    `extra` metrics are computed for every benchmark. Questions selected by an earlier outcome (--lf) have no measures.
+    UsageError if it is no run folder, or holds results of an unknown benchmark.
     """
     run = records.read_run(folder)
     stored = records.read(folder) if stored is None else stored
@@ -119,12 +127,12 @@ def build(
     label = LABELS.get(run.get("ablation", ""), "")
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
-        if name not in known:
-            raise not_known(f"{folder} holds", name, known)
-        made = _parts(known[name], list(group), extra, run)
+        if name not in benchmarks:
+            raise not_known(f"{folder} holds", name, benchmarks)
+        parts_of_benchmark = _parts(benchmarks[name], list(group), extra, run)
         if selection.ranked_by_outcome:
-            made = [replace(part, measures=()) for part in made if part.results]
-        for part in made:
+            parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
+        for part in parts_of_benchmark:
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
     decided = gating.read(folder)
@@ -146,24 +154,24 @@ def build(
 def _parts(
     benchmark: Benchmark, results: Sequence[Result], extra: Sequence[Metric], run: Mapping[str, Any]
 ) -> list[Part]:
-    """One part for each technique, and one for the maxima over several."""
+    """One part per technique, and one for the maxima over several."""
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
-        _part(benchmark, name, asked, extra, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
-        for name, asked in by_technique.items()
-        if asked
+        _part(benchmark, name, answered, extra, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
+        for name, answered in by_technique.items()
+        if answered
     ]
     measures = [measure for part in parts for measure in part.measures]
     prompt = "+".join(prompts[part.technique] for part in parts if part.technique in prompts)
-    if found := metrics.maxima(measures, signature={**common, "prompt": prompt}):
-        parts.append(Part(benchmark.name, benchmark, found[0].technique, (), tuple(found), ()))
+    if best := metrics.maxima(measures, signature={**common, "prompt": prompt}):
+        parts.append(Part(benchmark.name, benchmark, best[0].technique, (), tuple(best), ()))
     return parts
 
 
 def _signed(run: Mapping[str, Any], benchmark: Benchmark, technique: Technique) -> dict[str, str]:
-    """What the run says of a technique's numbers: of the judge only where it may have had a part in them."""
+    """The signature of a technique's measures; it names the judge only if a judge may have scored this technique."""
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     others = records.signed(run) if technique not in about.get("judged_by", [technique]) else frozenset()
     signature = {name: value for name, value in about.get("signature", {}).items() if name not in others}
@@ -194,5 +202,5 @@ def _part(
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:
-    """The measures over the values of one dimension, in the order given."""
+    """The measures over the values of one dimension, in input order."""
     return [measure for measure in measures if list(measure.slice) == [dimension]]

@@ -1,4 +1,4 @@
-"""Cells of files that a spreadsheet opens."""
+"""Cells of files for spreadsheets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medvqa.data import sheets
 
 
 def safe(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula (`sheets.inert`); numbers stay, the negative ones too."""
+    """Make a cell inert, so that no spreadsheet takes it for a formula (`sheets.inert`); numbers stay unchanged."""
     return sheets.inert(value) if isinstance(value, str) else value
 
 

@@ -15,18 +15,18 @@ from medvqa.report.tables import FEW, TextTable, no_interval, percent, with_unit
 
 SCHEMA = 1
 SOME = 5
-"""Ids that are named before the others are counted."""
+"""Number of ids to list before counting the rest."""
 RESPONSE = 60
 """Characters of a response in a table of flips."""
 
 UNNAMED = " (--json=FILE names them)"
-"""Where ids are left out: what is printed may be public."""
+"""Printed output may be public, so ids of data that are not declared public are left out."""
 EXPLORATORY = "exploratory, p by Holm over all its slices"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, what must be known beside the numbers, and tables with headings of their own."""
+    """A heading, notes, and tables with their own headings."""
 
     title: str
     notes: tuple[str, ...]
@@ -35,10 +35,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How much is shown: so many flips of each part and rows of each table of slices, None for all.
+    """The maximum number of flips per part and of rows per table of slices; None for all.
 
-    `measures` are those of which slices are shown; by default the first headline measure of each benchmark. Without
-    `names`, ids and answers are shown only of data that are declared public.
+    `measures`: the measures with slices, by default the first headline measure of each benchmark. Without `names`, ids
+    and answers are shown only for data that are declared public.
     """
 
     flips: int | None = 10
@@ -55,7 +55,7 @@ def sections(
     notes: Sequence[str] = (),
     shown: Shown | None = None,
 ) -> list[Section]:
-    """Two runs compared: a section for both, and one for each benchmark and technique.
+    """Return the comparison of two runs: a section for both, and one per benchmark and technique.
 
     `refusals` and `notes` are those of `medvqa.comparing`.
     """
@@ -63,10 +63,12 @@ def sections(
     head = [f"not comparable: {line}" for line in refusals] + list(notes)
     if paired.unchanged:
         head.append("unchanged: the responses are identical on every question")
-    found = [Section(f"{paired.new.name} against {paired.baseline.name}", tuple(head), ())]
+    all_sections = [Section(f"{paired.new.name} against {paired.baseline.name}", tuple(head), ())]
     for part in paired.parts:
-        own = [each for each in paired.tables if (each.benchmark, each.technique) == (part.benchmark, part.technique)]
-        flips = [each for each in paired.flips if (each.benchmark, each.technique) == (part.benchmark, part.technique)]
+        own = [
+            table for table in paired.tables if (table.benchmark, table.technique) == (part.benchmark, part.technique)
+        ]
+        flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
         benchmark = benchmarks[part.benchmark]
         named = benchmark.public or shown.names
         notes = _warnings(part, paired, named=named)
@@ -77,8 +79,8 @@ def sections(
             units = len({flip.unit for flip in flips})
             changed = "1 unit flipped" if units == 1 else f"{units:,} units flipped"
             notes.append(f"{changed}, of data that are not declared public{UNNAMED}")
-        found.append(Section(_name(part), tuple(notes), tuple(tables)))
-    return found
+        all_sections.append(Section(_name(part), tuple(notes), tuple(tables)))
+    return all_sections
 
 
 def _name(part: PairedPart) -> str:
@@ -86,35 +88,35 @@ def _name(part: PairedPart) -> str:
 
 
 def on_both(part: PairedPart) -> str:
-    """How many items a comparison stands on: all that were asked, or those that both runs have scored."""
+    """The number of items compared: all items, or those that both runs have scored."""
     if part.scored == part.asked:
         return f"{_items(part.asked)} in both runs"
     return f"{part.scored:,} of {_items(part.asked)} scored in both runs"
 
 
 def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
-    """What blocks a verdict, by sort and run; `named`: with ids."""
-    told = [
+    """Lines about items that block a verdict, by reason and run; `named`: with ids."""
+    blocking = [
         (part.unmatched_new, f"in {paired.new.name} alone"),
         (part.unmatched_baseline, f"in {paired.baseline.name} alone"),
         (part.errors_new, f"without an answer in {paired.new.name}"),
         (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
-    found = [
+    lines = [
         f"no verdict can be given, {_items(len(ids))} {what}" + (f": {_some(ids)}" if named else UNNAMED)
-        for ids, what in told
+        for ids, what in blocking
         if ids
     ]
     if part.unchanged and not paired.unchanged:
-        found.append("unchanged: the responses are identical on every question")
-    return found
+        lines.append("unchanged: the responses are identical on every question")
+    return lines
 
 
 def headline(compared: Sequence[Compared]) -> TextTable:
-    """The headline measures over everything: both values, the difference, its bounds, and what stands behind them."""
-    rows = [each for each in compared if each.headline and not each.slice]
-    resampled = any(each.resampled for each in rows)
-    exact = any(each.comparison.mcnemar is not None for each in rows)
+    """The headline measures over all items: both values, the difference, its bounds, and counts."""
+    rows = [row for row in compared if row.headline and not row.slice]
+    resampled = any(row.resampled for row in rows)
+    exact = any(row.comparison.mcnemar is not None for row in rows)
     columns = [
         *("measure", "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups"),
         *(
@@ -130,34 +132,34 @@ def headline(compared: Sequence[Compared]) -> TextTable:
         tuple(columns),
         tuple(
             (
-                each.metric,
-                *_values(each),
-                str(each.comparison.gained),
-                str(each.comparison.lost),
-                with_unit(each.comparison.units, each.counted),
-                str(each.comparison.groups),
-                _p(each.adjusted),
-                str(each.comparison.discordant_groups),
-                # Where nothing flipped the variance is 0, which says nothing of what could be seen.
-                _points(each.comparison.detectable if each.comparison.discordant_groups else None, sign=False),
-                *([_p(each.comparison.mcnemar)] if exact else []),
-                *([_bounds(each.resampled)] if resampled else []),
+                row.metric,
+                *_values(row),
+                str(row.comparison.gained),
+                str(row.comparison.lost),
+                with_unit(row.comparison.units, row.counted),
+                str(row.comparison.groups),
+                _p(row.adjusted),
+                str(row.comparison.discordant_groups),
+                # Without a flip the variance is 0, which does not bound the detectable loss.
+                _points(row.comparison.detectable if row.comparison.discordant_groups else None, sign=False),
+                *([_p(row.comparison.mcnemar)] if exact else []),
+                *([_bounds(row.resampled)] if resampled else []),
             )
-            for each in rows
+            for row in rows
         ),
         frozenset(range(1, len(columns))),
     )
 
 
 def _values(compared: Compared) -> tuple[str, str, str, str]:
-    seen = compared.shown
-    if seen.units < FEW and seen.baseline is not None and seen.new is not None:
-        before, after = (f"{round(value * seen.units, 2):g}/{seen.units}" for value in (seen.baseline, seen.new))
+    shown = compared.shown
+    if shown.units < FEW and shown.baseline is not None and shown.new is not None:
+        before, after = (f"{round(value * shown.units, 2):g}/{shown.units}" for value in (shown.baseline, shown.new))
         return before, after, "", ""
-    if seen.difference is None:
-        return percent(seen.baseline), percent(seen.new), "–", "–"
-    bounds = no_interval(seen.groups) if seen.low is None or seen.high is None else _bounds((seen.low, seen.high))
-    return percent(seen.baseline), percent(seen.new), _points(seen.difference), bounds
+    if shown.difference is None:
+        return percent(shown.baseline), percent(shown.new), "–", "–"
+    bounds = no_interval(shown.groups) if shown.low is None or shown.high is None else _bounds((shown.low, shown.high))
+    return percent(shown.baseline), percent(shown.new), _points(shown.difference), bounds
 
 
 def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[TextTable]:
@@ -171,22 +173,22 @@ def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) ->
 
 
 def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limit: int | None = None) -> TextTable:
-    """One measure over the slices of one dimension, those with the smallest p first; `limit` rows, None for all."""
-    found = [each for each in compared if each.metric == metric and dimension in each.slice]
-    found.sort(key=lambda each: (_or(each.p, inf), -abs(each.comparison.difference or 0.0), each.slice[dimension]))
-    kept = found if limit is None else found[:limit]
-    more = f", {len(kept)} of {len(found)} shown" if len(kept) < len(found) else ""
+    """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all."""
+    slices = [row for row in compared if row.metric == metric and dimension in row.slice]
+    slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
+    kept = slices if limit is None else slices[:limit]
+    more = f", {len(kept)} of {len(slices)} shown" if len(kept) < len(slices) else ""
     rows = [
         (
-            each.slice[dimension],
-            *_values(each),
-            str(each.comparison.gained),
-            str(each.comparison.lost),
-            with_unit(each.comparison.units, each.counted),
-            str(each.comparison.groups),
-            _p(each.adjusted),
+            row.slice[dimension],
+            *_values(row),
+            str(row.comparison.gained),
+            str(row.comparison.lost),
+            with_unit(row.comparison.units, row.counted),
+            str(row.comparison.groups),
+            _p(row.adjusted),
         )
-        for each in kept
+        for row in kept
     ]
     columns = (dimension, "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
     title = f"{metric} by {dimension} ({EXPLORATORY}{more})"
@@ -194,13 +196,13 @@ def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limi
 
 
 def _flipped(flips: Sequence[Flip], limit: int | None) -> list[TextTable]:
-    """A table for each measure, as many of the better as of the worse ones first."""
+    """One table of flips per measure."""
     metrics = dict.fromkeys(flip.metric for flip in flips)
     return [flipped([flip for flip in flips if flip.metric == metric], limit) for metric in metrics if limit != 0]
 
 
 def flipped(flips: Sequence[Flip], limit: int | None = None) -> TextTable:
-    """Units of which a measure changed, with both outcomes and responses; worse ones first, `limit` rows of each."""
+    """Units whose measure changed, with both outcomes and responses: worse ones first, at most `limit` of each way."""
     worse, better = ([flip for flip in flips if flip.better is way] for way in (False, True))
     kept = [*worse[:limit], *better[:limit]]
     rows = [("better" if flip.better else "worse", flip.unit, _said(flip.baseline), _said(flip.new)) for flip in kept]
@@ -222,7 +224,7 @@ def _short(result: Result) -> str:
 
 
 def of_all(ranking: Ranking) -> str:
-    """How many items a ranking stands on."""
+    """The number of items in a ranking."""
     if ranking.scored == ranking.items:
         return f"{_items(ranking.items)} that all runs have"
     return f"{ranking.scored:,} of {_items(ranking.items)} that all runs have scored"
@@ -242,25 +244,26 @@ def ranked(ranking: Ranking) -> TextTable:
     ]
     less = ", less is better" if ranking.better == "lower" else ""
     title = (
-        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; may be: the places that "
-        "differences leave open, 5 % by Holm over all pairs of runs)"
+        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; possible ranks, given "
+        "the intervals of differences: 5 % by Holm over all pairs of runs)"
     )
-    return TextTable(title, ("place", "run", "%", "95 % interval", "may be"), tuple(rows), frozenset({0, 2, 3, 4}))
+    columns = ("rank", "run", "%", "95 % interval", "possible ranks")
+    return TextTable(title, columns, tuple(rows), frozenset({0, 2, 3, 4}))
 
 
-def text(found: Sequence[Section]) -> str:
+def text(sections: Sequence[Section]) -> str:
     """Sections for a terminal."""
     blocks = []
-    for section in found:
+    for section in sections:
         blocks.append("\n".join([printing.line(section.title), *(f"! {printing.line(n)}" for n in section.notes)]))
         blocks += [f"{printing.line(table.title)}\n{terminal.draw(table).rstrip()}" for table in section.tables]
     return "\n\n".join(blocks)
 
 
-def as_markdown(found: Sequence[Section]) -> str:
+def as_markdown(sections: Sequence[Section]) -> str:
     """Sections as Markdown."""
     blocks = []
-    for i, section in enumerate(found):
+    for i, section in enumerate(sections):
         blocks.append(f"{'##' if i else '#'} {markdown.escape(section.title)}")
         if section.notes:
             blocks.append("\n".join(f"- {markdown.escape(note)}" for note in section.notes))
@@ -272,7 +275,7 @@ def as_markdown(found: Sequence[Section]) -> str:
 def as_json(
     compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]], rankings: Sequence[Ranking] = ()
 ) -> dict[str, Any]:
-    """All of comparisons with their refusals and notes, and of rankings, for `records.write_json`."""
+    """Comparisons with their refusals and notes, and rankings, as a value for `records.write_json`."""
     return {
         "schema": SCHEMA,
         "comparisons": [
@@ -284,7 +287,7 @@ def as_json(
                 "notes": list(notes),
                 "unchanged": paired.unchanged,
                 "parts": paired.parts,
-                "measures": [_as_json(each) for each in paired.tables],
+                "measures": [_as_json(table) for table in paired.tables],
                 "flips": [_flip_as_json(flip) for flip in paired.flips],
             }
             for paired, refusals, notes in compared
@@ -321,11 +324,11 @@ NUMBERS = (
     ),
     *("deff", "df", "se", "detectable", "mcnemar", "method"),
 )
-"""What JSON and CSV tell of a comparison, by its fields."""
+"""Fields of a comparison in JSON and CSV."""
 
 
 def _as_json(compared: Compared) -> dict[str, Any]:
-    seen = compared.shown
+    shown = compared.shown
     return {
         "benchmark": compared.benchmark,
         "technique": compared.technique,
@@ -333,7 +336,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         "better": compared.better,
         "headline": compared.headline,
         "slice": dict(compared.slice),
-        **{name: getattr(seen, name) for name in NUMBERS},
+        **{name: getattr(shown, name) for name in NUMBERS},
         "p": compared.p,
         "adjusted": compared.adjusted,
         "bootstrap": compared.resampled,
@@ -368,13 +371,13 @@ def as_csv(compared: Sequence[Paired]) -> str:
     about = ("new_run", "baseline_run", "benchmark", "technique", "measure", "better", "dimension", "value")
     rows = [
         (
-            *(paired.new.name, paired.baseline.name, each.benchmark, each.technique, each.metric, each.better),
-            *next(iter(each.slice.items()), ("", "")),
-            *(getattr(each.shown, name) for name in NUMBERS),
-            *(each.p, each.adjusted, *(each.resampled or (None, None))),
+            *(paired.new.name, paired.baseline.name, table.benchmark, table.technique, table.metric, table.better),
+            *next(iter(table.slice.items()), ("", "")),
+            *(getattr(table.shown, name) for name in NUMBERS),
+            *(table.p, table.adjusted, *(table.resampled or (None, None))),
         )
         for paired in compared
-        for each in paired.tables
+        for table in paired.tables
     ]
     return cells.table((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high"), rows)
 

@@ -11,45 +11,45 @@ ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
 
 def headline(decided: Decided, *, exits: bool = True) -> str:
-    """The verdict in a line: against what, on which part if not on all, and, if it `exits`, with which exit code."""
+    """The verdict in a line: baselines, the compared part if not all, and, if `exits`, the exit code."""
     verdict = decided.verdict
-    against = f" against {', '.join(each.name for each in verdict.baselines)}" if verdict.baselines else ""
+    against = f" against {', '.join(baseline.name for baseline in verdict.baselines)}" if verdict.baselines else ""
     on = f" on {', '.join(verdict.shared)}" if verdict.shared else ""
     code = verdict.exit_code
     return f"{verdict.outcome or 'no verdict'}{against}{on}" + (f" (exit code {code})" if code and exits else "")
 
 
 def remarks(decided: Decided) -> list[str]:
-    """What a reader must know beside the rules, one sentence each: attempts, level, notes."""
+    """Remarks on the verdict, one sentence each: attempts, level, notes."""
     verdict = decided.verdict
-    found = []
-    for each, number in zip(verdict.baselines, decided.attempts, strict=False):
+    lines = []
+    for baseline, number in zip(verdict.baselines, decided.attempts, strict=False):
         looks = "1 look" if verdict.looks == 1 else f"{verdict.looks} looks"
         beyond = number > verdict.looks
-        said = f"attempt {number} in this folder against {each.name}, decided at the level for {looks}"
-        found.append(said + (": each further one is another chance of a wrong PASS (--looks)." if beyond else "."))
-    found += [f"{note}." for note in verdict.notes]
-    return [*found, f"{verdict.read_from}."] if verdict.read_from else found
+        attempt = f"attempt {number} in this folder against {baseline.name}, decided at the level for {looks}"
+        lines.append(attempt + (": each further one is another chance of a wrong PASS (--looks)." if beyond else "."))
+    lines += [f"{note}." for note in verdict.notes]
+    return [*lines, f"{verdict.read_from}."] if verdict.read_from else lines
 
 
 def rule(entry: Ruling) -> str:
-    """What became of a rule, and why, in a line."""
+    """A rule's outcome and reason, in a line."""
     return f"{name(entry)}: {entry.why}"
 
 
 def name(entry: Ruling) -> str:
-    """A rule's name, and how its difference is to be read where less of the measure is better."""
+    """A rule's name, marked if less of its measure is better."""
     return entry.rule + (" (less is better)" if entry.better == "lower" and entry.limit is None else "")
 
 
 def listed(verdict: Verdict) -> list[Ruling]:
-    """The rules that decide, the worst outcome first; guards that pass and slices that are not gated are summed up."""
-    told = [entry for entry in verdict.entries if not _quiet(entry)]
-    return sorted(told, key=lambda entry: ORDER.index(entry.outcome))
+    """The deciding rules, worst outcome first; without guards that pass and slices that are not gated."""
+    entries = [entry for entry in verdict.entries if not _quiet(entry)]
+    return sorted(entries, key=lambda entry: ORDER.index(entry.outcome))
 
 
 def passed(verdict: Verdict) -> list[Ruling]:
-    """The guards that pass, those first that only a large loss would have failed."""
+    """The guards that pass, largest detectable loss first."""
     guards = [entry for entry in verdict.entries if entry.kind == "slice guard" and entry.outcome == "PASS"]
     return sorted(guards, key=lambda entry: -(entry.detectable or 0.0))
 
@@ -60,7 +60,7 @@ def small(verdict: Verdict) -> list[Ruling]:
 
 
 def reach(verdict: Verdict) -> float:
-    """How far from 0 an axis must go for the differences, bounds and margins of all rules that decide."""
+    """The end of a symmetric axis that holds the differences, bounds and margins of all deciding rules."""
     shown = [entry for entry in verdict.entries if entry.limit is None and entry.outcome != "NOT GATED"]
     values = [value for e in shown for value in (e.difference, e.low, e.high, e.margin) if value is not None]
     farthest = max(map(abs, values), default=0.0)
@@ -72,12 +72,12 @@ def _quiet(entry: Ruling) -> bool:
 
 
 def quiet(verdict: Verdict) -> list[str]:
-    """The guards that pass with the loss that each would have shown, and what is not gated with its reason."""
+    """Lines about the guards that pass, with their detectable losses, and about slices not gated, with reasons."""
     lines = []
     if guards := passed(verdict):
         number = "1 slice" if len(guards) == 1 else f"{len(guards)} slices"
-        known = all(entry.detectable is not None for entry in guards)
-        what = "; the true loss in points that would have been shown in 80 % of runs" if known else ""
+        detectable = all(entry.detectable is not None for entry in guards)
+        what = "; the true loss in points that would have been shown in 80 % of runs" if detectable else ""
         lines.append(f"{number} not shown to be worse{what}: {_some(map(_shown_from, guards))}.")
     if left := [f"{_place(entry)} ({entry.why})" for entry in small(verdict)]:
         lines.append(f"Not gated: {_some(left)}.")
@@ -95,7 +95,7 @@ def _shown_from(entry: Ruling) -> str:
 
 def moved(slices: Iterable[Moved]) -> str:
     """Slices with their differences in points."""
-    return ", ".join(f"{_where(each.slice)} {points(each.difference, sign=True)} (n {each.units:,})" for each in slices)
+    return ", ".join(f"{_where(row.slice)} {points(row.difference, sign=True)} (n {row.units:,})" for row in slices)
 
 
 def flips(verdict: Verdict) -> str:
@@ -103,13 +103,13 @@ def flips(verdict: Verdict) -> str:
     return f"{verdict.lost:,} lost, {verdict.gained:,} gained"
 
 
-def flip(each: Flipped) -> str:
-    """One unit that flipped, and what was read from the two answers."""
-    return f"{each.benchmark}/{each.unit}: {' + '.join(each.baseline)} -> {' + '.join(each.new)}"
+def flip(flipped: Flipped) -> str:
+    """One flipped unit and the readings of its two answers."""
+    return f"{flipped.benchmark}/{flipped.unit}: {' + '.join(flipped.baseline)} -> {' + '.join(flipped.new)}"
 
 
 def table(verdict: Verdict, *, every: bool = False) -> TextTable:
-    """The rules with their numbers, those that `listed` names or all of them."""
+    """The rules with their numbers: all if `every`, else those of `listed`."""
     columns = (
         "verdict",
         "rule",
@@ -122,7 +122,7 @@ def table(verdict: Verdict, *, every: bool = False) -> TextTable:
         "gained",
         "adjusted p",
     )
-    shown = sorted(verdict.entries, key=lambda each: ORDER.index(each.outcome)) if every else listed(verdict)
+    shown = sorted(verdict.entries, key=lambda entry: ORDER.index(entry.outcome)) if every else listed(verdict)
     return TextTable("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
 
 

@@ -1,6 +1,6 @@
-"""junit.xml: one test suite a benchmark (and technique, if there are several), one test case an item.
+"""junit.xml: a test suite per benchmark (and technique, if there are several), a test case per item.
 
-The gate's verdict is gate.xml, with one test case a rule: wrong answers are data, and only the gate makes a build red.
+gate.xml has a test case per rule of the gate: wrong answers are data, and only the gate makes a build red.
 Both files keep to the schema of Jenkins' xUnit plugin, junit-10.xsd, which allows no properties in a test case.
 """
 
@@ -22,14 +22,14 @@ _DECLARATION = b"<?xml version='1.0' encoding='UTF-8'?>\n"
 
 
 def text(value: str) -> str:
-    """A value that XML can hold, and that a log may print."""
+    """Make a value safe for XML and for logs."""
     return printing.lines(value)
 
 
 def render(report: Report) -> Iterator[bytes]:
-    """junit.xml, in UTF-8, case by case: as one tree it would be the largest thing in memory.
+    """Yield junit.xml in UTF-8, case by case: a whole tree would be the largest object in memory.
 
-    What a run lacks is a case of its own, which ends in error.
+    Missing results are one case of their own, which ends in error.
     """
     yield _DECLARATION
     lines = report.covered.lines
@@ -52,17 +52,17 @@ def render(report: Report) -> Iterator[bytes]:
 
 
 def render_gate(verdict: Verdict) -> bytes:
-    """gate.xml: the suite `gate` with one case a rule, in UTF-8."""
+    """gate.xml in UTF-8: the suite `gate` with one case per rule."""
     cases = rules(verdict)
-    kinds: Counter[type] = Counter(type(found) for each in cases for found in each.result)
+    kinds: Counter[type] = Counter(type(result) for case in cases for result in case.result)
     starts = [
         _start(tag, name, kinds, len(cases), 0.0) for tag, name in (("testsuites", "medvqa"), ("testsuite", "gate"))
     ]
-    return b"".join([_DECLARATION, *starts, *(each.tostring() for each in cases), b"</testsuite></testsuites>"])
+    return b"".join([_DECLARATION, *starts, *(case.tostring() for case in cases), b"</testsuite></testsuites>"])
 
 
 def _counts(results: Sequence[Result]) -> tuple[Counter[type], int, float]:
-    """How many cases ended in what, how many there are, and their seconds."""
+    """The number of cases by JUnit outcome, their total number, and their seconds."""
     kinds: Counter[type] = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
     return kinds, len(results), sum(r.answer.seconds or 0.0 for r in results if r.answer is not None)
 
@@ -77,51 +77,51 @@ def _start(tag: str, name: str, kinds: Counter[type], tests: int, seconds: float
 
 
 def _kind(outcome: Outcome) -> type[Error | Failure | Skipped] | None:
-    """What an outcome is to JUnit: wrong answers are failures, unscored ones skipped."""
+    """The JUnit class of an outcome: wrong answers are failures, unscored ones skipped, None passes."""
     if outcome in ("correct", "partial"):
         return None
     return Error if outcome == "error" else Skipped if outcome == "unscored" else Failure
 
 
 def rules(verdict: Verdict) -> list[TestCase]:
-    """One test case a rule: failed by FAIL, and by INCONCLUSIVE unless that passes the gate; else that is skipped.
+    """One test case per rule. FAIL fails; INCONCLUSIVE fails, or is skipped if the options let it pass.
 
-    So is a slice that is too small to be gated. Where there is no verdict, one case ends in error.
+    A slice that is not gated is skipped. Without a verdict, one case ends in error.
     """
     if verdict.outcome is None:
-        made = TestCase("verdict", "gate", 0.0)
-        made.result = [Error(text("; ".join(verdict.blockers)), "blocked")]
-        return [made]
+        case = TestCase("verdict", "gate", 0.0)
+        case.result = [Error(text("; ".join(verdict.blockers)), "blocked")]
+        return [case]
     return [_rule(entry, verdict) for entry in verdict.entries]
 
 
 def _rule(entry: Ruling, verdict: Verdict) -> TestCase:
-    made = TestCase(text(entry.rule), "gate", 0.0)
+    case = TestCase(text(entry.rule), "gate", 0.0)
     undecided = Failure if verdict.inconclusive == "fail" or entry.kind == "units" else Skipped
     kind = {"FAIL": Failure, "INCONCLUSIVE": undecided, "NOT GATED": Skipped}.get(entry.outcome)
     if kind is not None:
-        made.result = [kind(text(entry.why), entry.outcome)]
+        case.result = [kind(text(entry.why), entry.outcome)]
     else:
-        made.system_out = text(f"{entry.outcome}: {entry.why}")
-    return made
+        case.system_out = text(f"{entry.outcome}: {entry.why}")
+    return case
 
 
 def case(result: Result) -> TestCase:
     """One item as a test case; its properties are a JSON object in `system-out`."""
     seconds = result.answer.seconds if result.answer else None
     name = f"{result.item.id} (sample {result.sample})" if result.sample else result.item.id
-    made = TestCase(text(name), text(result.item.benchmark), seconds or 0.0)
+    case = TestCase(text(name), text(result.item.benchmark), seconds or 0.0)
     outcome = result.score.outcome
     if (kind := _kind(outcome)) is not None:
-        made.result = [kind(text(result.score.why), outcome)]
-    made.system_out = _json(dict(records.properties(result)))
-    return made
+        case.result = [kind(text(result.score.why), outcome)]
+    case.system_out = _json(dict(records.properties(result)))
+    return case
 
 
 def _json(value: Mapping[str, str]) -> str:
-    """JSON that may stand in a log: what is not printable is escaped, and so is what a CI would obey.
+    """JSON that is safe in a log: escapes unprintable characters and CI commands.
 
-    Jenkins attaches the files that `[[ATTACHMENT|path]]` names in the output of a test; others obey `##[...]`.
+    Jenkins attaches the files named by `[[ATTACHMENT|path]]` in a test's output; other CIs obey `##[...]`.
     """
     printable = "".join(
         character if character.isprintable() else json.dumps(character)[1:-1]

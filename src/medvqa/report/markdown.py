@@ -1,4 +1,4 @@
-"""summary.md: what fits on a pull request."""
+"""summary.md: a summary for a pull request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.tables import TextTable, by_dimension, headline, outcomes
 
 ROWS = 40
-"""Rules that the summary's table holds: with more, it leaves out guards that pass and slices that are not gated."""
+"""Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 
 _LIVE = (
@@ -24,11 +24,11 @@ _LIVE = (
     (re.compile("://"), "[:]//"),
     (re.compile(r"\bwww\.", re.IGNORECASE), "www[.]"),
 )
-"""What becomes a link or calls somebody without any markup, and what stands for it."""
+"""Patterns that GitHub turns into links or mentions without markup, and their replacements."""
 
 
 def escape(text: str) -> str:
-    """Text that shows as it is: no markup, no link, no mention, no HTML, no control character, no line break."""
+    """Escape a text so that it shows literally: no markup, link, mention, HTML, control character or line break."""
     plain = printing.line(" ".join(text.split()))
     for live, dead in _LIVE:
         plain = live.sub(dead, plain)
@@ -42,7 +42,7 @@ def render(report: Report) -> str:
         f"# {escape(report.title)}",
         *(f"**{escape(line)}**" for line in report.covered.lines),
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
-        f"technique {', '.join(report.techniques)}, extraction {escape(str(run.get('extraction', 'sound')))}.",
+        f"technique {', '.join(report.techniques)}, extraction: {escape(report.extraction)}.",
         grid(headline(report)),
         *_verdict(report),
         grid(outcomes(report)),
@@ -60,28 +60,28 @@ def render(report: Report) -> str:
 
 
 def _verdict(report: Report) -> list[str]:
-    """The gate: the verdict, its rules, what moved most, and the first units that flipped."""
+    """The gate: the verdict, its rules, the slices that moved most, and the first units that flipped."""
     if report.gate is None:
         return []
-    found = report.gate.verdict
+    verdict = report.gate.verdict
     blocks = [f"## Gate: {escape(gate.headline(report.gate))}"]
-    if found.blockers:
-        blocks.append("\n".join(f"- {escape(line)}" for line in found.blockers))
-    told = gate.listed(found)
-    if told:
-        blocks.append("\n".join(f"- **{entry.outcome}** {escape(gate.rule(entry))}" for entry in told))
-        blocks.append(grid(gate.table(found, every=len(found.entries) <= ROWS)))
-    lines = gate.quiet(found)
-    for name, moved in (("Largest losses", found.worst), ("Largest gains", found.best)):
+    if verdict.blockers:
+        blocks.append("\n".join(f"- {escape(line)}" for line in verdict.blockers))
+    entries = gate.listed(verdict)
+    if entries:
+        blocks.append("\n".join(f"- **{entry.outcome}** {escape(gate.rule(entry))}" for entry in entries))
+        blocks.append(grid(gate.table(verdict, every=len(verdict.entries) <= ROWS)))
+    lines = gate.quiet(verdict)
+    for name, moved in (("Largest losses", verdict.worst), ("Largest gains", verdict.best)):
         if moved:
             lines.append(f"{name} by slice, in points, exploratory: {gate.moved(moved)}.")
     lines += gate.remarks(report.gate)
     if lines:
         blocks.append("\n".join(f"- {escape(line)}" for line in lines))
-    if found.flips:
-        shown = [each for each in found.flips if each.benchmark in report.public]
-        first = [f"- {'gained' if each.better else 'lost'}: {escape(gate.flip(each))}" for each in shown]
-        blocks.append(f"Flipped: {gate.flips(found)}." + (" The first of each:" if first else ""))
+    if verdict.flips:
+        shown = [flip for flip in verdict.flips if flip.benchmark in report.public]
+        first = [f"- {'gained' if flip.better else 'lost'}: {escape(gate.flip(flip))}" for flip in shown]
+        blocks.append(f"Flipped: {gate.flips(verdict)}." + (" The first of each:" if first else ""))
         blocks += ["\n".join(first)] if first else []
     blocks.append(f"Every question and answer: [index.html](index.html) of run {escape(report.folder.name)}.")
     return blocks

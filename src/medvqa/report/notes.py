@@ -1,4 +1,4 @@
-"""What a reader must know beside the numbers, in sentences."""
+"""Notes beside the numbers, in sentences."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from medvqa.items import Kind, Result
 from medvqa.report.build import Part, Report
 
 FACTOR, LEAST, ROOM = 4, 256, 4096
-"""The limit of tokens that is proposed if answers were cut off: FACTOR times the old one, but at least LEAST.
-ROOM, if a server's own limit is not known."""
+"""The proposed token limit if answers were cut off: FACTOR times the old one, but at least LEAST.
+ROOM, if a server's own limit is unknown."""
 
 
 def notes_of(report: Report) -> list[str]:
-    """What a reader must know beside the numbers, one sentence each; nothing when all is well.
+    """Notes for the reader of a report, one sentence each; none if there is nothing to note.
 
-    That results are missing is no note: every report says it before its numbers, by `report.covered.lines`.
+    Missing results are no note: every report shows `report.covered.lines` before its numbers.
     """
     notes = [*_selected(report), *_less_than_released(report), *left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
@@ -94,7 +94,7 @@ def notes_of(report: Report) -> list[str]:
 
 
 def _is_empty(result: Result) -> bool:
-    """Whether a model said nothing where it was to say something; one that declined is counted as refused."""
+    """Whether an answer in words is empty; a refusal counts as refused, not as empty."""
     answer = result.answer
     if answer is None or answer.option_logprobs is not None or result.score.outcome == "refused":
         return False
@@ -102,61 +102,61 @@ def _is_empty(result: Result) -> bool:
 
 
 def _first(report: Report, part: Part, result: Result) -> str:
-    """The first result of a part that ended in error, and why; without names of data that are not declared public."""
+    """The first error of a part with its reason; without names if the data are not declared public."""
     item, why = result.item, result.score.why
     if part.benchmark.public:
         return f"{item.id}: {why}"
     if report.run.get("config", {}).get("backend") == "replay":
-        # Behind it stands what was recorded, which need not be in this run.
+        # The rest of the reason quotes the recording, which may name questions outside this run.
         why = why.partition("; asked: ")[0]
     names: dict[str, str] = {}
-    for other in (each.item for one in report.parts if not one.benchmark.public for each in one.results):
-        images = [each for image in other.images for each in (image.name, PurePath(image.name).name)]
+    for other in (result.item for one in report.parts if not one.benchmark.public for result in one.results):
+        images = [name for image in other.images for name in (image.name, PurePath(image.name).name)]
         names.update((name, "[image]") for name in images if name and name in why)
-        # Of other questions a short number tells nobody, and may be the message's own: HTTP 429.
+        # A short number identifies no other question, and may belong to the message: HTTP 429.
         if other.id in why and (other.id == item.id or len(other.id) > 3 or not other.id.isdecimal()):
             names[other.id] = "[id]"
     if names:
-        found = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-        why = re.sub(rf"(?<!\w)(?:{found})(?!\w)", lambda match: names[match[0]], why)
+        pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        why = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", lambda match: names[match[0]], why)
     return f"{why} (junit.xml names it)"
 
 
 def _selected(report: Report) -> list[str]:
-    """Which parts of benchmarks were selected, and how."""
+    """Lines about partly selected benchmarks."""
     selection = report.selection
     names = {(part.benchmark.name, part.technique): part.name for part in report.parts}
     lines = [
         f"{names.get((name, technique), name)}: selected {line}."
-        for name, each in selection.benchmarks.items()
-        for technique in each
+        for name, techniques in selection.benchmarks.items()
+        for technique in techniques
         if (line := selection.line(name, technique))
     ]
     if report.selection.ranked_by_outcome:
         lines.append(
-            "these questions were chosen by how they ended before (--lf), so that there are no measures: a number over "
-            "them would say nothing of the model. Type the command without --lf for numbers."
+            "these questions were chosen by an earlier outcome (--lf), so there are no measures: a number over them "
+            "would say nothing about the model. Type the command without --lf for numbers."
         )
     return lines
 
 
 def _less_than_released(report: Report) -> list[str]:
-    """Of which benchmarks the data hold fewer questions than their owners gave out."""
-    told = report.run.get("benchmarks", {})
+    """Lines about benchmarks with fewer questions than their owners released."""
+    about = report.run.get("benchmarks", {})
     return [
-        f"{name}: {there:,} of {release:,} questions of the release are there."
+        f"{name}: {present:,} of {release:,} questions of the release are there."
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
-        if (release := told.get(name, {}).get("release")) and (there := told[name].get("items", release)) < release
+        if (release := about.get(name, {}).get("release")) and (present := about[name].get("items", release)) < release
     ]
 
 
 def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool) -> str:
-    """How many answers of a part were cut off, at which limits, and what to do.
+    """The number of truncated answers of a part, their limits, and a remedy.
 
-    `limits` are those by kind. Answers that were `recorded` are not had again with an option of this run.
+    `limits`: token limits by kind. `recorded`: the answers were replayed, so no option of this run changes them.
     """
-    known = sum(metrics.is_complete(result) is not None for result in part.results)
-    count = f"{len(part.truncated)} of {known} answers were cut off"
+    complete = sum(metrics.is_complete(result) is not None for result in part.results)
+    count = f"{len(part.truncated)} of {complete} answers were cut off"
     if recorded:
         return f"{count} (finish=length) before they were recorded. Record them again with a higher limit of tokens."
     kinds = {result.item.kind for result in part.truncated}
@@ -178,16 +178,16 @@ def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool
 
 
 def _read_by_ours(report: Report) -> str:
-    """What no published rule read in a run that asked for one: benchmarks with kinds of questions."""
-    told = {name: said.get("read_by") or {} for name, said in report.run.get("benchmarks", {}).items()}
+    """Benchmarks and kinds of questions without a published rule, in a run with official extraction."""
+    rules = {name: about.get("read_by") or {} for name, about in report.run.get("benchmarks", {}).items()}
     kinds = {
-        name: sorted(kind for kind, rule in by.items() if rule == scoring.rules.SOUND) for name, by in told.items()
+        name: sorted(kind for kind, rule in by.items() if rule == scoring.rules.SOUND) for name, by in rules.items()
     }
     return ", ".join(f"{name} ({', '.join(some)})" for name, some in kinds.items() if some)
 
 
 def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
-    """What is not asked because its technique is not defined for it: benchmark -> technique -> kind -> number."""
+    """Lines about questions whose technique is not defined; `counts`: benchmark -> technique -> kind -> number."""
     return [
         f"{benchmark}: {_number(sum(kinds.values()), 'items')} left out: technique '{technique}' is not defined for "
         f"{', '.join(kinds)} here."
@@ -197,9 +197,9 @@ def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]
 
 
 def usage_of(report: Report) -> str | None:
-    """What the answers of the run used, and apart from them its judge, as one line; None where they do not tell."""
+    """Usage of the model and of the judge as one line; None if it is not recorded."""
     used = (("Used", report.run.get("usage")), ("Judging used", report.run.get("judge_usage")))
-    return " ".join(f"{what}: {told}." for what, usage in used if (told := _used(usage or {}))) or None
+    return " ".join(f"{what}: {text}." for what, usage in used if (text := _used(usage or {}))) or None
 
 
 def _used(usage: Mapping[str, float]) -> str:
@@ -209,15 +209,15 @@ def _used(usage: Mapping[str, float]) -> str:
 
 
 def answers_of(report: Report) -> str | None:
-    """How many answers and replies of a judge the last session reused and asked for, as one line.
+    """The numbers of reused and new answers, and judge's replies, of the last session, as one line.
 
-    None where it asked for all.
+    None if nothing was reused.
     """
     last = (report.run.get("sessions") or [{}])[-1]
-    told = (("Answers", ""), ("Judge's replies", "judge_"))
+    kinds = (("Answers", ""), ("Judge's replies", "judge_"))
     lines = [
         f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last.get(f'{prefix}asked', 0):,} asked for."
-        for what, prefix in told
+        for what, prefix in kinds
         if last.get(f"{prefix}reused")
     ]
     return " ".join(lines) or None

@@ -9,12 +9,12 @@ from medvqa.items import Measure, Outcome
 from medvqa.report.build import Part, Report, slices
 
 FEW = 10
-"""Below this many units a percentage would say more than is known: counts are shown."""
+"""Below this many units a percentage would overstate the precision: counts are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """`right` holds the indices of columns that are aligned to the right."""
+    """A table of texts; `right` holds the indices of right-aligned columns."""
 
     title: str
     columns: tuple[str, ...]
@@ -28,14 +28,14 @@ def percent(value: float | None) -> str:
 
 
 def value(measure: Measure) -> str:
-    """A measure in percent, or its counts where it has few units."""
+    """A measure in percent, or as counts if it has few units."""
     if measure.value is not None and measure.count is not None and few(measure):
         return f"{_number(measure.count)}/{_number(measure.n)}"
     return percent(measure.value)
 
 
 def interval(measure: Measure) -> str:
-    """The 95 % interval in percent, or why there is none; empty where counts are shown instead."""
+    """The 95 % interval in percent, or the reason for its absence; empty if counts are shown."""
     if measure.value is None or few(measure):
         return ""
     if measure.low is None or measure.high is None:
@@ -44,14 +44,14 @@ def interval(measure: Measure) -> str:
 
 
 def no_interval(groups: int | None) -> str:
-    """Say why a value has no interval: its groups are few. Empty where the reason is another one."""
+    """Return "no interval: N independent groups" if groups are few, else ""."""
     if groups is None or groups >= FEW:
         return ""
     return f"no interval: {groups} independent {'group' if groups == 1 else 'groups'}"
 
 
 def few(measure: Measure) -> bool:
-    """Whether there are too few units for a percentage, a pair being one; slices of a macro average are no units."""
+    """Whether there are too few units for a percentage. A pair is one unit; slices of a macro average are none."""
     return measure.count is not None and (measure.n if measure.units is None else measure.units) < FEW
 
 
@@ -61,7 +61,7 @@ def counted(measure: Measure) -> str:
 
 
 def with_unit(number: float, unit: str) -> str:
-    """A number of units, of which `unit` is the plural: "36 pairs", "1 pair"."""
+    """A number with its unit, given as a plural: "36 pairs", "1 pair"."""
     return f"{_number(number)} {unit.removesuffix('s') if number == 1 else unit}"
 
 
@@ -70,7 +70,7 @@ def _number(number: float) -> str:
 
 
 REFERENCES: Mapping[str, str] = {"random": "random", "majority": "majority", "image_blind": "image-blind"}
-"""The levels that need no model, and the headings of their columns."""
+"""Reference lines and the headings of their columns."""
 OUTCOME_COLUMNS: Mapping[str, Outcome] = {
     "correct": "correct",
     "partial": "partial",
@@ -84,9 +84,9 @@ OUTCOME_COLUMNS: Mapping[str, Outcome] = {
 
 
 def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> TextTable:
-    """The headline measures of each benchmark beside the levels that need no model.
+    """The headline measures of each benchmark, with reference lines.
 
-    Where a part of a benchmark was selected, a column says how many questions of how many.
+    If only a part of a benchmark was selected, a column shows "10 of 60".
     """
     names, partial = _names(report), any(report.selected(part) for part in report.parts)
     selected = ["selected"] if partial else []
@@ -103,9 +103,9 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
 
 
 def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> TextTable:
-    """How many items of each benchmark ended how; of a run with several samples of each, how many answers.
+    """Outcomes: the number of items of each benchmark by outcome; of answers, if items have several samples.
 
-    Where any answer was cut off, a last column counts those that were.
+    If any answer was cut off, a last column counts these.
     """
     names = _names(report)
     truncated = ["truncated"] if any(part.truncated for part in report.parts) else []
@@ -124,7 +124,7 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
 
 
 def _names(report: Report) -> tuple[str, ...]:
-    """The columns that name a part: the technique is one where the run has several."""
+    """The columns that name a part; the technique is one of them if the run has several."""
     return ("benchmark", "technique") if len(report.techniques) > 1 else ("benchmark",)
 
 
@@ -142,7 +142,7 @@ def by_dimension(part: Part, dimension: str) -> TextTable:
         if measure.name in shown:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
     names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
-    # Chance differs between slices where questions have different numbers of options.
+    # Chance differs between slices if questions have different numbers of options.
     chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
     columns = [
         dimension,

@@ -17,17 +17,18 @@ from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.tables import TextTable, few, headline, outcomes
 
 WIDE = 110
-"""Columns from which the tables are shown whole."""
+"""Minimum width, in columns, for complete tables."""
 
 
 def draw(table: TextTable, *, colour: bool = False) -> str:
-    """A table as lines that are not wrapped."""
+    """A table as unwrapped lines."""
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(table.columns):
         drawn.add_column(Text(printing.line(column)), justify="right" if i in table.right else "left", no_wrap=True)
     for row in table.rows:
         drawn.add_row(*(Text(printing.line(cell)) for cell in row))
-    console = Console(file=io.StringIO(), width=1000, force_terminal=colour, no_color=True)
+    # In a notebook, rich would display the table itself.
+    console = Console(file=io.StringIO(), width=1000, force_terminal=colour, force_jupyter=False, no_color=True)
     with console.capture() as capture:
         console.print(drawn)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
@@ -36,11 +37,11 @@ def draw(table: TextTable, *, colour: bool = False) -> str:
 BAR = 20
 """Columns of a bar, each of which is two steps of 2.5 %."""
 GLYPHS = "━╾─┿┼"
-"""What a bar is drawn with: filled, half filled, empty, and the level of chance within either."""
+"""Characters of a bar: filled, half filled, empty, and the level of chance within either."""
 
 
 def can_draw(encoding: str | None) -> bool:
-    """Whether a terminal of this encoding has the characters of bars; None: unknown, so that it has not."""
+    """Whether a terminal with this encoding can show the characters of bars; None (unknown) cannot."""
     try:
         GLYPHS.encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -63,22 +64,22 @@ def bar(value: float, chance: float | None = None) -> str:
 
 
 def _barred(table: TextTable, report: Report, width: int) -> TextTable:
-    """The headline table with a bar in each row, where all fits the width."""
+    """The headline table with a bar in each row, if it fits the width."""
     measures = [measure for part in report.parts for measure in part.headline]
     drawn = tuple((*row, _bar(measure)) for row, measure in zip(table.rows, measures, strict=True))
-    made = replace(table, columns=(*table.columns, SCALE), rows=drawn)
-    return made if max(map(len, draw(made).splitlines())) <= width else table
+    wider = replace(table, columns=(*table.columns, SCALE), rows=drawn)
+    return wider if max(map(len, draw(wider).splitlines())) <= width else table
 
 
 def _bar(measure: Measure) -> str:
-    # Of a few units counts are shown, which a bar would turn into a percentage again.
+    # Few units are shown as counts; a bar would turn them into a percentage again.
     return "" if few(measure) or measure.value is None else bar(measure.value, measure.references.get("random"))
 
 
 def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False, exits: bool = True) -> str:
-    """The headline measures, how items ended, what a reader must know beside it, and where the rest lies.
+    """The headline measures, outcomes, notes, verdict and run folder, as text.
 
-    `bars` draws the measures, too, where the width allows it. `exits`: the command ends with the gate's exit code.
+    `bars` also draws the measures if the width allows it. `exits`: the command ends with the gate's exit code.
     """
     if width >= WIDE:
         shown = (headline(report), outcomes(report))
@@ -97,13 +98,13 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
 
 
 def verdict(report: Report, *, exits: bool = True) -> list[str]:
-    """The gate's verdict and why, in a few lines; none where nothing was gated."""
+    """The gate's verdict and reasons as lines; none without a gate."""
     if report.gate is None:
         return []
-    found = report.gate.verdict
+    decided = report.gate.verdict
     lines = [f"gate: {gate.headline(report.gate, exits=exits)}"]
-    lines += [f"  blocked: {line}" for line in found.blockers]
-    lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(found)]
-    lines += [f"  {line}" for line in gate.quiet(found)]
+    lines += [f"  blocked: {line}" for line in decided.blockers]
+    lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(decided)]
+    lines += [f"  {line}" for line in gate.quiet(decided)]
     lines += [f"  {line}" for line in gate.remarks(report.gate)]
     return [printing.line(line) for line in lines]

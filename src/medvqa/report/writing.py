@@ -15,18 +15,15 @@ from medvqa.report.html import Pictures
 
 SCHEMA = 1
 DRAWN = ("metrics.json", "summary.md", "junit.xml", "gate.xml", html.FILE)
-"""The files of a run folder that `write` makes, but for sheets."""
+"""The files that `write` makes, except sheets."""
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
-    """Write metrics.json, summary.md, junit.xml, gate.xml, index.html, and the sheets of benchmarks that ask for one.
+    """Write metrics.json, summary.md, junit.xml, gate.xml, index.html, and submission sheets.
 
-    Without a verdict there is no gate.xml, and an earlier one is removed.
-
-    A benchmark whose owners withhold its answer key asks for a sheet to send them, with one answer to each question:
-    where there are several samples the first, so that nobody chooses. `pictures` are the images that
-    the page shows (`html.draw`; None: none). Returns the report with the paths of the sheets;
-    UsageError when the folder cannot be written.
+    Without a verdict, gate.xml is removed. If a benchmark's owners withhold the answer key, its sheet holds one answer
+    per question to send them: always the first sample. `pictures`: the images of the page (`html.draw`), None for none.
+    Returns the report with the paths of the sheets. UsageError if the folder cannot be written.
     """
     try:
         return _written(report, pictures)
@@ -35,7 +32,7 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
 
 
 def remove(folder: Path) -> None:
-    """Remove the reports of a run folder: they tell of an earlier session, whatever becomes of this one (OSError)."""
+    """Remove the reports of a run folder before a new session, which would make them outdated (OSError)."""
     for name in DRAWN:
         (folder / name).unlink(missing_ok=True)
 
@@ -63,7 +60,7 @@ def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _folder(report: Report, part: Part) -> Path:
-    """Where a part's sheet goes: one for each technique where the run has several."""
+    """The folder of a part's sheet: a sub-folder per technique if the run has several."""
     return files.subfolder(report.folder, part.technique) if len(report.techniques) > 1 else report.folder
 
 
@@ -87,9 +84,9 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _measure(report: Report, part: Part, measure: Measure) -> Measure | dict[str, Any]:
-    """A measure; beside the signature of one over a part of its benchmark stands what was selected."""
+    """A measure, with its selection if only a part of its benchmark was selected."""
     portion = report.selection.portion(part.benchmark.name, part.technique)
     if portion is None or portion.whole:
         return measure
     selection = {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}
-    return {**{each.name: getattr(measure, each.name) for each in fields(measure)}, "selection": selection}
+    return {**{field.name: getattr(measure, field.name) for field in fields(measure)}, "selection": selection}

@@ -59,7 +59,7 @@ def conduct(
 
     `select` is an expression as of --select. Objects instead of names: `registry.with_objects`. `say` gets lines for
     the user before anything is asked, `on_progress` the outcomes after each question. UsageError and DataError before
-    anything is asked; an exception of a model that cannot be made is raised after the run was closed.
+    anything is asked; the UsageError of a model that cannot be made has its exception as cause.
     """
     expression = None if select is None else Expression.parse(select)
     setting = replace(setting, selects=selecting.as_typed(options, select))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from medvqa.items import DataError, MedVQAError, Outcome, Query
+from medvqa.items import DataError, MedVQAError, Outcome, Query, UsageError
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.ending import Ending
@@ -54,8 +54,8 @@ def ask_all(
     """Ask every query in this process, and hand each result to the run as soon as it is known.
 
     Return why it stopped early: the asker, the run, a signal or a full disk; None if every query was asked. `ending`
-    handles signals, `say` gets lines for the user. MedVQAError and OSError if nothing could be asked; an exception of a
-    model that cannot be made is raised.
+    handles signals, `say` gets lines for the user. MedVQAError and OSError if nothing could be asked; the UsageError of
+    a model that cannot be made has its exception as cause.
     """
     keys = [query.key for query in queries]
     run.select(keys, left_out or {})
@@ -65,7 +65,11 @@ def ask_all(
     ending = ending or Ending()
     try:
         try:
-            asker.open(Queue(queries, asker))
+            try:
+                asker.open(Queue(queries, asker))
+            except Exception as error:
+                # A model of the user's own may raise anything.
+                raise UsageError(asker.stop or str(error)) from error
             return _ask(run, asker, queries, ending, on_progress)
         finally:
             # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.

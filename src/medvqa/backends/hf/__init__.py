@@ -102,8 +102,8 @@ class HF(Backend):
     @property
     def title(self) -> str:
         """The folder's name, or the repository's."""
-        found = checkpoint.local(self.argument) if self.argument else None
-        return (self.argument or self.name) if found is None else found.folder.name
+        local = checkpoint.local(self.argument) if self.argument else None
+        return (self.argument or self.name) if local is None else local.folder.name
 
     @property
     def batch_size(self) -> int | None:
@@ -180,10 +180,10 @@ class HF(Backend):
 
     def memory(self, place: str) -> int | None:
         """Bytes on the GPUs of a place together, as the driver tells them; None where it does not."""
-        asked = ("--query-gpu=memory.total", "--format=csv,noheader,nounits", f"--id={place}")
+        arguments = ("--query-gpu=memory.total", "--format=csv,noheader,nounits", f"--id={place}")
         try:
-            told = subprocess.run(["nvidia-smi", *asked], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603, S607
-            return sum(int(line) * 2**20 for line in told.stdout.split())
+            process = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603, S607
+            return sum(int(line) * 2**20 for line in process.stdout.split())
         except (OSError, subprocess.SubprocessError, ValueError):
             return None
 
@@ -217,10 +217,10 @@ class HF(Backend):
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt by its technique; AnswerError for one that cannot be written, shown or scored."""
-        found = next((ahead for ahead in self._ahead if _same(ahead[0], prompts)), None)
-        if found is not None:
-            self._ahead.remove(found)
-        batch = (self._maker.submit(self._made, prompts) if found is None else found[1]).result()
+        drafted = next((ahead for ahead in self._ahead if _same(ahead[0], prompts)), None)
+        if drafted is not None:
+            self._ahead.remove(drafted)
+        batch = (self._maker.submit(self._made, prompts) if drafted is None else drafted[1]).result()
         answers: dict[int, Answer | AnswerError] = dict(batch.errors)
         for part in batch.parts:
             answers.update(zip(part.places, self._asked(part), strict=True))
@@ -237,10 +237,10 @@ class HF(Backend):
         read = part.inputs["attention_mask"].sum(dim=1).tolist()
         if part.technique in ("mc", "ff"):
             self._seed(part)
-            said = self._asker.generate(part.inputs, self._loaded.model.generation_config, part.max_tokens)
+            texts = self._asker.generate(part.inputs, self._loaded.model.generation_config, part.max_tokens)
             return [
                 Answer(one.text, finish="stop" if one.ended else "length", usage={"input": count, "output": one.tokens})
-                for one, count in zip(said, read, strict=True)
+                for one, count in zip(texts, read, strict=True)
             ]
         if part.technique == "gd":
             letters = [[tokens[0] for tokens in options] for options in part.options]
@@ -312,7 +312,7 @@ class HF(Backend):
         return _Part(technique, None, [one.place for one in kept], [one.prompt for one in kept], inputs, options)
 
     def _processed(self, drafts: Sequence[_Draft]) -> Mapping[str, Any]:
-        made: Mapping[str, Any] = self._loaded.processor(
+        inputs: Mapping[str, Any] = self._loaded.processor(
             text=[draft.text for draft in drafts],
             images=[draft.images for draft in drafts] if drafts[0].images else None,
             padding=True,
@@ -320,7 +320,7 @@ class HF(Backend):
             add_special_tokens=self._writer.special(drafts[0].text),
             **self.options.processor,
         )
-        return padded_left(made)
+        return padded_left(inputs)
 
     def _tokens(self, draft: _Draft, ids: Sequence[int]) -> list[list[int]]:
         """The tokens of each option of a prompt that is scored by them."""
@@ -334,7 +334,9 @@ class HF(Backend):
         if draft.prompt.technique == "ps":
             return self._writer.continuations(draft.text, ids, list(options.values()))
         tokens = self._writer.continuations(draft.text, ids, list(options))
-        if long := [letter for letter, said in zip(options, tokens, strict=True) if len(said) != 1]:
+        if long := [
+            letter for letter, tokens_of_letter in zip(options, tokens, strict=True) if len(tokens_of_letter) != 1
+        ]:
             raise AnswerError(
                 f"technique 'gd' reads the next token, and the letter {long[0]!r} is more than one after this prompt; "
                 "technique 'ps' scores whole texts"
@@ -397,8 +399,8 @@ def _images(prompt: Prompt) -> list[Image]:
     return [*(image for shot in prompt.shots for image in shot.images), *prompt.images]
 
 
-def _same(these: Sequence[Prompt], those: Sequence[Prompt]) -> bool:
-    return len(these) == len(those) and all(one is other for one, other in zip(these, those, strict=True))
+def _same(prompts: Sequence[Prompt], those: Sequence[Prompt]) -> bool:
+    return len(prompts) == len(those) and all(one is other for one, other in zip(prompts, those, strict=True))
 
 
 def _decoded(image: Image) -> Any:

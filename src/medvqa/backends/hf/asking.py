@@ -57,9 +57,9 @@ class CheckpointAsker:
         answers = []
         for row in output.tolist():
             end = next((number for number, token in enumerate(row) if token in ends), None)
-            said = row if end is None else row[:end]
-            text = self._tokenizer.decode(said, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-            answers.append(Generated(text, len(said) + (end is not None), end is not None))
+            tokens = row if end is None else row[:end]
+            text = self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            answers.append(Generated(text, len(tokens) + (end is not None), end is not None))
         return answers
 
     def next_token(self, inputs: Mapping[str, Any], tokens: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -85,7 +85,7 @@ class CheckpointAsker:
             first = torch.log_softmax(logits, dim=-1)
             scores: list[list[float]] = [[] for _ in options]
             for number in range(max(map(len, options))):
-                rows = [said[number] if number < len(said) else () for said in options]
+                rows = [option[number] if number < len(option) else () for option in options]
                 following = self._continued(placed, kept, rows) if max(map(len, rows)) > 1 else None
                 for row, tokens in enumerate(rows):
                     if tokens:

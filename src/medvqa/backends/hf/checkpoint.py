@@ -135,52 +135,52 @@ def digest(path: Path) -> str:
         key = hashlib.sha256(repr(what).encode(errors="surrogateescape")).hexdigest()
         kept = platformdirs.user_cache_path("pytest-medvqa") / f"weights-{key}.sha256"
         try:
-            if re.fullmatch("[0-9a-f]{64}", known := files.read(kept, 64).decode("ascii")):
-                return known
+            if re.fullmatch("[0-9a-f]{64}", stored := files.read(kept, 64).decode("ascii")):
+                return stored
         except (OSError, ValueError):
             pass
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     if kept is not None and path.stat().st_ctime_ns == state.st_ctime_ns:
         try:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(kept, found.encode("ascii"))
+            files.replace(kept, digest.encode("ascii"))
         except OSError:
             pass  # without a cache it is computed again
-    return found
+    return digest
 
 
 def check(argument: str, options: HFOptions) -> None:
     """Raise UsageError for what can be told without torch and without network."""
-    asked = f"--model=hf:{argument}"
+    flag = f"--model=hf:{argument}"
     if not argument:
-        raise UsageError(f"{asked}: hf needs a folder with a checkpoint, or ORG/NAME on the hub: --model=hf:FOLDER")
+        raise UsageError(f"{flag}: hf needs a folder with a checkpoint, or ORG/NAME on the hub: --model=hf:FOLDER")
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
-            raise UsageError(f"{asked} needs torch and transformers: pip install 'pytest-medvqa[hf]'")
+            raise UsageError(f"{flag} needs torch and transformers: pip install 'pytest-medvqa[hf]'")
     if (options.gpus > 1 or options.device == "map") and find_spec("accelerate") is None:
-        raise UsageError(f"{asked} over several GPUs needs accelerate: pip install 'pytest-medvqa[hf]'")
-    if found := local(argument):
-        check_folder(found, options, asked)
+        raise UsageError(f"{flag} over several GPUs needs accelerate: pip install 'pytest-medvqa[hf]'")
+    if folder := local(argument):
+        check_folder(folder, options, flag)
     elif not _HUB_ID.fullmatch(argument):
-        raise UsageError(f"{asked}: no such folder: {Path(argument).absolute()}. A repository on the hub is ORG/NAME")
+        raise UsageError(f"{flag}: no such folder: {Path(argument).absolute()}. A repository on the hub is ORG/NAME")
 
 
-def check_folder(found: Checkpoint, options: HFOptions, asked: str) -> None:
+def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
     """Raise UsageError for a folder that cannot be used, or only by running code that comes with it."""
-    if (adapter := found.folder / ADAPTER).is_file():
+    if (adapter := checkpoint.folder / ADAPTER).is_file():
         base = _base_of(adapter)
         raise UsageError(
-            f"{asked}: {found.folder} holds an adapter ({ADAPTER}), which must be merged into its model, once, in "
+            f"{flag}: {checkpoint.folder} holds an adapter ({ADAPTER}), which must be merged into its model, once, in "
             f"Python: model = PeftModel.from_pretrained(AutoModelForImageTextToText.from_pretrained({base}), "
-            f"{str(found.folder)!r}).merge_and_unload(); model.save_pretrained('merged'); "
+            f"{str(checkpoint.folder)!r}).merge_and_unload(); model.save_pretrained('merged'); "
             f"AutoProcessor.from_pretrained({base}).save_pretrained('merged'). Then type --model=hf:merged"
         )
-    config = found.config()
-    found.weights()
+    config = checkpoint.config()
+    checkpoint.weights()
     if "auto_map" in config and not options.trust_remote_code and not _known(str(config.get("model_type"))):
         raise UsageError(
-            f"{asked}: {config.get('model_type')!r} is no model of transformers, but of Python code in the checkpoint. "
+            f"{flag}: {config.get('model_type')!r} is no model of transformers, but of Python code in the checkpoint. "
             "Read that code; then set trust_remote_code = true in a config's [options], and add --trust-remote-code"
         )
 
@@ -202,8 +202,8 @@ def local(argument: str) -> Checkpoint | None:
 
 def obtain(argument: str, options: HFOptions) -> Checkpoint:
     """The checkpoint, downloaded where it is on the hub and not in the cache; UsageError where it cannot be had."""
-    if found := local(argument):
-        return found
+    if checkpoint := local(argument):
+        return checkpoint
     os.environ.setdefault(TELEMETRY, "1")
     import huggingface_hub
 
@@ -211,9 +211,9 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
         folder = huggingface_hub.snapshot_download(argument, **_wanted(options))
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
         raise UsageError(f"--model=hf:{argument}: {' '.join(str(error).split())[:500]}") from None
-    found = Checkpoint(Path(folder), Path(folder).name)
-    check_folder(found, options, f"--model=hf:{argument}")
-    return found
+    checkpoint = Checkpoint(Path(folder), Path(folder).name)
+    check_folder(checkpoint, options, f"--model=hf:{argument}")
+    return checkpoint
 
 
 def preflight(argument: str, options: HFOptions) -> None:
@@ -228,12 +228,12 @@ def preflight(argument: str, options: HFOptions) -> None:
     import huggingface_hub
     from huggingface_hub import constants, errors
 
-    asked = f"--model=hf:{argument}"
+    flag = f"--model=hf:{argument}"
     if _cached(argument, options):
         return
     option = f" --revision {options.revision}" if options.revision else ""
     remedy = f"Type `hf download {argument}{option}` where the hub can be reached, or name a folder: --model=hf:FOLDER"
-    lacking = f"{asked}: its weights are not in the cache, and"
+    lacking = f"{flag}: its weights are not in the cache, and"
     if constants.HF_HUB_OFFLINE:
         raise UsageError(f"{lacking} HF_HUB_OFFLINE forbids to download them. {remedy}")
     hub = constants.ENDPOINT
@@ -244,7 +244,7 @@ def preflight(argument: str, options: HFOptions) -> None:
         huggingface_hub.get_hf_file_metadata(url, timeout=reaching.SECONDS)
     except errors.HfHubHTTPError as error:
         if error.response.status_code in (401, 403, 404):
-            raise UsageError(f"{asked}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
+            raise UsageError(f"{flag}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
     except (OSError, errors.HTTPError):
         pass  # slow, or reached by a proxy: see the docstring
 
@@ -261,9 +261,9 @@ def _cached(argument: str, options: HFOptions) -> bool:
 
     try:
         folder = huggingface_hub.snapshot_download(argument, local_files_only=True, **_wanted(options))
-        found = Checkpoint(Path(folder))
-        found.config()
-        found.weights()
+        checkpoint = Checkpoint(Path(folder))
+        checkpoint.config()
+        checkpoint.weights()
     except (OSError, ValueError, UsageError):
         return False
     return True
@@ -271,10 +271,10 @@ def _cached(argument: str, options: HFOptions) -> bool:
 
 def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:
     """Bytes that the weights take once loaded; None for a repository on the hub, which is not looked at."""
-    found = local(argument)
-    if found is None:
+    checkpoint = local(argument)
+    if checkpoint is None:
         return None
-    stored = found.parameters()
+    stored = checkpoint.parameters()
     wide = {"auto": 16 if gpu else 32, "float32": 32}.get(options.dtype, 16)
     floating = {"F64", "F32", "F16", "BF16"}
     return sum(number * (wide if kind in floating else BITS.get(kind, 8)) // 8 for kind, number in stored.items())
@@ -290,5 +290,7 @@ def _known(model_type: str) -> bool:
 
 def places(devices: Sequence[str], options: HFOptions) -> tuple[str, ...]:
     """Which of the devices each copy of a model gets, as values of CUDA_VISIBLE_DEVICES."""
-    each = len(devices) if options.device == "map" and options.gpus == 1 else options.gpus
-    return tuple(",".join(devices[start : start + each]) for start in range(0, len(devices) - each + 1, each))
+    per_copy = len(devices) if options.device == "map" and options.gpus == 1 else options.gpus
+    return tuple(
+        ",".join(devices[start : start + per_copy]) for start in range(0, len(devices) - per_copy + 1, per_copy)
+    )

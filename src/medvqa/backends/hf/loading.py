@@ -115,30 +115,30 @@ def _settings(processor: Any) -> frozenset[str]:
     return frozenset(tables).union(*(getattr(kind, "__annotations__", ()) for kind in kinds))
 
 
-def _check_settings(option: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+def _check_settings(option: str, settings: Mapping[str, Any], names: Collection[str]) -> None:
     """Raise UsageError for a setting that transformers would ignore."""
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, n=3)
-            hint = f"; is it {' or '.join(map(repr, close))}?" if close else f"; there are: {', '.join(sorted(known))}"
+    for name in settings:
+        if name not in names:
+            close = get_close_matches(name, names, n=3)
+            hint = f"; is it {' or '.join(map(repr, close))}?" if close else f"; there are: {', '.join(sorted(names))}"
             raise UsageError(
                 f"`{option}` in the options has {name!r}, which the checkpoint's {option} does not know{hint}"
             )
 
 
-def _generation(given: Any, tokenizer: Any, options: HFOptions) -> Any:
+def _generation(generation: Any, tokenizer: Any, options: HFOptions) -> Any:
     """Greedy decoding; of the checkpoint's own settings only the tokens that begin, end and pad."""
     import transformers
 
-    ends = given.eos_token_id if given.eos_token_id is not None else tokenizer.eos_token_id
+    ends = generation.eos_token_id if generation.eos_token_id is not None else tokenizer.eos_token_id
     settings = {
         "do_sample": False,
         "num_beams": 1,
         "max_new_tokens": options.own_tokens,
-        "bos_token_id": given.bos_token_id,
+        "bos_token_id": generation.bos_token_id,
         "eos_token_id": ends,
-        "pad_token_id": given.pad_token_id if given.pad_token_id is not None else tokenizer.pad_token_id,
-        "decoder_start_token_id": given.decoder_start_token_id,
+        "pad_token_id": generation.pad_token_id if generation.pad_token_id is not None else tokenizer.pad_token_id,
+        "decoder_start_token_id": generation.decoder_start_token_id,
     }
     return transformers.GenerationConfig(**{**settings, **options.generation})
 

@@ -43,7 +43,7 @@ class PromptWriter:
         system = prompt.system if self._options.system is None else self._options.system
         turns = [(shot.text, shot.images, shot.answer) for shot in prompt.shots]
         turns.append((prompt.text, prompt.images, ""))
-        for text in (system, *(part for said, _, answer in turns for part in (said, answer))):
+        for text in (system, *(part for question, _, answer in turns for part in (question, answer))):
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
         images = tuple(image for _, shown, _ in turns for image in shown)
@@ -79,11 +79,13 @@ class PromptWriter:
     def _raw(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]]) -> str:
         written = []
         for number, (text, images, answer) in enumerate(turns):
-            said = fill(
+            prompt_text = fill(
                 self._options.raw,
                 {"image": self.image_token * len(images), "text": text, "system": "" if number else system},
             )
-            written.append(said if number == len(turns) - 1 else f"{said}{self._lead(said)}{answer}\n\n")
+            written.append(
+                prompt_text if number == len(turns) - 1 else f"{prompt_text}{self._lead(prompt_text)}{answer}\n\n"
+            )
         return "".join(written)
 
     def special(self, text: str) -> bool:
@@ -152,4 +154,4 @@ def _ends_with(ids: Sequence[int], ends: list[int]) -> bool:
 
 def fill(template: str, fields: Mapping[str, str]) -> str:
     """The template with its fields in braces filled in; braces in what they are filled with are text."""
-    return re.sub("{(" + "|".join(fields) + ")}", lambda found: fields[found[1]], template)
+    return re.sub("{(" + "|".join(fields) + ")}", lambda match: fields[match[1]], template)

@@ -40,15 +40,15 @@ def decide(gate: Gate, new: Side) -> Verdict:
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
-    unproven, known = records.identity_of_run(new.run, len(new.results))
+    unproven, identity = records.identity_of_run(new.run, len(new.results))
     blockers += unproven
     blockers += _in_baseline(new, gate.baselines)
     apart, asked_when = _asked_apart(new.run)
     blockers += apart
     plain = tuple(side.revealed([new]) for side in gate.baselines)
     lost = units.left(replace(gate, baselines=plain), new)
-    asked = {result.item.benchmark for result in new.results}
-    gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in asked))
+    benchmarks = {result.item.benchmark for result in new.results}
+    gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
     questions = {result.key.question for result in results}
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
@@ -61,20 +61,20 @@ def decide(gate: Gate, new: Side) -> Verdict:
             continue
         both = [
             # What the run lacks is among the blockers already.
-            replace(each, results=tuple(r for r in each.results if any(_is_of(r, t) for t in mine)), covered=None)
-            for each in (new, revealed)
+            replace(side, results=tuple(r for r in side.results if any(_is_of(r, t) for t in mine)), covered=None)
+            for side in (new, revealed)
         ]
         # A question counts with all samples of its answer, however many each run has.
         kept = tuple(r for r in both[1].results if r.key.question in questions)
         blockers += _other_judge(new, side, mine)
-        there, here = ({(r.item.benchmark, r.technique) for r in each.results} for each in (side, new))
-        names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - there]
+        parts, here = ({(r.item.benchmark, r.technique) for r in run_side.results} for run_side in (side, new))
+        names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - parts]
         blockers += [f"{name}: baseline {side.name} was asked none of its questions" for name in names]
         notes += comparing.notes(*both)
-        found = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
-        pairs.append(found)
-        blockers += _blockers(found)
-    notes += [*_judged(gate, results), *known, *asked_when]
+        paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
+        pairs.append(paired)
+        blockers += _blockers(paired)
+    notes += [*_judged(gate, results), *identity, *asked_when]
     verdict = Verdict(
         outcome=None,
         entries=(),
@@ -90,16 +90,16 @@ def decide(gate: Gate, new: Side) -> Verdict:
     )
     if blockers:
         return verdict
-    tested = [each for found in pairs for each in _compared(gate, found, new)] + _floors(gate, new, level)
+    tested = [row for paired in pairs for row in _compared(gate, paired, new)] + _floors(gate, new, level)
     decision = statistics.decide([numbers for _, numbers, _ in tested], looks=gate.rules.looks)
     entries = tuple(
-        _ruling(gate, *each, decided, new.run) for each, decided in zip(tested, decision.verdicts, strict=True)
+        _ruling(gate, *numbers, decided, new.run) for numbers, decided in zip(tested, decision.verdicts, strict=True)
     )
-    absent = [each.ruling for each in lost if gate.rules.required(each.benchmark) != "shared"]
-    absent += [entry for found in pairs for entry in _absent(gate, found)]
+    absent = [counted.ruling for counted in lost if gate.rules.required(counted.benchmark) != "shared"]
+    absent += [entry for paired in pairs for entry in _absent(gate, paired)]
     outcome: Any = "INCONCLUSIVE" if absent and decision.outcome == "PASS" else decision.outcome
-    flips = [flip for found in pairs for flip in _flips(gate, found)]
-    moved = [each for found in pairs for each in _moved(gate, found)]
+    flips = [flip for paired in pairs for flip in _flips(gate, paired)]
+    moved = [moved for paired in pairs for moved in _moved(gate, paired)]
     worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
     best = sorted((m for m in moved if m.gain > 0), key=lambda m: (-m.gain, *m.slice.items()))
     worse, better = ([flip for flip in flips if flip.better is better] for better in (False, True))
@@ -113,7 +113,9 @@ def decide(gate: Gate, new: Side) -> Verdict:
         gained=len(better),
         lost=len(worse),
         shared=tuple(
-            f"{each.share} ({each.benchmark})" for each in lost if gate.rules.required(each.benchmark) == "shared"
+            f"{counted.share} ({counted.benchmark})"
+            for counted in lost
+            if gate.rules.required(counted.benchmark) == "shared"
         ),
     )
 
@@ -124,7 +126,7 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
     return Decided(
-        verdict=verdict, attempts=tuple(attempts(folder, each.digest, new.run) for each in verdict.baselines)
+        verdict=verdict, attempts=tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines)
     )
 
 
@@ -140,10 +142,12 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
     differences = [
         f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
     ]
-    before, after = ([each["digest"] for each in told["baselines"]] for told in (stored, now))
+    before, after = ([baseline["digest"] for baseline in rules["baselines"]] for rules in (stored, now))
     if before != after:
-        names = [", ".join(map(_called, told["baselines"])) or "none" for told in (stored, now)]
-        same = [each["name"] for each in stored["baselines"]] == [each["name"] for each in now["baselines"]]
+        names = [", ".join(map(_called, rules["baselines"])) or "none" for rules in (stored, now)]
+        same = [baseline["name"] for baseline in stored["baselines"]] == [
+            baseline["name"] for baseline in now["baselines"]
+        ]
         why = " (scored anew, or other benchmarks of it)" if same else ""
         differences.append(f"the baseline was {names[0]} and is {names[1]}{why}")
     return f"the rules were changed after the first answer: {'; '.join(differences)}" if differences else None
@@ -160,14 +164,14 @@ def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
     are one attempt with it.
     """
     folder = folder.resolve()
-    met = {each.name: _met(each, baseline) for each in folder.parent.iterdir() if each.is_dir() and each != folder}
+    met = {other.name: _met(other, baseline) for other in folder.parent.iterdir() if other.is_dir() and other != folder}
     met[folder.name] = run
-    parts = {part.get("name") for each in met.values() if each is not None for part in each.get("merged", ())}
+    parts = {part.get("name") for digests in met.values() if digests is not None for part in digests.get("merged", ())}
     return sum(
-        1 + sum(bool(session.get("options", {}).get("fresh")) for session in each.get("sessions", ())[1:])
-        for name, each in met.items()
-        if each is not None
-        and (name == folder.name or not (name in parts or each.get("options", {}).get("shard") is not None))
+        1 + sum(bool(session.get("options", {}).get("fresh")) for session in digests.get("sessions", ())[1:])
+        for name, digests in met.items()
+        if digests is not None
+        and (name == folder.name or not (name in parts or digests.get("options", {}).get("shard") is not None))
     )
 
 
@@ -177,13 +181,15 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
 
     try:
         run = records.read_run(folder) if (folder / records.RUN).is_file() else {}
-        seen = verdict.read(folder)
+        decided = verdict.read(folder)
     except UsageError:
         # A damaged folder beside this one is no reason to stop.
         return None
-    told = (run.get("gate") or {}).get("baselines", ())
-    known = {each.get("digest") for each in told} | {each.digest for each in (seen.verdict.baselines if seen else ())}
-    return run if baseline in known else None
+    baselines = (run.get("gate") or {}).get("baselines", ())
+    digests = {baseline.get("digest") for baseline in baselines} | {
+        baseline.digest for baseline in (decided.verdict.baselines if decided else ())
+    }
+    return run if baseline in digests else None
 
 
 _Tested = tuple[Rule, statistics.TestedRule, Compared | None]
@@ -206,7 +212,7 @@ def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
 
 def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
     """Runs that a run was merged from and that are a baseline, or part of one: their answers are not the model's."""
-    found = []
+    lines = []
     for side in baselines:
         if _named(new.run) == _named(side.run):
             continue  # the same run
@@ -214,8 +220,8 @@ def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
         for part in records.merged_parts(new.run):
             if part.get("started") and _named(part) in theirs:
                 where = "the baseline" if _named(part) == _named(side.run) else f"baseline {side.name}"
-                found.append(f"run {part['name']} is a part of this run and {where}: merge without it")
-    return list(dict.fromkeys(found))
+                lines.append(f"run {part['name']} is a part of this run and {where}: merge without it")
+    return list(dict.fromkeys(lines))
 
 
 def _named(run: Mapping[str, Any]) -> tuple[str, str]:
@@ -224,18 +230,18 @@ def _named(run: Mapping[str, Any]) -> tuple[str, str]:
 
 def _asked_apart(run: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Why there is no verdict on parts of a model that nothing identifies, and else when they were asked, as a note."""
-    parts = [each for each in records.merged_parts(run) if not each.get("merged")]
-    if records.is_identified(run) or all(each.get("identity") for each in parts):
+    parts = [part for part in records.merged_parts(run) if not part.get("merged")]
+    if records.is_identified(run) or all(part.get("identity") for part in parts):
         return [], []
-    times = sorted((time, each["name"]) for each in parts if (time := _time(each.get("started", ""))) is not None)
+    times = sorted((time, part["name"]) for part in parts if (time := _time(part.get("started", ""))) is not None)
     if len(times) < 2:
         return [], []
     (first, one), (last, other) = times[0], times[-1]
-    told = f"{one} at {first:%Y-%m-%d %H:%M} and {other} at {last:%Y-%m-%d %H:%M} UTC"
+    line = f"{one} at {first:%Y-%m-%d %H:%M} and {other} at {last:%Y-%m-%d %H:%M} UTC"
     if last - first <= APART:
-        return [], [f"nothing identifies the model; its parts were asked within a day, {told}"]
+        return [], [f"nothing identifies the model; its parts were asked within a day, {line}"]
     return [
-        f"nothing identifies the model, and its parts were asked more than 24 hours apart, {told}. "
+        f"nothing identifies the model, and its parts were asked more than 24 hours apart, {line}. "
         "Declare a revision in its config (or a fingerprint in its backend) and ask anew, or ask all parts in one day"
     ], []
 
@@ -248,13 +254,13 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def _blockers(found: Paired) -> list[str]:
+def _blockers(paired: Paired) -> list[str]:
     """What is not in both runs, or has no score in one of them though it has an answer."""
-    base = found.baseline.name
-    unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in found.new.results if r.score.outcome == "error"}
+    base = paired.baseline.name
+    unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in paired.new.results if r.score.outcome == "error"}
     return [
         _line(part.benchmark, item, why)
-        for part in found.parts
+        for part in paired.parts
         for why, items in (
             (f"not in baseline {base}", part.unmatched_new),
             (f"in baseline {base} alone", part.unmatched_baseline),
@@ -268,32 +274,33 @@ def _blockers(found: Paired) -> list[str]:
 
 def _other_judge(new: Side, side: Side, targets: Iterable[Target]) -> list[str]:
     """Two runs whose answers were scored by different judges: before the first answer, it is not known who judges."""
-    found = []
+    lines = []
     for name in dict.fromkeys(target.benchmark.name for target in targets):
-        one, other = (each.signature(name).get("judge") for each in (new, side))
+        one, other = (run.signature(name).get("judge") for run in (new, side))
         if one != other:
-            found.append(
-                f"{name}: the judge is {one or 'not told'} in {new.name} and {other or 'not told'} in {side.name}"
+            lines.append(
+                f"{name}: the judge is {one or 'not recorded'} in {new.name} and {other or 'not recorded'} in "
+                f"{side.name}"
             )
-    return found
+    return lines
 
 
 def _not_gated(gate: Gate, new: Side) -> list[str]:
     """Benchmarks with a rule and no result; where there is a baseline, those with results and no rule."""
     targets = dict.fromkeys(target.benchmark.name for target in gate.targets)
-    asked = dict.fromkeys(result.item.benchmark for result in new.results)
-    found = [f"not gated, as none of its questions was asked: {name}" for name in targets if name not in asked]
-    if gate.baselines and (others := [name for name in asked if name not in targets]):
-        found.append(f"not gated here: {', '.join(others)}")
-    return found
+    benchmarks = dict.fromkeys(result.item.benchmark for result in new.results)
+    lines = [f"not gated, as none of its questions was asked: {name}" for name in targets if name not in benchmarks]
+    if gate.baselines and (others := [name for name in benchmarks if name not in targets]):
+        lines.append(f"not gated here: {', '.join(others)}")
+    return lines
 
 
-def _absent(gate: Gate, found: Paired) -> list[Ruling]:
+def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
     """Rules about measures and slices of which nothing was asked: neither PASS nor FAIL, and not to be forgotten."""
-    absent, about = [], found.baseline.run.get("benchmarks", {})
+    absent, about = [], paired.baseline.run.get("benchmarks", {})
     for target in (target for target in gate.targets if target.benchmark.name in about):
-        rows = [dict(row.slice) for row in found.tables if _is_headline(row, target)]
-        whole = replace(target.rule, baseline=found.baseline.name)
+        rows = [dict(row.slice) for row in paired.tables if _is_headline(row, target)]
+        whole = replace(target.rule, baseline=paired.baseline.name)
         own = gate.rules.of_slices(target.benchmark.name)
         wanted = [(whole, NOTHING_ASKED)]
         wanted += [
@@ -305,7 +312,7 @@ def _absent(gate: Gate, found: Paired) -> list[Ruling]:
         # A slice that is large enough, and of which no answer counts in either run.
         wanted += [
             (_of_slice(whole, slice_[0], None), NOTHING_COUNTS)
-            for slice_, design in _designs(gate, found.new, target).items()
+            for slice_, design in _designs(gate, paired.new, target).items()
             if slice_ and slice_[0][0] in gate.rules.slices and statistics.gated_slice(design)
             if slice_[0] not in own
         ]
@@ -347,52 +354,52 @@ def _is_judged(target: Target, results: Iterable[Result]) -> bool:
     return any(r.judgement is not None and _is_of(r, target) for r in results)
 
 
-def _compared(gate: Gate, found: Paired, new: Side) -> list[_Tested]:
+def _compared(gate: Gate, paired: Paired, new: Side) -> list[_Tested]:
     """Rules of one baseline: for each target its margin, its slices' margins, and the guards of the other slices."""
     tested: list[_Tested] = []
     for target in gate.targets:
         name = target.benchmark.name
-        rows = [each for each in found.tables if _is_headline(each, target)]
+        rows = [table for table in paired.tables if _is_headline(table, target)]
         if not rows:
             continue
         shrunk = (target.rule.judge_reliability or 1.0) if _is_judged(target, new.results) else 1.0
-        unchanged = found.of(name, target.technique).unchanged
-        chances = chances_of(found.baseline, target)
+        unchanged = paired.of(name, target.technique).unchanged
+        chances = chances_of(paired.baseline, target)
         designed = _designs(gate, new, target)
-        whole = replace(target.rule, baseline=found.baseline.name)
+        whole = replace(target.rule, baseline=paired.baseline.name)
         own = gate.rules.of_slices(name)
-        for each in rows:
-            where = next(iter(each.slice.items()), None)
+        for row in rows:
+            where = next(iter(row.slice.items()), None)
             rule = whole
             if where is not None:
                 rule = _of_slice(whole, where, own[where].margin if where in own else None)
-            design = designed.get(tuple(each.slice.items()))
+            design = designed.get(tuple(row.slice.items()))
             numbers: statistics.TestedRule
             if rule.margin is not None:
                 chance, low = chances[()] if where is None else chances.get((where,), (None, None))
                 numbers = MarginRule(
                     name=rule.name,
-                    comparison=each.comparison,
+                    comparison=row.comparison,
                     margin=rule.margin / 100 * shrunk,
                     chance=chance,
                     baseline_low=low,
                     unchanged=unchanged,
                     of_slice=where is not None,
-                    better=each.better,
+                    better=row.better,
                     user_margin=rule.margin / 100,
                     design=design,
                 )
             elif rule.dimension in gate.rules.slices:
                 numbers = SliceGuard(
                     name=rule.name,
-                    comparison=each.comparison,
+                    comparison=row.comparison,
                     unchanged=unchanged,
-                    better=each.better,
+                    better=row.better,
                     design=design,
                 )
             else:
                 continue
-            tested.append((rule, numbers, each))
+            tested.append((rule, numbers, row))
     return tested
 
 
@@ -426,13 +433,13 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
         signature={},
         score=scoring.scorer(target.benchmark, extraction),
     )
-    found: dict[Place, tuple[float | None, float | None]] = {}
-    for each in measured:
-        lines, low = list(each.references.values()), each.low
+    chances: dict[Place, tuple[float | None, float | None]] = {}
+    for measure in measured:
+        lines, low = list(measure.references.values()), measure.low
         if target.metric.better == "lower":
-            lines, low = [1 - line for line in lines], None if each.high is None else 1 - each.high
-        found[tuple(each.slice.items())] = min(lines, default=None), low
-    return found
+            lines, low = [1 - line for line in lines], None if measure.high is None else 1 - measure.high
+        chances[tuple(measure.slice.items())] = min(lines, default=None), low
+    return chances
 
 
 def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
@@ -457,12 +464,12 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
         return FloorRule(
             name=name, limit=limit, value=None, low=None, high=None, p=None, level=level, at_most=at_most, point=point
         )
-    found = statistics.ratios(tabled[0].table())
+    ratios = statistics.ratios(tabled[0].table())
     if tabled[0].over is not None:
-        found = statistics.mean_over(found, tabled[0].over)
+        ratios = statistics.mean_over(ratios, tabled[0].over)
     return statistics.floor(
         name,
-        statistics.clustered(found),
+        statistics.clustered(ratios),
         limit,
         # A mean of ratios is no count, though each of its units is right or wrong.
         binary=tabled[0].binary and tabled[0].over is None,
@@ -496,8 +503,8 @@ def _ruling(
         units = None if numbers.design is None else numbers.design.units
         return replace(ruling, value=numbers.value, low=numbers.low, high=numbers.high, units=units)
     # Decided in terms of "more is better", and shown in those of the measure; "lost" is what became worse in either.
-    seen, margin = numbers.comparison, numbers.margin
-    shown = seen if row is None else row.shown
+    comparison, margin = numbers.comparison, numbers.margin
+    shown = comparison if row is None else row.shown
     return replace(
         ruling,
         value=shown.new,
@@ -508,13 +515,13 @@ def _ruling(
         margin=margin,
         asked_margin=None if rule.margin is None else rule.margin / 100,
         chance=_chance(numbers),
-        units=seen.units,
-        groups=seen.groups,
-        discordant_groups=seen.discordant_groups,
-        gained=seen.gained,
-        lost=seen.lost,
+        units=comparison.units,
+        groups=comparison.groups,
+        discordant_groups=comparison.discordant_groups,
+        gained=comparison.gained,
+        lost=comparison.lost,
         detectable=decided.detectable,
-        beyond=margin is not None and seen.high is not None and seen.high < -margin,
+        beyond=margin is not None and comparison.high is not None and comparison.high < -margin,
         unchanged=numbers.unchanged,
     )
 
@@ -525,16 +532,16 @@ def _chance(rule: MarginRule | SliceGuard) -> float | None:
     return rule.chance if rule.better == "higher" else 1 - rule.chance
 
 
-def _flips(gate: Gate, found: Paired) -> list[Flipped]:
+def _flips(gate: Gate, paired: Paired) -> list[Flipped]:
     return [
         Flipped(
             benchmark=flip.benchmark,
             unit=flip.unit,
             better=flip.better,
-            baseline=tuple(_read(found.baseline, each) for each in flip.baseline),
-            new=tuple(_read(found.new, each) for each in flip.new),
+            baseline=tuple(_read(paired.baseline, result) for result in flip.baseline),
+            new=tuple(_read(paired.new, result) for result in flip.new),
         )
-        for flip in found.flips
+        for flip in paired.flips
         for target in gate.targets
         if _is_headline(flip, target)
     ]
@@ -542,25 +549,25 @@ def _flips(gate: Gate, found: Paired) -> list[Flipped]:
 
 def _read(side: Side, result: Result) -> str:
     """What was read from an answer, in a line; its outcome where that is nothing, or not told but by a digest."""
-    found = result.score.extracted
+    letters = result.score.extracted
     if side.run.get("responses") == records.DIGESTS:
-        found = tuple(each for each in found if each in result.item.options)
-    text = " ".join(", ".join(found).split()) or result.score.outcome
+        letters = tuple(letter for letter in letters if letter in result.item.options)
+    text = " ".join(", ".join(letters).split()) or result.score.outcome
     return text if len(text) <= READ else text[: READ - 1] + "…"
 
 
-def _moved(gate: Gate, found: Paired) -> list[Moved]:
+def _moved(gate: Gate, paired: Paired) -> list[Moved]:
     """Slices of the benchmarks' own dimensions that are large enough to be named."""
     return [
         Moved(
             benchmark=row.benchmark,
             slice=dict(row.slice),
-            difference=seen.difference,
-            units=seen.units,
+            difference=shown.difference,
+            units=shown.units,
             better=row.better,
         )
         for target in gate.targets
-        for row in found.tables
+        for row in paired.tables
         if _is_headline(row, target) and set(row.slice) & {*target.benchmark.dimensions, *gate.rules.slices}
-        if (seen := row.shown).units >= LEAST_SHOWN and seen.difference is not None
+        if (shown := row.shown).units >= LEAST_SHOWN and shown.difference is not None
     ]

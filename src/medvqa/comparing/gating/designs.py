@@ -24,29 +24,29 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions)
     if not tabled:
         return {}
-    (found,) = tabled
-    table, _ = statistics.by_unit(found.table())
+    (tables,) = tabled
+    table, _ = statistics.by_unit(tables.table())
     ratios, of = statistics.ratios(table), table.slice
-    places: list[Place] = [((dimension, value),) if dimension else () for dimension, value in found.frame.slices]
-    if found.over is not None:
-        ratios, places = statistics.mean_over(ratios, found.over), [()]
-        of = np.where(np.isin(of, np.asarray(found.over)), 0, -1)
+    places: list[Place] = [((dimension, value),) if dimension else () for dimension, value in tables.frame.slices]
+    if tables.over is not None:
+        ratios, places = statistics.mean_over(ratios, tables.over), [()]
+        of = np.where(np.isin(of, np.asarray(tables.over)), 0, -1)
     correction = statistics.corrected(ratios)
-    unit = _unit(result.item for result in found.rows)
-    made = {}
+    unit = _unit(result.item for result in tables.rows)
+    designs = {}
     for i, place in enumerate(places):
         rows = (table.denominator > 0) & (of == i)
         _, group = np.unique(table.group[rows], return_inverse=True)
         weight, df = table.denominator[rows], float(correction.df[i])
         together = float((np.bincount(group, weight) ** 2).sum() / (weight**2).sum()) if rows.any() else 1.0
-        made[place] = Design(
+        designs[place] = Design(
             units=len(np.unique(table.unit[rows])),
             groups=int(correction.groups[i]),
             df=None if df != df else df,
             unit=unit,
             together=together,
         )
-    return made
+    return designs
 
 
 def unanswered(items: Iterable[Item]) -> list[Result]:

@@ -104,20 +104,22 @@ def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[P
     results = unanswered(items)
     measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
     chances: dict[Place, tuple[float | None, float | None]] = {}
-    for each in measured:
-        lines = [1 - line if target.metric.better == "lower" else line for line in each.references.values()]
-        chances[tuple(each.slice.items())] = min(lines, default=None), None
-    return _planned(benchmark.name, target, results, rules, chances, known=False)
+    for table in measured:
+        lines = [1 - line if target.metric.better == "lower" else line for line in table.references.values()]
+        chances[tuple(table.slice.items())] = min(lines, default=None), None
+    return _planned(benchmark.name, target, results, rules, chances, discordance_known=False)
 
 
 def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]:
     """The rules about a benchmark against a baseline. UsageError as for `of_data`, and for a technique it lacks."""
     target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules, ())
     results = [
-        each for each in side.results if each.item.benchmark == benchmark.name and each.technique == target.technique
+        result
+        for result in side.results
+        if result.item.benchmark == benchmark.name and result.technique == target.technique
     ]
     name = f"{benchmark.name} of {side.name}"
-    return _planned(name, target, results, rules, chances_of(side, target), known=True)
+    return _planned(name, target, results, rules, chances_of(side, target), discordance_known=True)
 
 
 def _without_technique(rules: Rules, name: str) -> Rules:
@@ -133,12 +135,12 @@ def _planned(
     rules: Rules,
     chances: Mapping[Place, tuple[float | None, float | None]],
     *,
-    known: bool,
+    discordance_known: bool,
 ) -> list[Planned]:
     designed = designs(results, target.metric, (*target.benchmark.dimensions, *rules.slices))
     own = {place: rule.margin for place, rule in rules.of_slices(target.benchmark.name).items()}
     _check(designed, rules.slices, own)
-    found = []
+    plans = []
     for place, design in designed.items():
         where = " ".join(place[0]) if place else ""
         margin = target.rule.margin if not place else own.get(place[0])
@@ -147,13 +149,13 @@ def _planned(
         chance, low = chances.get(place, (None, None))
         label = name if not place else where if margin is None else f"{name}: {where}"
         share = None if margin is None else margin / 100
-        found.append(Planned(label, design, share, bool(place), chance, low, known, target.metric.better))
-    return found
+        plans.append(Planned(label, design, share, bool(place), chance, low, discordance_known, target.metric.better))
+    return plans
 
 
 def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[tuple[str, str]]) -> None:
-    there = {place[0] for place in designed if place}
-    names = sorted({dimension for dimension, _ in there})
+    benchmarks = {place[0] for place in designed if place}
+    names = sorted({dimension for dimension, _ in benchmarks})
     for dimension in (*dimensions, *(dimension for dimension, _ in own)):
         if dimension not in names:
             raise UsageError(
@@ -161,7 +163,7 @@ def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[t
                 f"{suggestion(dimension, names)}"
             )
     for dimension, value in own:
-        if (dimension, value) not in there:
+        if (dimension, value) not in benchmarks:
             raise UsageError(f"[[tool.medvqa.gate.slice]]: no {dimension} '{value}' in these data")
 
 
@@ -170,9 +172,9 @@ def prospects(
 ) -> list[Prospect]:
     """What the rules with a margin promise; `deff` takes the place of both ends. UsageError for values out of range."""
     level = _level(looks, deff)
-    found = []
-    for each in planned:
-        margin = each.margin
+    prospects = []
+    for plan in planned:
+        margin = plan.margin
         if margin is None:
             continue
         if not 0 < margin <= 1:
@@ -182,10 +184,10 @@ def prospects(
                 f"--discordance={100 * discordance:g}: percent of units that flip either way, from the margin "
                 f"({100 * margin:g}) to 100"
             )
-        if not each.gated:
-            found.append(Prospect(each, None, None, None, None))
+        if not plan.gated:
+            prospects.append(Prospect(plan, None, None, None, None))
             continue
-        wider, design = _wider(each.design.df, level), each.design
+        wider, design = _wider(plan.design.df, level), plan.design
         units = design.units / wider
         chances, passable, needed = [], [], []
         for end in _ends(design, deff):
@@ -193,12 +195,12 @@ def prospects(
             passable.append(statistics.passable_margin(units, discordance, end, level=level))
             needed.append(ceil(wider * statistics.units_needed(margin, discordance, end, level=level)))
         at_margin = statistics.chance_of_pass(units, discordance, margin, loss=margin, level=level)
-        if not each.above_chance:
+        if not plan.above_chance:
             chances, at_margin = [0.0, 0.0], 0.0
-        found.append(
-            Prospect(each, (chances[0], chances[1]), at_margin, (passable[0], passable[1]), (needed[0], needed[1]))
+        prospects.append(
+            Prospect(plan, (chances[0], chances[1]), at_margin, (passable[0], passable[1]), (needed[0], needed[1]))
         )
-    return found
+    return prospects
 
 
 def guards(
@@ -206,27 +208,27 @@ def guards(
 ) -> list[Guarded]:
     """What the guards would show: half of the error is shared by all slices that are gated, half by the other rules."""
     alpha = 1 - _level(looks, deff)
-    slices = sum(each.of_slice and each.gated for each in planned)
-    families = 1 + any(not each.of_slice and each.gated for each in planned)
-    found = []
-    for each in planned:
-        if each.margin is not None:
+    slices = sum(plan.of_slice and plan.gated for plan in planned)
+    families = 1 + any(not plan.of_slice and plan.gated for plan in planned)
+    rows = []
+    for plan in planned:
+        if plan.margin is not None:
             continue
         smallest = None
-        if each.gated:
+        if plan.gated:
             found_ends = [
                 statistics.smallest_loss(
-                    sqrt(end * discordance / each.design.units),
-                    each.design.df or inf,
-                    each.design.units,
+                    sqrt(end * discordance / plan.design.units),
+                    plan.design.df or inf,
+                    plan.design.units,
                     end,
                     alpha / families / slices,
                 )
-                for end in _ends(each.design, deff)
+                for end in _ends(plan.design, deff)
             ]
             smallest = (found_ends[0] or 0.0, found_ends[1] or 0.0)
-        found.append(Guarded(each, smallest))
-    return found
+        rows.append(Guarded(plan, smallest))
+    return rows
 
 
 def _level(looks: int, deff: float | None) -> float:

@@ -61,7 +61,7 @@ class Gate:
         """The measure that a rule is about."""
         return metric_of(self.known[rule.benchmark], rule.measure or "", self.extra, "floor")
 
-    def lacking(self, asked: Collection[QuestionKey]) -> str | None:
+    def lacking(self, questions: Collection[QuestionKey]) -> str | None:
         """What is asked (keys without samples) that a baseline has not, as one line; None when it has all."""
         for side in self.baselines:
             have = {result.key.question for result in side.results}
@@ -71,7 +71,7 @@ class Gate:
                     # Its run found the data and asked nothing: where this one does, that blocks a verdict.
                     continue
                 of = target.benchmark.name, target.technique
-                wanted = [key for key in asked if (key.benchmark, key.technique) == of]
+                wanted = [key for key in questions if (key.benchmark, key.technique) == of]
                 if lack := sorted(key for key in wanted if side.named(key) not in have):
                     return (
                         f"baseline {side.name} has no result for {len(lack)} of {len(wanted)} questions of "
@@ -87,27 +87,27 @@ def load(rules: Rules, folder: Path) -> tuple[Side, ...]:
 
 def _from_here(path: str) -> str:
     """A path under the current folder without what lies above, which differs from machine to machine."""
-    found = Path(path)
-    return str(found.relative_to(Path.cwd())) if found.is_relative_to(Path.cwd()) else path
+    resolved = Path(path)
+    return str(resolved.relative_to(Path.cwd())) if resolved.is_relative_to(Path.cwd()) else path
 
 
 def _load(path: str, folder: Path) -> Side:
-    found = folder / path
-    if not found.exists():
-        near = sorted(each.name for each in found.parent.glob("*") if (each / records.RUN).is_file())
-        there = f"; runs in {found.parent}: {', '.join(near[:10])}" if near else ""
+    resolved = folder / path
+    if not resolved.exists():
+        near = sorted(folder.name for folder in resolved.parent.glob("*") if (folder / records.RUN).is_file())
+        hint = f"; runs in {resolved.parent}: {', '.join(near[:10])}" if near else ""
         raise UsageError(
-            f"--baseline={path}: no such run folder or baseline file{there}.{suggestion(found.name, near)} "
+            f"--baseline={path}: no such run folder or baseline file{hint}.{suggestion(resolved.name, near)} "
             "`medvqa baseline RUN -o FILE` writes a file"
         )
-    return comparing.load(found)
+    return comparing.load(resolved)
 
 
 def prepare(
     rules: Rules,
     baselines: Sequence[Side],
     run: Mapping[str, Any],
-    known: Mapping[str, Benchmark],
+    benchmarks: Mapping[str, Benchmark],
     extra: Sequence[Metric] = (),
 ) -> Gate | None:
     """What is gated of a run; None where there is no rule about it.
@@ -121,7 +121,7 @@ def prepare(
     # A benchmark to which none of the techniques applies is asked nothing.
     present = {name: about for name, about in run.get("benchmarks", {}).items() if about.get("prompts")}
     chosen = bool(run.get("options", {}).get("benchmark"))
-    _check_names(rules, known)
+    _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
     for name in present:
@@ -129,28 +129,28 @@ def prepare(
         if sides and not floors and not any(_has(side, name) for side in sides):
             raise UsageError(
                 f"benchmark '{name}' is in no baseline ({', '.join(side.name for side in sides)}). Name others: "
-                f"{' '.join(f'--benchmark={each}' for each in _shared(sides, present)) or '--benchmark=NAME'}"
+                f"{' '.join(f'--benchmark={warning}' for warning in _shared(sides, present)) or '--benchmark=NAME'}"
             )
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
-    if unknown := [name for name in gated if name not in known]:
-        raise not_known("the run has", unknown[0], known)
-    targets = tuple(target_of(known[name], present[name], rules, extra) for name in gated)
+    if unknown := [name for name in gated if name not in benchmarks]:
+        raise not_known("the run has", unknown[0], benchmarks)
+    targets = tuple(target_of(benchmarks[name], present[name], rules, extra) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
         _check_techniques(side, targets)
         _check_errors(side, targets)
     for floor in rules.floor:
         if floor.benchmark in present:
-            metric_of(known[floor.benchmark], floor.measure or "", extra, f"[[{TABLE}.floor]]")
-    dropped = tuple(each for side in baselines for each in _dropped(side, present))
-    return Gate(rules, sides, targets, known, tuple(extra), notes, dropped) if targets else None
+            metric_of(benchmarks[floor.benchmark], floor.measure or "", extra, f"[[{TABLE}.floor]]")
+    dropped = tuple(warning for side in baselines for warning in _dropped(side, present))
+    return Gate(rules, sides, targets, benchmarks, tuple(extra), notes, dropped) if targets else None
 
 
 def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, int]]:
     """The benchmarks of a baseline that the run does not have, with the number of questions by technique."""
     questions = {result.key.question for result in side.results if result.item.benchmark not in present}
-    asked = Counter((key.benchmark, key.technique) for key in questions)
-    return [(side.name, *part, number) for part, number in sorted(asked.items())]
+    counts = Counter((key.benchmark, key.technique) for key in questions)
+    return [(side.name, *part, number) for part, number in sorted(counts.items())]
 
 
 def metric_of(benchmark: Benchmark, name: str, extra: Sequence[Metric], where: str) -> Metric:
@@ -172,15 +172,18 @@ def _shared(sides: Iterable[Side], present: Iterable[str]) -> list[str]:
     return [name for name in present if any(_has(side, name) for side in sides)]
 
 
-def _check_names(rules: Rules, known: Mapping[str, Benchmark]) -> None:
+def _check_names(rules: Rules, benchmarks: Mapping[str, Benchmark]) -> None:
     named = {f"[{TABLE}.benchmarks.{name}]": name for name in rules.benchmarks} | {
-        f"[[{TABLE}.slice]]": rule.benchmark for rule in reversed(rules.slice) if rule.benchmark not in known
+        f"[[{TABLE}.slice]]": rule.benchmark for rule in reversed(rules.slice) if rule.benchmark not in benchmarks
     }
-    named |= {f"[[{TABLE}.floor]]": rule.benchmark for rule in reversed(rules.floor) if rule.benchmark not in known}
+    named |= {
+        f"[[{TABLE}.floor]]": rule.benchmark for rule in reversed(rules.floor) if rule.benchmark not in benchmarks
+    }
     for where, name in named.items():
-        if name not in known:
+        if name not in benchmarks:
             raise UsageError(
-                f"{FILE}: {where}: no benchmark '{name}'; known: {', '.join(sorted(known))}.{suggestion(name, known)}"
+                f"{FILE}: {where}: no benchmark '{name}'; known: {', '.join(sorted(benchmarks))}."
+                f"{suggestion(name, benchmarks)}"
             )
 
 
@@ -202,7 +205,7 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
     if side.lacking:
         raise UsageError(
             f"no verdict can be given against baseline {side.name}: {'; '.join(side.lacking)}. Finish that run first: "
-            f"pytest --run={side.name}, or medvqa merge if it is a share"
+            f"pytest --run={side.name}, or medvqa merge if it is a shard"
         )
     if chosen:
         side = side.only(present)
@@ -210,11 +213,11 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
         raise UsageError(
             f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
         )
-    told, known = side, (run.get("judge") or {})
-    if known and "identity" not in known:
+    compared, judge = side, (run.get("judge") or {})
+    if judge and "identity" not in judge:
         # It is told once the judge was made: `decide` compares it.
-        run, told = _without_judge(run), replace(side, run=_without_judge(side.run))
-    if differences := [*comparing.refusals(_announced(run), told), *_other_judge(run, side)]:
+        run, compared = _without_judge(run), replace(side, run=_without_judge(side.run))
+    if differences := [*comparing.refusals(_announced(run), compared), *_other_judge(run, side)]:
         more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
         raise UsageError(f"no verdict can be given against baseline {side.name}: {'; '.join(differences[:3])}{more}")
     return side
@@ -245,10 +248,12 @@ def _other_judge(run: Mapping[str, Any], side: Side) -> list[str]:
 
 def _announced(run: Mapping[str, Any]) -> Side:
     """The run that is to come, with a result without answer for each technique of each benchmark."""
-    asked = [(name, each) for name, about in run.get("benchmarks", {}).items() for each in about.get("prompts", {})]
+    announced = [
+        (name, technique) for name, about in run.get("benchmarks", {}).items() for technique in about.get("prompts", {})
+    ]
     results = (
         Result("", Item("", name, "short_answer", ""), "", None, Score(None, "unscored"), technique=technique)
-        for name, technique in asked
+        for name, technique in announced
     )
     return Side("this run", run, tuple(results))
 
@@ -257,15 +262,15 @@ def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extr
     """What is gated of a benchmark, `about` which run.json says this. UsageError for what it does not have."""
     own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
-    asked = list(about.get("prompts", {}))
-    technique = own.technique or (asked[0] if len(asked) == 1 else None)
+    techniques = list(about.get("prompts", {}))
+    technique = own.technique or (techniques[0] if len(techniques) == 1 else None)
     if technique is None:
         raise UsageError(
-            f"benchmark '{benchmark.name}' is asked by {', '.join(asked)}, and one technique is gated. Name it in "
-            f'{FILE}: [{TABLE}.benchmarks.{benchmark.name}] technique = "{asked[0] if asked else "mc"}"'
+            f"benchmark '{benchmark.name}' is asked by {', '.join(techniques)}, and one technique is gated. Name it in "
+            f'{FILE}: [{TABLE}.benchmarks.{benchmark.name}] technique = "{techniques[0] if techniques else "mc"}"'
         )
-    if technique not in asked:
-        raise UsageError(f"{where}: technique = '{technique}', and this run asks by {', '.join(asked)}")
+    if technique not in techniques:
+        raise UsageError(f"{where}: technique = '{technique}', and this run asks by {', '.join(techniques)}")
     metric = metric_of(benchmark, own.measure or benchmark.headline[0], extra, where)
     if metric.mean_over is not None and (rules.slices or any(rule.benchmark == benchmark.name for rule in rules.slice)):
         raise UsageError(
@@ -290,8 +295,8 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
     for target in targets:
         tags = values.setdefault(target.benchmark.name, {})
         for result in _results(sides, target):
-            for dimension, found in {"kind": (result.item.kind,), **result.item.tags}.items():
-                tags.setdefault(dimension, set()).update(found)
+            for dimension, tag_values in {"kind": (result.item.kind,), **result.item.tags}.items():
+                tags.setdefault(dimension, set()).update(tag_values)
     dimensions = sorted({dimension for tags in values.values() for dimension in tags})
     for dimension in rules.slices:
         if dimension not in dimensions:
@@ -306,21 +311,21 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
         if rule.dimension is None or rule.dimension not in tags:
             raise UsageError(f"{where}: no dimension '{rule.dimension}'; there are: {', '.join(sorted(tags))}")
         if rule.value is None or rule.value not in tags[rule.dimension]:
-            there = sorted(tags[rule.dimension])
+            present = sorted(tags[rule.dimension])
             raise UsageError(
-                f"{where}: no {rule.dimension} '{rule.value}'; there are: {', '.join(there)}."
-                f"{suggestion(rule.value or '', there)}"
+                f"{where}: no {rule.dimension} '{rule.value}'; there are: {', '.join(present)}."
+                f"{suggestion(rule.value or '', present)}"
             )
 
 
 def _check_techniques(side: Side, targets: Sequence[Target]) -> None:
-    asked = side.asked
+    techniques = side.asked
     for target in targets:
         name = target.benchmark.name
-        if name in asked and target.technique not in asked[name]:
+        if name in techniques and target.technique not in techniques[name]:
             raise UsageError(
                 f"baseline {side.name} has no answers to {name} by technique '{target.technique}'; it has: "
-                f"{', '.join(asked[name])}"
+                f"{', '.join(techniques[name])}"
             )
 
 

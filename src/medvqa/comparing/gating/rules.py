@@ -170,17 +170,20 @@ class Rules:
         """JSON values in the form of a file, less the paths of baselines, which differ from machine to machine."""
         # There and back: 2 and 2.0 are one margin.
         same = msgspec.convert(msgspec.to_builtins(self), Rules)
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
+        encoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
         for name in ("baseline", *OUTSIDE):
-            del found[name]
-        found["benchmarks"] = {name: _only(rule, BENCHMARK_KEYS) for name, rule in found["benchmarks"].items()}
+            del encoded[name]
+        encoded["benchmarks"] = {name: _only(rule, BENCHMARK_KEYS) for name, rule in encoded["benchmarks"].items()}
         # Rules of earlier versions keep their digest.
-        for table, default in ((found, "baseline"), *((each, None) for each in found["benchmarks"].values())):
+        for table, default in (
+            (encoded, "baseline"),
+            *((benchmark, None) for benchmark in encoded["benchmarks"].values()),
+        ):
             if table["require"] == default:
                 del table["require"]
-        found["slice"] = [_only(rule, SLICE_KEYS) for rule in found["slice"]]
-        found["floor"] = [_only(rule, FLOOR_KEYS) for rule in found["floor"]]
-        return found
+        encoded["slice"] = [_only(rule, SLICE_KEYS) for rule in encoded["slice"]]
+        encoded["floor"] = [_only(rule, FLOOR_KEYS) for rule in encoded["floor"]]
+        return encoded
 
     @property
     def digest(self) -> str:
@@ -200,9 +203,9 @@ def from_json(stored: Mapping[str, Any], where: str) -> Rules:
 def read(path: Path) -> Rules:
     """The rules of a file, none where it has none or is not there. UsageError names the file and the key."""
     table: Any = configs.project_table(path, MAX_BYTES).get("gate", {})
-    found = _convert(table, f"{path}: [{TABLE}]")
+    rules = _convert(table, f"{path}: [{TABLE}]")
     file = os.path.relpath(path) if table else ""
-    return replace(found, baseline=tuple(str(path.parent / each) for each in found.baseline), file=file)
+    return replace(rules, baseline=tuple(str(path.parent / baseline) for baseline in rules.baseline), file=file)
 
 
 def above(folder: Path) -> Path | None:
@@ -233,57 +236,59 @@ def typed_over(
     changes: dict[str, Any] = {
         "baseline": tuple(baseline),
         "margin": margin,
-        "slices": tuple(dict.fromkeys(name for each in slices for name in each.split(",") if name)),
+        "slices": tuple(dict.fromkeys(name for dimension in slices for name in dimension.split(",") if name)),
         "looks": looks,
         "inconclusive": inconclusive,
         "require": require,
     }
     changes = {name: value for name, value in changes.items() if value not in (None, ())}
     typed = tuple("--gate-slices" if name == "slices" else f"--{name}" for name in changes)
-    made = replace(rules, **changes, typed=(*rules.typed, *typed))
+    changed = replace(rules, **changes, typed=(*rules.typed, *typed))
     for name, option in (("margin", "--margin"), ("slices", "--gate-slices")):
-        if name in changes and not made.baseline:
+        if name in changes and not changed.baseline:
             raise UsageError(f"{option}: worse than what? Name a run folder or a baseline file: --baseline=RUN")
     for name in changes:
-        if not made.active:
+        if not changed.active:
             raise UsageError(
                 f"--{name}: there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or "
                 f"floors in [[{TABLE}.floor]] of {FILE}"
             )
-    _check_range("--margin", made.margin, 0, 100, "points")
-    if made.looks < 1:
-        raise UsageError(f"--looks={made.looks}: how often the gate is asked, at least 1")
-    if made.inconclusive not in ("pass", "fail"):
-        raise UsageError(f"--inconclusive={made.inconclusive}: pass or fail")
-    if made.require not in REQUIRE:
+    _check_range("--margin", changed.margin, 0, 100, "points")
+    if changed.looks < 1:
+        raise UsageError(f"--looks={changed.looks}: how often the gate is asked, at least 1")
+    if changed.inconclusive not in ("pass", "fail"):
+        raise UsageError(f"--inconclusive={changed.inconclusive}: pass or fail")
+    if changed.require not in REQUIRE:
         raise UsageError(
-            f"--require={made.require}: baseline (every unit of the baseline must count), all (and every question of "
-            "the data set must be asked) or shared (decide on what both runs have)"
+            f"--require={changed.require}: baseline (every unit of the baseline must count), all (and every "
+            "question of the data set must be asked) or shared (decide on what both runs have)"
         )
     if require is not None:
         # What is typed is for all benchmarks.
-        made = replace(made, benchmarks={n: replace(each, require=None) for n, each in made.benchmarks.items()})
-    return made
+        changed = replace(
+            changed, benchmarks={n: replace(rule, require=None) for n, rule in changed.benchmarks.items()}
+        )
+    return changed
 
 
 def _convert(table: Any, where: str) -> Rules:
     """Rules of JSON or TOML values, all keys checked."""
-    _check_keys(table, [each.name for each in fields(Rules) if each.name not in OUTSIDE], where)
+    _check_keys(table, [field.name for field in fields(Rules) if field.name not in OUTSIDE], where)
     inside = where.removesuffix("]")
     close = "]" if where.endswith("]") else ""
     headlines = table.get("benchmarks", {})
     if isinstance(headlines, Mapping):
-        for name, each in headlines.items():
-            _check_keys(each, BENCHMARK_KEYS, f"{inside}.benchmarks.{name}{close}")
-        table = {**table, "benchmarks": {name: {**each, "benchmark": name} for name, each in headlines.items()}}
-    for key, known in (("slice", SLICE_KEYS), ("floor", FLOOR_KEYS)):
+        for name, entry in headlines.items():
+            _check_keys(entry, BENCHMARK_KEYS, f"{inside}.benchmarks.{name}{close}")
+        table = {**table, "benchmarks": {name: {**entry, "benchmark": name} for name, entry in headlines.items()}}
+    for key, keys in (("slice", SLICE_KEYS), ("floor", FLOOR_KEYS)):
         listed = table.get(key, [])
-        for number, each in enumerate(listed if isinstance(listed, list) else (), 1):
-            _check_keys(each, known, f"{_of(inside, key, close)} number {number}")
+        for number, entry in enumerate(listed if isinstance(listed, list) else (), 1):
+            _check_keys(entry, keys, f"{_of(inside, key, close)} number {number}")
     for key, required in REQUIRED.items():
         listed = table.get(key, [])
-        for number, each in enumerate(listed if isinstance(listed, list) else ()):
-            if lack := [name for name in required if name not in each]:
+        for number, entry in enumerate(listed if isinstance(listed, list) else ()):
+            if lack := [name for name in required if name not in entry]:
                 raise UsageError(f"{where}: Object missing required field `{lack[0]}` - at `$.{key}[{number}]`")
     baseline = table.get("baseline", ())
     try:
@@ -303,8 +308,8 @@ def _check_values(rules: Rules, inside: str, close: str) -> None:
     for name, headline in rules.benchmarks.items():
         _check_range(f"{inside}.benchmarks.{name}{close}: margin", headline.margin, 0, 100, "points")
         _check_reliability(f"{inside}.benchmarks.{name}{close}", headline.judge_reliability)
-    for number, each in enumerate(rules.slice, 1):
-        _check_range(f"{_of(inside, 'slice', close)} number {number}: margin", each.margin, 0, 100, "points")
+    for number, rule in enumerate(rules.slice, 1):
+        _check_range(f"{_of(inside, 'slice', close)} number {number}: margin", rule.margin, 0, 100, "points")
     for number, floor in enumerate(rules.floor, 1):
         here = f"{_of(inside, 'floor', close)} number {number}"
         if (floor.at_least is None) == (floor.at_most is None):
@@ -329,12 +334,12 @@ def _check_range(what: str, value: float | None, low: float, high: float, unit: 
         raise UsageError(f"{what} = {value:g}: {unit}, more than {low:g} and at most {high:g}")
 
 
-def _check_keys(table: Any, known: Sequence[str], where: str) -> None:
+def _check_keys(table: Any, keys: Sequence[str], where: str) -> None:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a table is needed, not {table!r}")
     for name in table:
-        if name not in known:
-            raise UsageError(f"{where}: no key {name!r}; there are: {', '.join(known)}.{suggestion(name, known)}")
+        if name not in keys:
+            raise UsageError(f"{where}: no key {name!r}; there are: {', '.join(keys)}.{suggestion(name, keys)}")
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:

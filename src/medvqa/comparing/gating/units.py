@@ -53,10 +53,10 @@ class Counted:
         rule = Rule(benchmark=self.benchmark, measure=self.measure, technique=self.technique)
         # What to do about refusals is not said: to leave them out would only hide them.
         remedy = ". Ask all, or decide on a part: --require=shared" if NOT_ASKED in self.reasons else ""
-        made = Ruling.of(rule, "INCONCLUSIVE", f"{self.line}{remedy}")
+        ruling = Ruling.of(rule, "INCONCLUSIVE", f"{self.line}{remedy}")
         what = f"{self.measure} on every" if self.measure else "every"
         name = f"{self.benchmark}: {what} {self.unit} of {self.whose}"
-        return replace(made, rule=name, kind="units", units=self.there, unit=self.unit)
+        return replace(ruling, rule=name, kind="units", units=self.there, unit=self.unit)
 
 
 def left(gate: Gate, new: Side) -> list[Counted]:
@@ -64,25 +64,25 @@ def left(gate: Gate, new: Side) -> list[Counted]:
 
     Counted are the units of the gated measure. What the rules do not require beyond what both runs share is in it too.
     """
-    found: list[Counted] = []
+    counted: list[Counted] = []
     for side in gate.baselines:
         for target in gate.targets:
             if target.benchmark.name in side.run.get("benchmarks", {}):
-                found += [_left(new, side, target), *_retagged(gate, new, side, target)]
+                counted += [_left(new, side, target), *_retagged(gate, new, side, target)]
     for target in gate.targets:
         floors = [rule for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
         compared = any(target.benchmark.name in side.run.get("benchmarks", {}) for side in gate.baselines)
         if gate.rules.required(target.benchmark.name) == "all" or (floors and not compared):
-            found += _not_asked(new, target)
+            counted += _not_asked(new, target)
         for rule in floors:
             metric = gate.metric(rule)
             if not compared or metric.name != target.metric.name:
-                found.append(_not_counted(new, target, metric))
+                counted.append(_not_counted(new, target, metric))
     dropped = [
         Counted(name, technique, "", run, "question", 0, number, {NOT_ASKED: number})
         for run, name, technique, number in gate.dropped
     ]
-    return [each for each in (*found, *dropped) if each.there < each.of]
+    return [counted for counted in (*counted, *dropped) if counted.there < counted.of]
 
 
 def _left(new: Side, side: Side, target: Target) -> Counted:
@@ -112,8 +112,8 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
 
 def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
     """The units that were asked and could count, whatever the answers were, and do not."""
-    asked = matching.by_question(new.results, target.benchmark.name, target.technique)
-    results = [result for samples in asked.values() for result in samples]
+    questions = matching.by_question(new.results, target.benchmark.name, target.technique)
+    results = [result for samples in questions.values() for result in samples]
     wanted = _units(map(as_wrong, results), metric)
     lost = sorted(wanted - _units(results, metric))
     return Counted(
@@ -124,7 +124,7 @@ def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
         metric.unit.replace("item", "question"),
         len(wanted) - len(lost),
         len(wanted),
-        Counter(_why(unit, asked) for unit in lost),
+        Counter(_why(unit, questions) for unit in lost),
     )
 
 
@@ -133,8 +133,8 @@ def _not_asked(new: Side, target: Target) -> list[Counted]:
     name, technique = target.benchmark.name, target.technique
     about = new.run.get("benchmarks", {}).get(name, {})
     of = about.get("questions", {}).get(technique, about.get("items", 0))
-    asked = len({key.item for key in matching.by_question(new.results, name, technique)})
-    return [Counted(name, technique, "", "the data set", "question", asked, of, {NOT_ASKED: of - asked})]
+    asked_items = len({key.item for key in matching.by_question(new.results, name, technique)})
+    return [Counted(name, technique, "", "the data set", "question", asked_items, of, {NOT_ASKED: of - asked_items})]
 
 
 def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
@@ -144,24 +144,24 @@ def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted
     was = matching.by_question(side.results, name, technique)
     now = matching.by_question(new.results, name, technique)
     pairs = [(was[key][0], now[partner][0]) for key, partner in matching.partners(was, now).items()]
-    found = []
+    retagged = []
     for dimension in sorted({*gate.rules.slices, *filter(None, own)}):
         moved = sum(
             set(one.item.tags.get(dimension, ())) != set(other.item.tags.get(dimension, ())) for one, other in pairs
         )
         reasons = {f"in another {dimension} than in {side.name}": moved}
-        found.append(
+        retagged.append(
             Counted(name, technique, dimension, side.name, "question", len(pairs) - moved, len(pairs), reasons)
         )
-    return found
+    return retagged
 
 
 def _units(results: Iterable[Result], metric: Metric) -> set[Unit]:
     """The units that a measure counts."""
-    found = metrics.tables(list(results), [metric], ())
-    if not found:
+    tables = metrics.tables(list(results), [metric], ())
+    if not tables:
         return set()
-    units, denominators = found[0].frame.units, found[0].terms[1]
+    units, denominators = tables[0].frame.units, tables[0].terms[1]
     counted = zip(units, denominators.tolist(), strict=True)
     return {tuple(result.key.question for result in unit) for unit, denominator in counted if denominator > 0}
 

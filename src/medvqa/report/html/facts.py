@@ -1,4 +1,4 @@
-"""What was run, in words."""
+"""The run's set-up, in words."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from medvqa.report.html.texts import label
 
 _DIGEST = re.compile("[0-9a-f]{40,128}")
 FROM_CATEGORY = "--answers-from-category"
-"""What only benchmarks with a key to recover may be asked with."""
+"""An option that applies only to benchmarks with a recoverable key."""
 
 
 def command(run: Mapping[str, Any]) -> list[str]:
-    """What was typed, as far as another run of the same model needs it."""
+    """The command that would start a similar run of the same model."""
     options = run.get("options", {})
     model = options.get("model") or run.get("model", {}).get("name", "MODEL")
     typed = ["pytest", f"--model={model}"]
@@ -31,61 +31,61 @@ def command(run: Mapping[str, Any]) -> list[str]:
 
 
 def facts(report: Report) -> list[tuple[str, str]]:
-    """What was run, as terms and their descriptions, in the order in which they are shown."""
+    """The run's set-up as (term, description) pairs, in display order."""
     run = report.run
     model: Mapping[str, Any] = run.get("model", {})
-    told = [("Model", str(model.get("name", "unknown")))]
+    rows = [("Model", str(model.get("name", "unknown")))]
     if model.get("fingerprint"):
-        told.append(("Fingerprint", str(model["fingerprint"])))
-    told += [
-        # Whom a page is sent to has no use for the folders of this machine.
+        rows.append(("Fingerprint", str(model["fingerprint"])))
+    rows += [
+        # A page is sent to others: do not show folders of this machine.
         (label(name).capitalize(), PurePath(str(value)).name if name == "checkpoint" else _plain(value))
         for name, value in model.items()
         if name not in ("name", "fingerprint")
     ]
-    told += [
+    rows += [
         ("Technique", ", ".join(report.techniques)),
-        ("Reading of answers", str(run.get("extraction", "sound"))),
+        ("Extraction", report.extraction),
     ]
-    told += _judge(report)
+    rows += _judge(report)
     if report.ablation:
-        told.append(("Ablation", report.ablation))
+        rows.append(("Ablation", report.ablation))
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
-        told.append((f"Prompts of {name}", "; ".join(prompts)))
-        told.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
-        told.append(
+        rows.append((f"Prompts of {name}", "; ".join(prompts)))
+        rows.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
+        rows.append(
             (f"Data of {name}", f"{about.get('items', 0):,} items, SHA-256 {about.get('data_sha256', '')[:16]}…")
         )
     if cut := [part for part in report.parts if part.truncated]:
-        told.append(("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
-    # Of a run of an earlier version; others tell what they selected beside their measures.
+        rows.append(("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
+    # For runs of an earlier version; later ones show the selection beside their measures.
     if not report.selection.benchmarks and run.get("options", {}).get("limit"):
-        told.append(("Limit", f"{run['options']['limit']} items of each benchmark"))
+        rows.append(("Limit", f"{run['options']['limit']} items of each benchmark"))
     started = _time(run.get("started"))
     if started is not None:
-        told.append(("Started", started.strftime("%Y-%m-%d %H:%M %Z")))
-    told.append(("Took", _took(report)))
+        rows.append(("Started", started.strftime("%Y-%m-%d %H:%M %Z")))
+    rows.append(("Took", _took(report)))
     if waits := sorted(
         result.answer.seconds
         for part in report.parts
         for result in part.results
         if result.answer is not None and result.answer.seconds is not None
     ):
-        told.append(("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
+        rows.append(("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
     usage = run.get("usage") or {}
-    told += [(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
+    rows += [(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
     if "cost" in usage:
-        told.append(("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
+        rows.append(("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
     versions = run.get("versions", {})
     if versions:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
-        told.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
-    return [(name, value) for name, value in told if value]
+        rows.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
+    return [(name, value) for name, value in rows if value]
 
 
 def _limits(limits: Mapping[str, Mapping[str, int]]) -> str:
-    """The limits of tokens by technique, and by kind of question where these differ."""
+    """The token limits by technique, and by kind of question if they differ."""
     return "; ".join(
         f"{technique}: " + (_limit(*numbers) if len(numbers := set(kinds.values())) == 1 else _by_kind(kinds))
         for technique, kinds in limits.items()
@@ -101,23 +101,23 @@ def _limit(number: int) -> str:
 
 
 def _judge(report: Report) -> list[tuple[str, str]]:
-    """Who judged, how many answers, how long that took, and what it used."""
-    judgements = [each.judgement for part in report.parts for each in part.results if each.judgement is not None]
+    """The judge's name, number of answers, times and usage."""
+    judgements = [result.judgement for part in report.parts for result in part.results if result.judgement is not None]
     about = report.run.get("judge") or {}
-    names = sorted({each.judge for each in judgements}) or ([str(about["name"])] if "name" in about else [])
+    names = sorted({judgement.judge for judgement in judgements}) or ([str(about["name"])] if "name" in about else [])
     if not names:
         return []
-    told = [("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
-    if waits := sorted(each.seconds for each in judgements if each.seconds is not None):
-        told.append(("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
+    rows = [("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
+    if waits := sorted(judgement.seconds for judgement in judgements if judgement.seconds is not None):
+        rows.append(("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
     usage = report.run.get("judge_usage") or {}
     used = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
     used += [f"cost {usage['cost']:,.4g} by the prices of its config"] if "cost" in usage else []
-    return [*told, ("Judging used", ", ".join(used))]
+    return [*rows, ("Judging used", ", ".join(used))]
 
 
 def _took(report: Report) -> str:
-    """How long the sessions of the run took together, and their rate of the answers that they asked for."""
+    """The total time of the run's sessions, and their rate of new answers."""
     whole = {**report.run, "asked": sum(len(part.results) for part in report.parts)}
     sessions: list[Mapping[str, Any]] = report.run.get("sessions") or [whole]
     ended = [
@@ -128,8 +128,8 @@ def _took(report: Report) -> str:
     if not ended:
         return ""
     seconds = sum(time.total_seconds() for time, _ in ended)
-    asked = sum(count for _, count in ended)
-    rate = f", {asked / seconds:,.3g} answers a second" if asked and seconds > 0 else ""
+    answered = sum(count for _, count in ended)
+    rate = f", {answered / seconds:,.3g} answers a second" if answered and seconds > 0 else ""
     unknown = len(sessions) - len(ended)
     return f"{_duration(seconds)}{rate}" + (f"; without {unknown} of its sessions, not ended" if unknown else "")
 
@@ -139,9 +139,9 @@ def _wait(seconds: float) -> str:
 
 
 def _plain(value: object) -> str:
-    """A setting in words: what is empty is left out, digests by their first digits."""
+    """A setting in words: without empty values, digests shortened."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {told}" for name, each in value.items() if (told := _plain(each)))
+        return ", ".join(f"{name} {words}" for name, entry in value.items() if (words := _plain(entry)))
     if isinstance(value, list | tuple):
         return ", ".join(map(_plain, value))
     if value is None:
@@ -155,7 +155,7 @@ def _time(text: object) -> datetime | None:
         time = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    # Without an offset it cannot be subtracted from one that has it.
+    # Naive and aware times cannot be subtracted from each other.
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 

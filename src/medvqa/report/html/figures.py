@@ -66,9 +66,9 @@ def reliability(bins: Sequence[tuple[float, float, int]], *, title: str) -> str:
     figure = Figure(figsize=(4.6, 4.4))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     above.plot([0, 100], [0, 100], color=MUTED, linewidth=1, linestyle="--")
-    confidence, right = ([100 * each[i] for each in bins] for i in (0, 1))
+    confidence, right = ([100 * row[i] for row in bins] for i in (0, 1))
     above.plot(confidence, right, color=SERIES[0], marker="o", markersize=5, linewidth=1.6)
-    below.bar(confidence, [each[2] for each in bins], width=6, color=SERIES[0])
+    below.bar(confidence, [row[2] for row in bins], width=6, color=SERIES[0])
     above.set(xlim=(0, 100), ylim=(0, 100), ylabel="right, %")
     below.set(xlabel="confidence, %", ylabel="answers")
     for axes in (above, below):
@@ -104,28 +104,28 @@ def _svg(figure: Figure, title: str) -> str:
 
 def _plain(element: ElementTree.Element) -> ElementTree.Element:
     """Without namespaces, metadata and style sheets, with style attributes as plain ones: the page allows no others."""
-    made = ElementTree.Element(_NAMESPACES.sub("", element.tag))
-    made.text, made.tail = element.text, element.tail
+    plain = ElementTree.Element(_NAMESPACES.sub("", element.tag))
+    plain.text, plain.tail = element.text, element.tail
     for name, value in element.attrib.items():
         short = _NAMESPACES.sub("", name)
         if short == "style":
-            made.attrib |= _attributes(value)
+            plain.attrib |= _attributes(value)
         else:
-            made.set(short, COLOURS.get(value, value))
+            plain.set(short, COLOURS.get(value, value))
     for child in element:
         if _NAMESPACES.sub("", child.tag) in _KEPT:
-            made.append(_plain(child))
-    return made
+            plain.append(_plain(child))
+    return plain
 
 
 def _attributes(style: str) -> dict[str, str]:
     """The declarations of a style attribute as presentation attributes."""
-    made: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for declaration in filter(None, map(str.strip, style.split(";"))):
         name, _, value = map(str.strip, declaration.partition(":"))
         if name == "font":
             size = _FONT.search(value)
-            made |= {"font-size": size["size"]} if size else {}
+            attributes |= {"font-size": size["size"]} if size else {}
         else:
-            made[name] = COLOURS.get(value, value)
-    return made
+            attributes[name] = COLOURS.get(value, value)
+    return attributes

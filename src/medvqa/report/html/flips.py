@@ -60,7 +60,7 @@ def pack(
             "question": texts.place(item.question),
             "options": options.place(tuple(item.options.items())),
             "answers": list(item.answers),
-            "images": [sources.place(each) for each in pictures.sources.get((benchmark, item.id), ())],
+            "images": [sources.place(source) for source in pictures.sources.get((benchmark, item.id), ())],
             "names": [image.name for image in item.images],
             "new": answered(new),
             "baseline": answered(baseline),
@@ -82,7 +82,7 @@ def pack(
                 "benchmark": names.index(flip.benchmark),
                 "technique": techniques.place(flip.technique),
                 "unit": flip.unit,
-                "flips": [[metrics.place(each.metric), int(each.better)] for each in flipped],
+                "flips": [[metrics.place(flip.metric), int(flip.better)] for flip in flipped],
                 "tags": tags,
                 "questions": [asked(flip.benchmark, *both) for both in _side_by_side(flip)],
             }
@@ -135,10 +135,10 @@ def _tags(result: Result) -> Mapping[str, Sequence[str]]:
 
 def _by_unit(flips: Sequence[Flip]) -> list[list[Flip]]:
     """The flips of each unit, in the order in which units first flipped."""
-    found: dict[tuple[str, str, str], list[Flip]] = {}
+    units: dict[tuple[str, str, str], list[Flip]] = {}
     for flip in flips:
-        found.setdefault((flip.benchmark, flip.technique, flip.unit), []).append(flip)
-    return list(found.values())
+        units.setdefault((flip.benchmark, flip.technique, flip.unit), []).append(flip)
+    return list(units.values())
 
 
 def _side_by_side(flip: Flip) -> list[tuple[Result, Result]]:
@@ -148,18 +148,18 @@ def _side_by_side(flip: Flip) -> list[tuple[Result, Result]]:
     beside all that are left of the other.
     """
     sides = [_by_question(side) for side in (flip.new, flip.baseline)]
-    found: list[tuple[Result, Result]] = []
+    matched: list[tuple[Result, Result]] = []
     for id in sides[0]:
         new, baseline = (side.get(id, []) for side in sides)
         if new and baseline:
             number = max(len(new), len(baseline))
-            found += [(new[min(i, len(new) - 1)], baseline[min(i, len(baseline) - 1)]) for i in range(number)]
-    return found
+            matched += [(new[min(i, len(new) - 1)], baseline[min(i, len(baseline) - 1)]) for i in range(number)]
+    return matched
 
 
 def _by_question(results: Sequence[Result]) -> dict[str, list[Result]]:
     """The samples of each question, by its id, in the order of their numbers."""
-    found: dict[str, list[Result]] = {}
+    questions: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.sample):
-        found.setdefault(result.item.id, []).append(result)
-    return dict(sorted(found.items()))
+        questions.setdefault(result.item.id, []).append(result)
+    return dict(sorted(questions.items()))

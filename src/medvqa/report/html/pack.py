@@ -85,9 +85,9 @@ def run(
     ]
     items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
-    known = list(measures)
+    names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
-        about["intervals"] = _intervals(benchmark, about["dimensions"], known)
+        about["intervals"] = _intervals(benchmark, about["dimensions"], names)
     # Few runs have a judge: what it said stands apart, by the place of the item.
     content["judgements"] = {
         str(place): judged(result.judgement)
@@ -107,14 +107,14 @@ def _intervals(
         for d, about in enumerate(dimensions)
         for v, (value, *_) in enumerate(about["values"])
     } | {("", ""): ""}
-    found: dict[str, dict[str, list[float]]] = {}
+    intervals: dict[str, dict[str, list[float]]] = {}
     for measure in measures:
         if score is None or (measure.benchmark, measure.name) != (benchmark.name, score.name):
             continue
         branch = branches.get(next(iter(measure.slice.items()), ("", "")))
         if branch is not None and measure.low is not None and measure.high is not None:
-            found.setdefault(measure.technique, {})[branch] = [measure.low, measure.high]
-    return found
+            intervals.setdefault(measure.technique, {})[branch] = [measure.low, measure.high]
+    return intervals
 
 
 def judged(judgement: Judgement) -> dict[str, Any]:
@@ -131,10 +131,10 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 
 def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """The terms of each result; samples of one question share what one of them would count."""
-    found = [terms(result) for result in results]
-    asked = [result.key.question for result in results]
-    counted = Counter(which for which, (_, denominator) in zip(asked, found, strict=True) if denominator > 0)
-    for which, (numerator, denominator) in zip(asked, found, strict=True):
+    pairs = [terms(result) for result in results]
+    questions = [result.key.question for result in results]
+    counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
+    for which, (numerator, denominator) in zip(questions, pairs, strict=True):
         samples = counted[which] or 1
         yield numerator / samples, denominator / samples
 
@@ -229,23 +229,23 @@ def _short(number: float) -> float | int:
 
 def dimensions_of(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
     """The dimensions of the items' tags, those of the benchmark first, `kind` last."""
-    there = {name for item in items for name in item.tags}
-    first = [name for name in benchmark.dimensions if name in there]
-    return [*first, *sorted(there - set(first) - {"kind"}), "kind"]
+    dimensions = {name for item in items for name in item.tags}
+    first = [name for name in benchmark.dimensions if name in dimensions]
+    return [*first, *sorted(dimensions - set(first) - {"kind"}), "kind"]
 
 
 def _about(
     benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, Places], command: Sequence[str]
 ) -> dict[str, Any]:
     score = score_of(benchmark)
-    asked = [each for each in command if each != FROM_CATEGORY or benchmark.recover is not None]
+    words = [word for word in command if word != FROM_CATEGORY or benchmark.recover is not None]
     return {
         "name": benchmark.name,
         "title": benchmark.title or benchmark.name,
         "score": score.name.replace("_", " ") if score else "",
         "definition": score.definition if score else "",
         # DIR stands for the folder of the data, whose path is nobody else's business.
-        "command": shlex.join([*asked, f"--benchmark={benchmark.name}"])
+        "command": shlex.join([*words, f"--benchmark={benchmark.name}"])
         + (" --data=DIR" if benchmark.files is not None else ""),
         "intervals": {},
         "dimensions": [

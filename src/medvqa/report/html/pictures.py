@@ -58,7 +58,7 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
     wanted: dict[tuple[str, str], tuple[Image, ...]] = {}
     for part in report.parts:
         wanted |= _wanted(part, load, mode, notes)
-    distinct = {image for found in wanted.values() for image in found}
+    distinct = {image for same_images in wanted.values() for image in same_images}
     if not distinct:
         return Pictures("none", " ".join(notes or ["There are no images in this run."]))
     if mode is None:
@@ -74,16 +74,16 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
         "thumbs": f"Images are inside this file, at most {SMALL} pixels wide or high.",
         "folder": f"Images are files in the folder {FOLDER}/ beside this page, at most {LARGE} pixels wide or high.",
     }[mode]
-    sources = {key: tuple(drawn.get(image, "") for image in found) for key, found in wanted.items()}
+    sources = {key: tuple(drawn.get(image, "") for image in same_images) for key, same_images in wanted.items()}
     return Pictures(mode, " ".join([where, *notes]), sources)
 
 
 def inside(drawn: Iterable[Pictures]) -> Pictures:
     """Of the images of several runs those that stand in their pages, for a page about all of them."""
     sources: dict[tuple[str, str], tuple[str, ...]] = {}
-    for each in drawn:
-        if each.mode == "thumbs":
-            sources |= each.sources
+    for picture in drawn:
+        if picture.mode == "thumbs":
+            sources |= picture.sources
     if not sources:
         return Pictures("none", "Images are left out.")
     return Pictures("thumbs", f"Images are inside this file, at most {SMALL} pixels wide or high.", sources)
@@ -102,30 +102,30 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
         return {}
     try:
         items = load(benchmark)
-        there = {image.name: image for item in items for image in item.images} if items is not None else None
+        current = {image.name: image for item in items for image in item.images} if items is not None else None
     except MedVQAError as error:
         notes.append(f"Images of {benchmark.name} are left out: {error}.")
         return {}
-    if there is None:
+    if current is None:
         notes.append(f"Images of {benchmark.name} are left out: name the folder of its data with --data=DIR.")
         return {}
-    found = {}
+    images = {}
     changed = 0
     for result in part.results:
-        shown = [_same(image, there.get(image.name)) for image in result.item.images]
+        shown = [_same(image, current.get(image.name)) for image in result.item.images]
         changed += None in shown
         if shown and None not in shown:
-            found[benchmark.name, result.item.id] = tuple(image for image in shown if image is not None)
+            images[benchmark.name, result.item.id] = tuple(image for image in shown if image is not None)
     if changed:
         notes.append(f"The data folder has other images than this run for {changed} items of {benchmark.name}.")
-    return found
+    return images
 
 
-def _same(recorded: Image, there: Image | None) -> Image | None:
+def _same(recorded: Image, current: Image | None) -> Image | None:
     """The image of the data folder that a run recorded by name; None for another one."""
-    if there is None or (recorded.digest and there.digest and recorded.digest != there.digest):
+    if current is None or (recorded.digest and current.digest and recorded.digest != current.digest):
         return None
-    return there
+    return current
 
 
 def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[Image, str], list[str]]:

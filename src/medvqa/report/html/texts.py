@@ -52,5 +52,5 @@ def title_of(dimension: str, value: str) -> str:
 
 def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
     """The fragment that shows the items with these tags, as asked by one technique."""
-    asked = {"technique": technique} if technique else {}
-    return "#" + urlencode({"b": benchmark, **asked, **{f"t.{name}": value for name, value in tags.items()}})
+    query = {"technique": technique} if technique else {}
+    return "#" + urlencode({"b": benchmark, **query, **{f"t.{name}": value for name, value in tags.items()}})

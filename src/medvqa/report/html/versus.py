@@ -151,13 +151,13 @@ def comparison_page(
 ) -> bytes:
     """The page; the first of `sides` is the baseline of the others. `pictures` are those of items that flipped."""
     pictures = pictures or Pictures("none", "Images are left out.")
-    allowed = [each for each in compared if not each.refusals]
-    views = [_view(each, benchmarks, number) for number, each in enumerate(compared)]
+    allowed = [versus for versus in compared if not versus.refusals]
+    views = [_view(versus, benchmarks, number) for number, versus in enumerate(compared)]
     data = flips.pack(
-        [each.paired for each in allowed],
+        [versus.paired for versus in allowed],
         benchmarks,
         pictures,
-        measures=comparison.as_csv([each.paired for each in allowed]),
+        measures=comparison.as_csv([versus.paired for versus in allowed]),
         ranking=_ranking_as_csv(rankings),
     )
     return draw(
@@ -176,11 +176,11 @@ def _ranking_as_csv(rankings: Sequence[Ranking]) -> str:
     columns = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
     rows = [
         (
-            *(each.benchmark, each.technique, each.metric, each.better),
+            *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
             *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
         )
-        for each in rankings
-        for row in each.rows
+        for ranking in rankings
+        for row in ranking.rows
     ]
     return cells.table(columns, rows)
 
@@ -199,9 +199,11 @@ def _about(side: Side) -> dict[str, str]:
 
 def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> View:
     paired = versus.paired
-    head, *told = comparison.sections(paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0, names=True))
+    head, *sections = comparison.sections(
+        paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0, names=True)
+    )
     parts = [
-        _part(part, paired, benchmarks, section.notes) for part, section in zip(paired.parts, told, strict=True)
+        _part(part, paired, benchmarks, section.notes) for part, section in zip(paired.parts, sections, strict=True)
     ] * (not versus.refusals)
     return View(
         f"comparison-{number + 1}",
@@ -218,19 +220,19 @@ def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> V
 def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark], warnings: tuple[str, ...]) -> PartView:
     benchmark = benchmarks[part.benchmark]
     own = [
-        each
-        for each in paired.tables
-        if each.headline and (each.benchmark, each.technique) == (part.benchmark, part.technique)
+        table
+        for table in paired.tables
+        if table.headline and (table.benchmark, table.technique) == (part.benchmark, part.technique)
     ]
-    rows = tuple(ComparedRow(each.metric, "", each) for each in own if not each.slice)
+    rows = tuple(ComparedRow(table.metric, "", table) for table in own if not table.slice)
     sliced = [
-        found
+        sliced_measure
         for metric in dict.fromkeys(row.seen.metric for row in rows)
         for dimension in benchmark.dimensions
-        if (found := _sliced(own, metric, dimension)).rows
+        if (sliced_measure := _sliced(own, metric, dimension)).rows
     ]
     first = sliced[0].metric if sliced else ""
-    several = len({each.technique for each in paired.parts if each.benchmark == part.benchmark}) > 1
+    several = len({line.technique for line in paired.parts if line.benchmark == part.benchmark}) > 1
     named = benchmark.title or benchmark.name
     return PartView(
         part,
@@ -238,24 +240,24 @@ def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark],
         warnings,
         rows,
         _end(rows),
-        tuple(each for each in sliced if each.metric == first),
-        tuple(each for each in sliced if each.metric != first),
+        tuple(row for row in sliced if row.metric == first),
+        tuple(row for row in sliced if row.metric != first),
     )
 
 
 def _sliced(compared: Sequence[Compared], metric: str, dimension: str) -> Sliced:
-    found = [each for each in compared if each.metric == metric and dimension in each.slice]
+    tables = [table for table in compared if table.metric == metric and dimension in table.slice]
     rows = [
         ComparedRow(
-            title_of(dimension, each.slice[dimension]),
-            ", ".join(lexicon.abbreviations(dimension, each.slice[dimension])),
-            each,
+            title_of(dimension, table.slice[dimension]),
+            ", ".join(lexicon.abbreviations(dimension, table.slice[dimension])),
+            table,
         )
-        for each in found
+        for table in tables
     ]
     # Worst first: of what became better nobody must be told.
     rows.sort(key=lambda row: (row.few, row.seen.comparison.difference or 0.0, row.label))
-    lower = bool(found) and found[0].better == "lower"
+    lower = bool(tables) and tables[0].better == "lower"
     return Sliced(metric, lower, dimension, tuple(rows), _end(rows))
 
 
@@ -263,7 +265,7 @@ def _end(rows: Sequence[ComparedRow]) -> float:
     """Where the axis of a table ends: after the farthest bound, but not farther than 1."""
     shown = [row.seen.shown for row in rows if not row.few]
     farthest = max(
-        (abs(bound) for each in shown for bound in (each.low, each.high, each.difference) if bound is not None),
+        (abs(bound) for value in shown for bound in (value.low, value.high, value.difference) if bound is not None),
         default=0.0,
     )
     return next((step for step in STEPS if farthest <= step), float(ceil(farthest)))
@@ -271,18 +273,19 @@ def _end(rows: Sequence[ComparedRow]) -> float:
 
 def _boards(rankings: Sequence[Ranking], allowed: Sequence[Versus], benchmarks: Mapping[str, Benchmark]) -> list[Board]:
     against = {
-        (each.paired.new.name, row.benchmark, row.technique, row.metric): row
-        for each in allowed
-        for row in each.paired.tables
+        (versus.paired.new.name, row.benchmark, row.technique, row.metric): row
+        for versus in allowed
+        for row in versus.paired.tables
         if not row.slice
     }
-    seen: set[tuple[str, str]] = set()
-    made = []
-    for each in rankings:
+    drawn: set[tuple[str, str]] = set()
+    boards = []
+    for ranking in rankings:
         places = tuple(
-            BoardPlace(row, against.get((row.name, each.benchmark, each.technique, each.metric))) for row in each.rows
+            BoardPlace(row, against.get((row.name, ranking.benchmark, ranking.technique, ranking.metric)))
+            for row in ranking.rows
         )
-        title = f"{benchmarks[each.benchmark].title or each.benchmark}, {each.technique}"
-        made.append(Board(each, title, places, (each.benchmark, each.technique) not in seen))
-        seen.add((each.benchmark, each.technique))
-    return made
+        title = f"{benchmarks[ranking.benchmark].title or ranking.benchmark}, {ranking.technique}"
+        boards.append(Board(ranking, title, places, (ranking.benchmark, ranking.technique) not in drawn))
+        drawn.add((ranking.benchmark, ranking.technique))
+    return boards

@@ -157,19 +157,19 @@ class BenchmarkSection:
 def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     """Everything about one benchmark and technique, the `number`-th of its run."""
     several = len(report.techniques) > 1
-    asked = part.technique if several and part.results else ""
+    technique = part.technique if several and part.results else ""
     named = part.benchmark.title or part.benchmark.name
-    found = tuple(each for name in _dimensions(part) if (each := _slices(part, name, asked)).rows)
+    views = tuple(view for name in _dimensions(part) if (view := _slices(part, name, technique)).rows)
     abilities: Mapping[str, Any] = papers().get(part.benchmark.name, {}).get("abilities", {})
     return BenchmarkSection(
         part,
         f"{named}, {part.technique}" if several else named,
         f"{part.benchmark.name} {part.technique}" if several else part.benchmark.name,
         f"benchmark-{number + 1}",
-        found,
+        views,
         radar(part, {name: values for name, values in abilities.items() if name != "source"}),
         abilities.get("source", ""),
-        heat(part, "department", "task", asked),
+        heat(part, "department", "task", technique),
         letters(part.results),
         tuple(calibrations(part.results)),
         published(part),
@@ -185,24 +185,24 @@ def _dimensions(part: Part) -> list[str]:
     ]
 
 
-def _slices(part: Part, dimension: str, asked: str) -> Slices:
+def _slices(part: Part, dimension: str, technique: str) -> Slices:
     names = [measure.name for measure in part.headline]
     cells: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in names:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
-    there = [name for name in dict.fromkeys(names) if any(name in row for row in cells.values())]
+    present = [name for name in dict.fromkeys(names) if any(name in row for row in cells.values())]
     rows = [
         SliceRow(
             title_of(dimension, value),
             ", ".join(lexicon.abbreviations(dimension, value)),
-            tuple(row.get(name) for name in there),
-            link(part.benchmark.name, asked, **{dimension: value}),
+            tuple(row.get(name) for name in present),
+            link(part.benchmark.name, technique, **{dimension: value}),
         )
         for value, row in cells.items()
     ]
     rows.sort(key=lambda row: (-_first(row), row.label))
-    return Slices(dimension, tuple(there), tuple(rows))
+    return Slices(dimension, tuple(present), tuple(rows))
 
 
 def _first(row: SliceRow) -> float:
@@ -226,7 +226,7 @@ def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
     return figures.radar(names, series, title=f"Mean score by ability, {part.benchmark.name}, in percent")
 
 
-def heat(part: Part, down: str, across: str, asked: str = "") -> Heat | None:
+def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None:
     """The first headline metric of items over two dimensions; None where the items hardly differ in them.
 
     `asked` names the technique in links, "" where the run has one. Samples of a question count as one.
@@ -250,7 +250,7 @@ def heat(part: Part, down: str, across: str, asked: str = "") -> Heat | None:
         if (a, b) not in sums:
             return None
         count, n = sums[a, b]
-        return Cell(count / n, n, link(part.benchmark.name, asked, **{down: a, across: b}))
+        return Cell(count / n, n, link(part.benchmark.name, technique, **{down: a, across: b}))
 
     return Heat(
         metric.name,
@@ -292,16 +292,16 @@ def calibrations(results: Iterable[Result]) -> Iterable[Calibration]:
     for result in results:
         if (probability := confidence(result)) is not None:
             answers.setdefault(result.technique, []).append((probability, result.score.outcome == "correct"))
-    for technique, found in sorted(answers.items()):
+    for technique, answers_of_technique in sorted(answers.items()):
         places: dict[int, list[tuple[float, bool]]] = {}
-        for each in found:
-            places.setdefault(min(int(BINS * each[0]), BINS - 1), []).append(each)
+        for place in answers_of_technique:
+            places.setdefault(min(int(BINS * place[0]), BINS - 1), []).append(place)
         bins = tuple(
-            (math.fsum(p for p, _ in each) / len(each), sum(right for _, right in each) / len(each), len(each))
-            for _, each in sorted(places.items())
+            (math.fsum(p for p, _ in place) / len(place), sum(right for _, right in place) / len(place), len(place))
+            for _, place in sorted(places.items())
         )
-        error = math.fsum(n * abs(sure - right) for sure, right, n in bins) / len(found)
-        yield Calibration(technique, error, len(found), bins)
+        error = math.fsum(n * abs(sure - right) for sure, right, n in bins) / len(answers_of_technique)
+        yield Calibration(technique, error, len(answers_of_technique), bins)
 
 
 def confidence(result: Result) -> float | None:
@@ -309,15 +309,15 @@ def confidence(result: Result) -> float | None:
 
     An option whose log-probability is not told was too unlikely to be: its probability is 0.
     """
-    given = result.answer.option_logprobs if result.answer is not None else None
+    logprobs = result.answer.option_logprobs if result.answer is not None else None
     if (
-        given is None
+        logprobs is None
         or result.item.kind != "single_choice"
         or result.score.outcome not in SCORED_OUTCOMES
-        or not result.item.options.keys() & given.keys()
+        or not result.item.options.keys() & logprobs.keys()
     ):
         return None
-    values = [given.get(letter, -math.inf) for letter in result.item.options]
+    values = [logprobs.get(letter, -math.inf) for letter in result.item.options]
     largest = max(values)
     if not math.isfinite(largest):
         return None
@@ -326,19 +326,19 @@ def confidence(result: Result) -> float | None:
 
 def published(part: Part) -> Published | None:
     """The rows of the benchmark's paper of the part's technique, best first; None for a benchmark without."""
-    known = papers().get(part.benchmark.name)
-    if known is None or not part.results:
+    paper = papers().get(part.benchmark.name)
+    if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
     rows = [
         (name, False, tuple(value / 100 for value in values))
-        for name, of, *values in known["rows"]
+        for name, of, *values in paper["rows"]
         if of in ("", part.technique)
     ]
-    asked = len({result.item.id for result in part.results})
-    mine = (f"this run, {asked:,} items", True, tuple(own.get(name) for name in known["measures"]))
+    items = len({result.item.id for result in part.results})
+    mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper["measures"]))
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
-    return Published(known["source"], known["note"], tuple(known["measures"]), tuple(ordered))
+    return Published(paper["source"], paper["note"], tuple(paper["measures"]), tuple(ordered))
 
 
 @cache
