@@ -7,7 +7,6 @@ other console blocks of the docs.
 import csv
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,21 @@ import pytest
 from support.installed import Door
 
 ROOT = Path(__file__).parents[2]
-TYPED = ("pytest", "medvqa")
+IN_A_SENTENCE = re.compile(r"`((?:pytest|medvqa) [^`]+)`")
 SKIPPED = re.compile(r"<!-- skip: next -->\s*(```console\n.*?```)", re.DOTALL)
 """A block that test_docs.py leaves out."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 NO_KEY = 4, "OPENAI_API_KEY"
-NO_SERVER = 4, "vllm serve"
+NO_SERVER = 4, "Start the server"
 NO_WEIGHTS = 4, "Qwen"
+TEST = """
+import pytest
+
+@pytest.mark.vqa
+def test_questions(item, evaluate):
+    evaluate(item)
+"""
 ENDS = {
     "--model=gpt-4o": NO_KEY,
     "--judge=gpt-4o": NO_KEY,
@@ -34,19 +40,9 @@ ENDS = {
 """How a command ends here that needs a key, a server, or weights: its exit code, and words of its one line."""
 
 
-def commands_of(text: str) -> Iterator[str]:
-    """The commands of a page: lines of console blocks, and code within sentences and tables."""
-    for block in re.findall(r"^ *```console\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
-            command = line.strip().removeprefix("$ ")
-            if line.lstrip().startswith("$ ") and command.startswith(TYPED):
-                yield command
-    for command in re.findall(r"`((?:pytest|medvqa) [^`]+)`", text):
-        yield command
-
-
 def readme() -> list[str]:
-    return list(dict.fromkeys(commands_of((ROOT / "README.md").read_text("utf-8"))))
+    """Commands in the README's sentences and tables."""
+    return list(dict.fromkeys(IN_A_SENTENCE.findall((ROOT / "README.md").read_text("utf-8"))))
 
 
 def elsewhere() -> list[str]:
@@ -55,7 +51,8 @@ def elsewhere() -> list[str]:
     skipped = [
         block for page in pages for block in re.findall(r"<!-- skip: next -->\s*(```console\n.*?```)", page, re.S)
     ]
-    return [command for block in skipped for command in commands_of(block) if command not in readme()]
+    lines = [line.strip() for block in skipped for line in block.splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith(("$ pytest", "$ medvqa"))]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +60,7 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has all that the README's commands name."""
     folder = tmp_path_factory.mktemp("prepared")
     door = Door(folder, installed)
-    door.write("test_questions.py", (ROOT / "benchmark_tests/test_phantom.py").read_text("utf-8"))
+    door.write("test_questions.py", TEST)
     judged = "--judge='echo:<result>0.5</result>'"
     for line in (
         f"medvqa run --model=random --run=RUN {judged}",

@@ -89,7 +89,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [packages] = environment.glob("lib/python*/site-packages")
     # Files ending in .pth are not read in a folder that such a file adds: the editable install stays out.
     (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
-    script = "import sys\nfrom pytest import console_main\nsys.exit(console_main())\n"
+    script = "import runpy\nrunpy.run_module('pytest', run_name='__main__', alter_sys=True)\n"
     (environment / "bin" / "pytest").write_text(f"#!{python}\n{script}")
     (environment / "bin" / "pytest").chmod(0o755)
     return environment
