@@ -75,7 +75,7 @@ def test_a_reply_becomes_a_score() -> None:
     found = judged(Speaker(lambda text: "<result>0.5</result>"))
     assert (found.score.value, found.score.outcome) == (0.5, "partial")
     assert (found.judgement.judge, found.judgement.replies) == ("speaker", ("<result>0.5</result>",))
-    assert (len(found.asked), found.reused) == (1, 0)
+    assert (len(found.new_replies), found.reused) == (1, 0)
 
 
 def test_what_stands_by_rule_is_not_asked_about() -> None:
