@@ -298,7 +298,7 @@ class Backend:
         _refuse(cls)
         for name in MEMBERS:
             owner = next(each for each in cls.__mro__ if name in vars(each) or each is Backend)
-            # What other subclasses of Backend hold was checked when they were made.
+            # Members of other subclasses of Backend were checked when these were defined.
             if owner is cls or not issubclass(owner, Backend):
                 setattr(cls, name, _guarded(cls, name, vars(owner)[name]))
 

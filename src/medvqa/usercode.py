@@ -76,13 +76,14 @@ def place(error: BaseException) -> str:
 
     This is the innermost frame outside of this package, installed packages and the standard library. If there is none,
     because the user's code is installed itself, it is the innermost frame of the package that was called first. "" if
-    all frames are of this package.
+    all frames are of this package or the standard library.
     """
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_shown(error.filename)}:{error.lineno}"
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    frames = [frame for frame in frames if not frame[0].startswith(_HERE)]
-    files = [frame for frame in frames if not _is_library(frame[0])]
+    frames = [frame for frame in frames if not (frame[0].startswith(_HERE) or _is_library(frame[0]))]
+    # Code of a notebook or of `exec` has no file, but neither have some functions of packages.
+    files = [frame for frame in frames if not frame[0].startswith("<")]
     own = [frame for frame in files if _package(frame[0]) is None]
     called = [frame for frame in files if _package(frame[0]) == _package(files[0][0])]
     file, line = (own or called or frames or [("", 0)])[-1]
@@ -90,8 +91,8 @@ def place(error: BaseException) -> str:
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is of the standard library, or no file."""
-    return file.startswith("<") or (file.startswith(_STDLIB) and _package(file) is None)
+    """Whether a file is of the standard library."""
+    return file.startswith("<frozen ") or (file.startswith(_STDLIB) and _package(file) is None)
 
 
 def _package(file: str) -> str | None:

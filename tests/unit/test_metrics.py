@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from math import isfinite
@@ -10,18 +11,21 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 from statsmodels.stats.proportion import proportion_confint
 
+import medvqa
 from medvqa import metrics, statistics
 from medvqa.data import selection
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Answer,
+    FailedMetric,
     Item,
     Measure,
     Metric,
@@ -928,3 +932,112 @@ def test_a_signature_tells_technique_definition_and_dimension() -> None:
     assert len(set(signatures)) == 8
     assert signatures[0].startswith("interval:cr2-wilson|kinds:single_choice|metric:accuracy@")
     assert signatures[0].endswith("|technique:mc|unit:item|v:2")
+
+
+# --- metrics of users ---------------------------------------------------------------------------------------
+
+
+def measures_of(metric: Metric, *results: Result) -> tuple[list[Measure], list[FailedMetric]]:
+    failed: list[FailedMetric] = []
+    return metrics.measures(results, [metric], [], benchmark="slake", signature={}, failed=failed), failed
+
+
+def replied(number: int, text: str | None, pair: str | None = None) -> Result:
+    item = Item(f"q{number:02}", "slake", "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",), pair_id=pair)
+    answer = None if text is None else Answer(text)
+    return Result("run", item, "", answer, Score(None, "error") if text is None else Score(1.0, "correct", ("A",)))
+
+
+def test_a_function_that_returns_true_and_false_is_a_share() -> None:
+    @medvqa.metric
+    def long_answer(result: Result) -> bool | None:
+        """Answers of more than three characters."""
+        return None if result.answer.text == "skip" else len(result.answer.text) > 3
+
+    texts = ["long text", "A", "A", "skip", None, *["long text"] * 7]
+    (found, *_), failed = measures_of(long_answer, *(replied(n, text) for n, text in enumerate(texts)))
+    assert (found.name, found.value, found.n, found.percent, failed) == ("long_answer", 0.8, 10, True, [])
+    assert found.low is not None
+    assert 0 < found.low < 0.8
+    assert "interval:cr2-wilson" in found.signature
+    assert long_answer.definition == "Answers of more than three characters."
+
+
+def test_a_function_that_returns_numbers_is_a_mean_with_students_interval() -> None:
+    """With independent questions, the interval is the textbook one."""
+
+    @medvqa.metric(name="length in characters", better="lower")
+    def length(result: Result) -> float:
+        return len(result.answer.text)
+
+    lengths = [312, 5, 40, 77, 1000, 2, 13, 600, 44, 90, 8, 120]
+    (found, *_), _ = measures_of(length, *(replied(n, "x" * size) for n, size in enumerate(lengths)))
+    half = t.ppf(0.975, 11) * np.std(lengths, ddof=1) / 12**0.5
+    assert (found.name, found.percent) == ("length in characters", False)
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (np.mean(lengths), np.mean(lengths) - half, np.mean(lengths) + half)
+    )
+    assert "interval:cr2-student" in found.signature
+
+
+def test_a_metric_of_pairs_gets_two_results() -> None:
+    same = medvqa.metric(unit="pair")(lambda first, second: first.answer.text == second.answer.text)
+    results = [replied(n, "AB"[n % 4 == 0], f"p{n // 2}") for n in range(8)]
+    (found, *_), _ = measures_of(same, *results)
+    assert (found.name, found.value, found.n) == ("<lambda>", 0.5, 4)
+
+
+@pytest.mark.parametrize(
+    ("returns", "why"),
+    [
+        (lambda result: result.answer.nosuch, "AttributeError: 'Answer' object has no attribute 'nosuch'"),
+        (lambda result: "many", "TypeError: it returned a value of type str"),
+        (lambda result: float("nan"), "ValueError: it returned nan"),
+        (lambda result: float("-inf"), "ValueError: it returned -inf"),
+        (lambda result: 10**400, "OverflowError: "),
+        (lambda result: [][0], "IndexError: list index out of range"),
+    ],
+    ids=["attribute", "text", "nan", "infinite", "huge", "index"],
+)
+def test_a_failing_function_costs_its_measure(returns: Callable[[Result], object], why: str) -> None:
+    found, (failed,) = measures_of(medvqa.metric(name="mine")(returns), replied(1, "A"))
+    line = returns.__code__.co_firstlineno
+    assert found == []
+    assert failed.name == "mine"
+    assert re.match(rf"metric 'mine': \S*test_metrics\.py:{line}: {re.escape(why)}", failed.why)
+    assert failed.why.endswith(
+        "expected: a function of one result that returns True, False, a finite number, or None "
+        "to leave the question out"
+    )
+    with pytest.raises(UsageError, match=r"^metric 'mine': "):
+        metrics.tables([replied(1, "A")], [medvqa.metric(name="mine")(returns)], [])
+
+
+def test_endless_recursion_is_a_failure_and_being_stopped_is_none() -> None:
+    def deep(result: Result) -> bool:
+        return deep(result)
+
+    _, (failed,) = measures_of(medvqa.metric(deep), replied(1, "A"))
+    assert "RecursionError: maximum recursion depth exceeded" in failed.why
+
+    def stopped(result: Result) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measures_of(medvqa.metric(stopped), replied(1, "A"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": " "}, "name=... must be printable text"),
+        ({"name": "a\x1bb"}, "name=... must be printable text"),
+        ({"unit": "pairs"}, "unit='pairs'; there are: item, pair"),
+        ({"better": "up"}, "better='up'; there are: higher, lower"),
+        ({"kinds": ["choice"]}, "no kind 'choice'; there are: single_choice, "),
+    ],
+)
+def test_options_of_a_metric_are_checked_where_it_is_defined(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as caught:
+        medvqa.metric(**options)(lambda result: True)
+    assert re.match(r"\S*test_metrics\.py:\d+: metric ", str(caught.value))

@@ -25,7 +25,7 @@ EVERYTHING: Slice = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a metric is summed over: single questions, or whole pairs ("units"), and the slices that they are in.
+    """Units that a metric is summed over, single questions or whole pairs, and their slices.
 
     `units` holds the results of each unit, the first of each question where these were asked several times; `samples`
     those of all samples, and `of`, (samples,), which unit each belongs to, sorted. `blind`, (units,), says which units

@@ -32,7 +32,7 @@ _Counts = tuple[list[int], list[int]]
 """Numbers of units and of groups, (slices,) each."""
 
 UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
-"""What is counted over everything, and in a slice."""
+"""The names of units, over everything and in a slice."""
 
 
 def latest(results: Sequence[Result]) -> list[Result]:
@@ -123,7 +123,7 @@ class Tabled:
         return np.asarray(np.bincount(self.frame.of[samples], unscored, len(left_out)) > 0)
 
     def table(self, *, complement: bool = False) -> Table:
-        """What `medvqa.statistics` takes, one row for each pair or question in each slice; or that of 1 - metric."""
+        """The table for `medvqa.statistics`: a row per pair or question in each slice; `complement`: of 1 - metric."""
         numerators, denominators = self.terms
         return self.frame.table(denominators - numerators if complement else numerators, denominators)
 
@@ -208,7 +208,7 @@ def _escaped(text: str) -> str:
 
 
 def parts(signature: str) -> dict[str, str]:
-    """What a signature says, by key: the inverse of `signed`. ValueError for what is none."""
+    """Parse a signature into its parts by key, the inverse of `signed`. ValueError for other text."""
     found, key, text, letters = dict[str, str](), "", "", iter(signature)
     for letter in letters:
         if letter == ":" and not key:

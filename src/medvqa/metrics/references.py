@@ -108,7 +108,7 @@ def of_units(
     trials: list[dict[str, Trials]] = []
     classes = np.empty(len(units), dtype=np.intp)
     for i, unit in enumerate(units):
-        # What a judge would have given a made-up answer is not known.
+        # The score that a judge would give a made-up answer is unknown.
         judged = any(result.judgement is not None and result.judgement.task == "score" for result in unit)
         key = (blind[i], judged, *[_class(result.item) for result in unit])
         if key not in seen:
@@ -127,7 +127,7 @@ def of_units(
 
 
 def _class(item: Item) -> object:
-    """What the score of made-up letters depends on; an open question is a class of its own."""
+    """The facts that determine the score of made-up letters; an open question is a class of its own."""
     if item.kind in CHOICE_KINDS:
         return item.kind, tuple(item.options), item.answers
     return item.benchmark, item.id

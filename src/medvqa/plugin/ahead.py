@@ -27,7 +27,7 @@ def item_of(node: pytest.Item) -> Item | None:
 
 
 def query_of(node: pytest.Item, default: Technique) -> Query | None:
-    """What a collected test asks; `default` is the technique where the test was not collected for several."""
+    """The query of a collected test; `default` is the technique of tests without one of their own."""
     item = item_of(node)
     if item is None:
         return None
@@ -118,7 +118,7 @@ class Ahead:
 
 
 def _waiting(interactor: Any) -> list[object]:
-    """What an xdist worker has in its queue: indices of tests, at the end a mark that no more will come."""
+    """The queue of an xdist worker: indices of tests, then a mark that ends it."""
     queue: Any = getattr(interactor, "torun", None)
     if hasattr(queue, "lock"):
         with queue.lock() as waiting:

@@ -1,4 +1,4 @@
-"""What the page of pytest-html shows of items, if a user has it: outcome and what was read, in columns of their own."""
+"""Columns for pytest-html, if it is installed: the outcome of an item, and the extracted answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = {"outcome": "Outcome", "extracted": "Read"}
 
 
 class _Page(Protocol):
-    """What pytest-html calls the report of its hook for titles."""
+    """The report object that pytest-html passes to its title hook."""
 
     table_header: Sequence[str]
 
@@ -22,18 +22,18 @@ class Columns:
     """Adds the columns when the first item is reported: a session without items keeps the page as it is."""
 
     def __init__(self) -> None:
-        """Nothing was reported yet."""
+        """Start without a page."""
         self._page: _Page | None = None
         self._there = False
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_report_title(self, report: _Page) -> None:
-        """Hold on to the page: whether there are items is known after its headings were made."""
+        """Keep the page: its headings are written before the first item is known."""
         self._page = report
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
-        """Fill the columns of one row; pytest-html leaves escaping to whoever adds a cell."""
+        """Fill the columns of one row. pytest-html does not escape added cells."""
         told = dict(getattr(report, "user_properties", ()))
         is_item = COLUMNS.keys() <= told.keys()
         if is_item and not self._there and self._page is not None:

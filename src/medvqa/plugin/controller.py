@@ -375,7 +375,7 @@ class Controller:
         reporter.write_line(f"to run the tests that ship: {shlex.join(['pytest', '--pyargs', SHIPPED_TESTS, *typed])}")
 
     def _command(self) -> str:
-        """What the user types to go on with this run."""
+        """The command that continues this run."""
         typed = [str(argument) for argument in self._config.invocation_params.args]
         kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
         named = options.read(self._config).run is not None

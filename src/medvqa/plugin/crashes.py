@@ -1,4 +1,4 @@
-"""What becomes of the tests of an xdist worker that died."""
+"""Tests of an xdist worker that died: put back into the queue, or given up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from medvqa import records
 
 PATIENCE = {False: 1, True: 4}
-"""How often a test is tried again when workers die on it, by whether their model was being asked meanwhile.
+"""How often a test is tried again after workers died on it; the key: a model call was in flight at that time.
 
-Which of the two it was cannot be known with a batch in flight; a test that waits for such a batch is mostly innocent.
+With a call in flight, the model may have died of another question of the batch.
 """
 
 
@@ -21,13 +21,13 @@ class Crashes:
     """The workers of a session that died."""
 
     def __init__(self, run: Path, session: str) -> None:
-        """None yet."""
+        """Start without dead workers."""
         self._run = run
         self._session = session
         self._asked: dict[str, tuple[str, ...] | None] = {}
         self._blamed: Counter[str] = Counter()
         self.requeued = False
-        """Whether a test was put back that still had to run."""
+        """Whether a test was put back into the queue."""
 
     def note(self, worker: str) -> None:
         """A worker has died: the questions that it was asking are suspected."""

@@ -1,4 +1,4 @@
-"""What a process of a pytest session is: its role, its names, and whether it has had to do with vqa items."""
+"""A process of a pytest session: its role, its names, its setting, and whether it has collected vqa items."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_worker(config: pytest.Config) -> bool:
 
 
 def has_state(config: pytest.Config) -> bool:
-    """Whether this process has had to do with vqa items: then `config.stash[STATE]` is there."""
+    """Whether this process has a State: it has collected vqa items, or checked the options."""
     return STATE in config.stash
 
 
@@ -106,14 +106,14 @@ def _option(config: pytest.Config, name: str) -> Any:
 
 
 def _workers(config: pytest.Config) -> int:
-    """How many workers xdist was asked for, 0 for a serial run. What --tx multiplies ("3*popen") counts once."""
+    """The number of xdist workers, 0 for a serial run. A multiple in --tx ("3*popen") counts once."""
     if config.getoption("dist", "no") == "no" or config.option.collectonly:
         return 0
     return len(config.getoption("tx", None) or ())
 
 
 def spread_of(config: pytest.Config) -> str:
-    """What `--dist` says, "no" in a serial run; xdist keeps it from workers, which the controller tells."""
+    """The value of `--dist`, "no" in a serial run. Workers get it from the controller: xdist does not send it."""
     told: dict[str, str] = getattr(config, "workerinput", {})
     return told.get("medvqa_dist") or (str(config.option.dist) if _workers(config) else "no")
 
@@ -135,7 +135,7 @@ def occupy(config: pytest.Config, place: str | None) -> None:
 
 
 def print_safely(config: pytest.Config) -> None:
-    """Let the terminal reporter write printable text alone: it repeats answers, names, cells and messages."""
+    """Make the output of the terminal reporter printable: it repeats answers, names, cells and messages."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not isinstance(reporter._tw._file, printing.PrintableStream):
         reporter._tw._file = printing.PrintableStream(

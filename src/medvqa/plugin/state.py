@@ -142,7 +142,7 @@ def state_of(config: pytest.Config) -> State:
 
 
 def registry_of(config: pytest.Config) -> Registry:
-    """What the shipped rooms, conftest.py files and plugins offer (UsageError)."""
-    # Those that were registered later come first, as pytest calls its hooks.
+    """Collect the registry of the shipped rooms, conftest.py files and plugins (UsageError)."""
+    # Later plugins come first, as in pytest's hook calls.
     plugins = [plugin for _, plugin in reversed(config.pluginmanager.list_name_plugin()) if plugin is not None]
     return Registry.of(plugins)

@@ -33,6 +33,6 @@ def progress(reporter: pytest.TerminalReporter) -> Progress:
 def summarise(reporter: pytest.TerminalReporter, report: Report) -> None:
     """Print the report after pytest's own lines."""
     reporter.section("medvqa")
-    # What goes into a file or a pipe is text to be read by lines.
+    # Bars are drawn on terminals alone: files and pipes get plain lines.
     bars = bool(reporter.isatty) and can_draw(getattr(reporter._tw._file, "encoding", None))
     reporter.write_line(summary(report, width=reporter._tw.fullwidth, colour=reporter.hasmarkup, bars=bars))

@@ -179,7 +179,7 @@ def call_finished(hook: FinishedHook, **given: object) -> None:
 
 
 class _Collected:
-    """What the modules so far provide, with the file of each name."""
+    """The values that modules provide, and the file of each name."""
 
     def __init__(self) -> None:
         self._benchmarks: dict[str, Benchmark] = {}
