@@ -74,7 +74,12 @@ def test_the_registry_fills_in_the_defaults() -> None:
 
     module = ModuleType("conftest")
     module.mine = Benchmark(name="mine", items=lambda _: ())  # type: ignore[attr-defined]
-    assert Registry.of([module]).benchmarks["mine"].metrics == own.METRICS
+    known = Registry.of([module])
+    assert known.benchmarks["mine"].metrics == own.METRICS
+    given = Benchmark(name="given", items=lambda _: (), prompt="{question}")
+    assert known.with_objects(benchmarks=[given]).benchmarks["given"].score is own.score
+    module.given = given  # type: ignore[attr-defined]
+    assert "given" in Registry.of([module]).with_objects(benchmarks=[given]).benchmarks, "the same one, not another"
 
 
 def test_a_prompt_of_ones_own_is_a_text() -> None:

@@ -1,6 +1,6 @@
-"""One file per data set; what they hold in common: finding, loading and checking.
+"""Finding, loading and checking benchmarks; each data set has a file here.
 
-`BENCHMARKS` of each file enters through the hook that a stranger's benchmark uses too.
+`BENCHMARKS` of each file enters through the hook that any other benchmark uses too.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from medvqa.items import (
 from medvqa.scoring import clipped
 
 DEFAULT_GROUP = "phantom"
-"""Evaluated when nothing was asked for and no data set is found."""
+"""The default if no benchmark was named and no data set is found."""
 MAX_SHOWN = 500
-"""Characters of a folder's name that a message repeats."""
+"""Characters of a folder's name in a message."""
 _Tags = Mapping[str, tuple[str, ...]]
 
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
-    """The benchmarks that the project ships."""
+    """Return the benchmarks that the project ships."""
     from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
 
     return (
@@ -48,7 +48,7 @@ def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
 
 
 def not_known(holder: str, name: str, known: Mapping[str, Benchmark]) -> UsageError:
-    """The error for results of a benchmark that nothing provides; `holder` says what holds them, with its verb."""
+    """Return the error for results of an unknown benchmark; `holder` is the subject with its verb: "RUN holds"."""
     return UsageError(
         f"{holder} results of benchmark '{name}', which is not known here; known: {', '.join(sorted(known))}. "
         "Name the file that provides it: --plugin=conftest.py"
@@ -56,20 +56,22 @@ def not_known(holder: str, name: str, known: Mapping[str, Benchmark]) -> UsageEr
 
 
 def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
-    """The benchmark of that name, or all of the group of that name; UsageError when there is neither."""
+    """Return the benchmark of that name, or all of the group of that name; UsageError if there is neither."""
     if name in known:
         return [known[name]]
     found = [benchmark for benchmark in known.values() if name and benchmark.group == name]
     if not found:
         names = sorted({*known, *(benchmark.group for benchmark in known.values() if benchmark.group)})
-        close = get_close_matches(name.lower(), names, n=1) or [each for each in names if name and name.lower() in each]
+        close = get_close_matches(name.lower(), names, n=1) or [
+            known_name for known_name in names if name and name.lower() in known_name
+        ]
         meant = f". Did you mean '{close[0]}'?" if close else ""
         raise UsageError(f"no benchmark '{name}'; known: {', '.join(names)}{meant}")
     return found
 
 
 def folder_of(benchmark: Benchmark, data: Path | None) -> Path | None:
-    """The folder in which the benchmark's files lie; None if they lie nowhere, or if it needs none.
+    """Return the folder of the benchmark's files; None if they are missing, or if it needs none.
 
     `data` is the data folder; if it is None, the folder of another tool is searched. DataError for a folder that cannot
     be read.
@@ -85,17 +87,17 @@ def folder_of(benchmark: Benchmark, data: Path | None) -> Path | None:
 
 
 def is_found(benchmark: Benchmark, data: Path | None) -> bool:
-    """Whether the benchmark's files lie in the data folder (True for one that needs no files)."""
+    """Return whether the benchmark's files lie in the data folder (True for one that needs no files)."""
     return benchmark.files is None or folder_of(benchmark, data) is not None
 
 
 def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | None, typed: str = "") -> list[Benchmark]:
-    """The benchmarks of a run, in name order.
+    """Return the benchmarks of a run, in name order.
 
     Named ones must be found; of a group that is named, the members that are found. Without names: every benchmark
     whose data is found in the data folder, or needs none; if there is no data folder and none of these, the phantom.
     `typed` is how the user named the data folder, such as --data=DIR (default: that, with its path). UsageError
-    says what was looked for where, and how to get what is missing.
+    names the files that were looked for, and how to get missing data.
     """
     typed = printing.line(typed or f"--data={data}")[:MAX_SHOWN]
     if data is not None and not os.path.isdir(data):
@@ -118,19 +120,19 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
 
 
 def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) -> list[str]:
-    """A line for each folder in the data folder that bears a benchmark's or a group's name, and is not read.
+    """Return a line for each folder in the data folder that has a benchmark's or a group's name, and is not read.
 
     `chosen` are the names of the benchmarks that are found.
     """
     named: dict[str, list[Benchmark]] = {}
-    for each in known.values():
-        if each.files is not None and each.sought:
-            named.setdefault(each.group or each.name, []).append(each)
+    for benchmark in known.values():
+        if benchmark.files is not None and benchmark.sought:
+            named.setdefault(benchmark.group or benchmark.name, []).append(benchmark)
     lines = []
     for name, candidates in sorted(named.items()):
         folder = data / name
-        if folder.is_dir() and not any(each.name in chosen for each in candidates):
-            sought = " or ".join(dict.fromkeys(each.sought for each in candidates))
+        if folder.is_dir() and not any(benchmark.name in chosen for benchmark in candidates):
+            sought = " or ".join(dict.fromkeys(benchmark.sought for benchmark in candidates))
             lines.append(
                 f"medvqa: {name} is not evaluated: {_shown(folder)} is there, and nothing in it is read: looked for "
                 f"{sought}; {folders.content(folder)}"
@@ -144,7 +146,9 @@ def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, ty
     obtain = candidates[0].obtain
     if data is None:
         return UsageError(f"{asked}, and no --data=DIR (or MEDVQA_DATA) was given. {obtain}")
-    sought = " or ".join(dict.fromkeys(f"{_shown(data)}/{each.sought}" for each in candidates if each.sought))
+    sought = " or ".join(
+        dict.fromkeys(f"{_shown(data)}/{benchmark.sought}" for benchmark in candidates if benchmark.sought)
+    )
     where = f"looked for {sought}; " if sought else ""
     return UsageError(
         f"{asked}, under {typed}: {where}{folders.content(data)}.{_advice(candidates, data, typed)} {obtain}"
@@ -152,9 +156,12 @@ def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, ty
 
 
 def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> UsageError:
-    """The error for a data folder in which no benchmark is found: what was looked for, and what to type."""
+    """The error for a data folder without benchmarks: it names the expected files and an option to type."""
     shown = _shown(data)
-    sought = [f"  {each.name}: {f'{shown}/{each.sought}' if each.sought else 'its files'}" for each in others]
+    sought = [
+        f"  {benchmark.name}: {f'{shown}/{benchmark.sought}' if benchmark.sought else 'its files'}"
+        for benchmark in others
+    ]
     return UsageError(
         "\n".join(
             [
@@ -169,16 +176,16 @@ def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> Usage
 
 def _advice(candidates: Sequence[Benchmark], data: Path, typed: str) -> str:
     """Which folder next to the data folder, or of another tool, holds one of the benchmarks; "" if none does."""
-    searched = [each for each in candidates if each.sought]
+    searched = [benchmark for benchmark in candidates if benchmark.sought]
     absolute = os.path.isabs(os.path.expanduser(typed.partition("=")[2]))
     for near in folders.neighbours(data):
-        if there := [each.name for each in searched if _holds(each, near)]:
+        if there := [benchmark.name for benchmark in searched if _holds(benchmark, near)]:
             shown = str(near) if absolute else os.path.relpath(near)
             return f" Try --data={printing.line(shlex.quote(shown))}, where {', '.join(there)} is found."
-    for each in searched:
-        elsewhere = each.elsewhere() if each.elsewhere is not None else None
-        if elsewhere is not None and _holds(each, elsewhere):
-            return f" Try --data={printing.line(shlex.quote(str(elsewhere)))}, where {each.name} is found."
+    for benchmark in searched:
+        elsewhere = benchmark.elsewhere() if benchmark.elsewhere is not None else None
+        if elsewhere is not None and _holds(benchmark, elsewhere):
+            return f" Try --data={printing.line(shlex.quote(str(elsewhere)))}, where {benchmark.name} is found."
     return ""
 
 
@@ -264,7 +271,7 @@ def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
 
 
 def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
-    """The items as the benchmark yields them; DataError in one line, with the place, for exceptions of its code."""
+    """Yield the benchmark's items; DataError in one line, with the place, for exceptions of its code."""
     what, expected = f"benchmark '{benchmark.name}', items", "items yields each Item of the data folder"
     with usercode.guarded(what, expected, DataError, benchmark.items):
         for item in benchmark.items(data):
@@ -274,7 +281,7 @@ def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
 
 
 def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | None:
-    """All items of a benchmark, as `load`; None if its files are not found."""
+    """Return all items of a benchmark, as `load`; None if its files are missing."""
     if benchmark.files is None:
         return load(benchmark, data or Path())
     folder = folder_of(benchmark, data)
@@ -282,7 +289,7 @@ def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | No
 
 
 def _sharing() -> Callable[[_Tags], _Tags]:
-    """A function that gives equal tags as one object: of 130,000 items they would take a third of the memory."""
+    """Return a function that maps equal tags to one object: the tags of 130,000 items take a third of the memory."""
     known: dict[tuple[tuple[str, tuple[str, ...]], ...], _Tags] = {}
     parts: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
 

@@ -43,34 +43,34 @@ NEEDED = ("question", "a", "b", *TAGS.values())
 
 
 RELEASED = re.compile(r"gmai[-_]mm[-_]?bench[-_]", re.I)
-"""How names of released tables begin; such a table may lie in the data folder itself, as in VLMEvalKit's."""
+"""Start of the names of released tables; such a table may lie in the data folder itself, as in VLMEvalKit's."""
 PART = re.compile(r"part_(\d+)", re.I)
 LOCAL = "_local"
-"""What VLMEvalKit adds to the name of a table for a copy that names files in the place of images."""
+"""Added by VLMEvalKit to the name of a table for a copy with file names in place of images."""
 
 
 def files(data: Path, split: str) -> list[Path]:
-    """The files of a split in the data folder, without VLMEvalKit's copies that hold no images."""
-    found = folders.files_with_word(data / GROUP, ".tsv", split)
-    if not found:
-        found = [path for path in folders.files_with_word(data, ".tsv", split) if RELEASED.match(path.name)]
-    names = {path.stem for path in found}
-    return [path for path in found if path.stem.removesuffix(LOCAL) not in names - {path.stem}]
+    """Return the files of a split in the data folder, without VLMEvalKit's copies that hold no images."""
+    paths = folders.files_with_word(data / GROUP, ".tsv", split)
+    if not paths:
+        paths = [path for path in folders.files_with_word(data, ".tsv", split) if RELEASED.match(path.name)]
+    names = {path.stem for path in paths}
+    return [path for path in paths if path.stem.removesuffix(LOCAL) not in names - {path.stem}]
 
 
 def items(data: Path, split: str) -> Iterator[Item]:
-    """The items of a split. VAL circulates under two names; DataError if released parts of TEST are missing."""
-    found = index.distinct(files(data, split))
-    for path in found:
+    """Yield the items of a split. VAL circulates under two names; DataError if released parts of TEST are missing."""
+    paths = index.distinct(files(data, split))
+    for path in paths:
         _check_images(path, path.relative_to(data).as_posix())
     if split == "test":
-        _check_parts(found, data)
-    return items_of(found, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
+        _check_parts(paths, data)
+    return items_of(paths, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
 
 
-def _check_parts(found: Sequence[Path], data: Path) -> None:
+def _check_parts(paths: Sequence[Path], data: Path) -> None:
     """DataError for parts of TEST that are missing, if some are there under the names of the release."""
-    there = {int(match[1]): path for path in found if (match := PART.search(path.stem))}
+    there = {int(match[1]): path for path in paths if (match := PART.search(path.stem))}
     if missing := [part for part in range(1, PARTS + 1) if there and part not in there]:
         beside = printing.line(next(iter(there.values())).name)
         first = PART.sub(f"part_{missing[0]}", beside)
@@ -92,12 +92,12 @@ def _check_images(path: Path, name: str) -> None:
 
 
 def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: bool = False) -> Iterator[Item]:
-    """The items of TSV files, in the order of files and rows; `root` is the data folder.
+    """Yield the items of TSV files, in the order of files and rows; `root` is the data folder.
 
     An item with several correct letters (`A,C`) is a multiple response. `withheld` accepts files without the
     column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
-    cluster. The same case drawn as mask and as contour gives different bytes and nothing else tells, so such
-    twins stay apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
+    cluster. The same case drawn as mask and as contour has different bytes and no common name, so such twins stay
+    apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
     DataWarning a dimension. Raises DataError, which names file and row, for what `index.read` and `index.clusters`
     refuse, and for an answer that is none of the options.
     """
@@ -145,9 +145,9 @@ def _plain(text: str) -> str:
 
 
 def recover(item: Item) -> Item:
-    """The item with its withheld answer: the one option whose text is that of `category`.
+    """Return the item with its withheld answer: the one option whose text is that of `category`.
 
-    Letter case and white space do not count. Where no option or several match, the answer stays withheld.
+    Letter case and white space do not count. If no option or several match, the answer stays withheld.
     """
     category = _plain(str(item.extra.get("category", "")))
     letters = [letter for letter, text in item.options.items() if _plain(text) == category]
@@ -183,7 +183,7 @@ PREFIX = Template("gmai-mmbench/ours-ps", "Question: {question} Answer:")
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
-    """What the official harness sends for a question, for GD as for MC; our own prefix for PS."""
+    """Return the official harness's prompt for MC and GD; our own prefix for PS."""
     if technique == "ps":
         return PREFIX.prompt(item, technique)
     template = MULTIPLE_RESPONSE if item.kind == "multiple_response" else SINGLE_CHOICE
@@ -191,7 +191,7 @@ def prompt(item: Item, technique: Technique) -> Prompt:
 
 
 def score(item: Item, answer: Answer) -> Score:
-    """Letters read by the project's own extraction; an answer from which none can be read is wrong."""
+    """Score letters read by the project's own extraction; an answer without readable letter is wrong."""
     by_kind = scoring.score_multiple_choice if item.kind == "multiple_response" else scoring.score_single_choice
     return by_kind(item, answer)
 
@@ -200,16 +200,16 @@ OFFICIAL_NOTE = (
     "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
     "the paper's numbers come from extraction by ChatGPT instead"
 )
-"""Of all versions; which one it is stands beside it."""
+"""The same for all versions; the version is recorded beside it."""
 
 
 def _official(version: str) -> Callable[[Item, Answer], Score]:
-    """One letter, read by a version of the harness's exact matching."""
+    """Score one letter, read by a version of the harness's exact matching."""
     return partial(scoring.score_single_choice, read=partial(scoring.gmai_rule, version=version))
 
 
 def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """What a model replies that the harness asks which option an answer chooses; it reads replies like answers."""
+    """Read a model's reply about the option that an answer chooses; the harness reads replies like answers."""
     chosen, _ = scoring.gmai_choice(reply, options)
     return None if chosen == "" else () if chosen == "Z" else (chosen,)
 

@@ -46,7 +46,7 @@ MAX_LIST = 1000
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """What is read of a pair; its captions and the questions before their revision are not."""
+    """The fields of a pair that are read: not its captions and the questions before their revision."""
 
     id: str
     question: str
@@ -65,17 +65,17 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def files(data: Path) -> Sequence[Path]:
-    """The file that holds the questions, () when there is none."""
+    """Return the file that holds the questions, () if there is none."""
     return _files(data / "mediconfusion")
 
 
 def items(data: Path) -> Iterator[Item]:
-    """The items of the data folder."""
+    """Yield the items of the data folder."""
     return items_of(data / "mediconfusion", root=data)
 
 
 def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> Iterator[Item]:
-    """Two items for each pair of a folder in this format, `10001/1` and `10001/2`, in the order of the file.
+    """Yield two items for each pair of a folder in this format, `10001/1` and `10001/2`, in the order of the file.
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
     by shared images, or by images of one article, which may show one patient, have one `cluster_id`. The articles are
@@ -193,7 +193,7 @@ TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": F
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
-    """The owners' prompt for the technique."""
+    """Return the owners' prompt for the technique."""
     return TEMPLATES[technique].prompt(item, technique)
 
 

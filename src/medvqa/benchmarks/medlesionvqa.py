@@ -48,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What the annotators said of the image; the last two, where a release has them, join items to clusters."""
+    """The annotators' notes on the image; patient and case, if a release has them, join items to clusters."""
 
     body_region: str | list[str] | None = None
     lesions: str | list[str] | None = None
@@ -76,7 +76,7 @@ class QuestionLine(msgspec.Struct, frozen=True):
 
 
 def files(data: Path, split: str) -> Sequence[Path]:
-    """The files that hold items of a split, or that cannot be read, which `items_of` then reports."""
+    """Return the files that hold items of a split, or that cannot be read: `items_of` then reports those."""
     return [path for path in sorted((data / "medlesionvqa").glob("*.jsonl")) if _may_hold(path, split)]
 
 
@@ -89,12 +89,12 @@ def _may_hold(path: Path, split: str) -> bool:
 
 
 def items(data: Path, split: str) -> Iterator[Item]:
-    """The items of one split of the data folder."""
+    """Yield the items of one split of the data folder."""
     return items_of(files(data, split), root=data, split=split, benchmark=f"medlesionvqa-{split}")
 
 
 def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark: str) -> Iterator[Item]:
-    """The items of a split (None: of all) from files in this format, in their order.
+    """Yield the items of a split (None: of all) from files in this format, in their order.
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
     by shared images, patients or cases have one `cluster_id`, None where an item has none of these. Raises
@@ -180,7 +180,7 @@ def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.Tab
 
 
 def _links(item: Item, meta: Meta) -> list[str]:
-    """What an item shares with others of its cluster."""
+    """The texts that an item shares with others of its cluster."""
     links = [image.name for image in item.images]
     if meta.patient_id is not None:
         links.append(f"patient {meta.patient_id}")
@@ -217,12 +217,12 @@ Its Figure 3 shows the prompts that make questions, extract letters and judge an
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
-    """Our prompt for the kind of question."""
+    """Return our prompt for the kind of question."""
     return OURS[item.kind].prompt(item, technique)
 
 
 def score(item: Item, answer: Answer) -> Score:
-    """The paper's partial credit for choice questions; open ones are unscored."""
+    """Score choice questions by the paper's partial credit; leave open ones unscored."""
     return score_partial_credit(item, answer) if item.kind in CHOICE_KINDS else unscored(item, answer)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from string import Formatter
 
 from medvqa import metrics, scoring
@@ -93,7 +92,7 @@ def completed(benchmark: Benchmark) -> Benchmark:
 def prompts_of(benchmark: Benchmark) -> Callable[[Item, Technique], Prompt]:
     """Return the function that asks the questions of a benchmark, whichever way it declares its prompt (UsageError)."""
     if isinstance(benchmark.prompt, str):
-        return partial(prompt, own=template(benchmark.name, benchmark.prompt))
+        return OwnPrompt(template(benchmark.name, benchmark.prompt))
     return prompt if benchmark.prompt is usual else benchmark.prompt
 
 
@@ -123,12 +122,23 @@ def _wrong(name: str, text: str, why: str) -> UsageError:
     )
 
 
-def prompt(item: Item, technique: Technique, own: Template | None = None) -> Prompt:
-    """Return the prompt of a question; `own` takes the place of the default ones of MC and GD."""
-    if technique == "ps":
-        return PREFIX.prompt(item, technique)
-    asked = FREE if technique == "ff" else own or BY_KIND[item.kind]
-    return replace(asked.prompt(item, technique), max_tokens=None if technique == "gd" else TOKENS)
+def prompt(item: Item, technique: Technique) -> Prompt:
+    """Return the default prompt of a question."""
+    return OwnPrompt()(item, technique)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPrompt:
+    """Asks by the default prompts; `template` takes the place of those of MC and GD."""
+
+    template: Template | None = None
+
+    def __call__(self, item: Item, technique: Technique) -> Prompt:
+        """Return the prompt of a question."""
+        if technique == "ps":
+            return PREFIX.prompt(item, technique)
+        asked = FREE if technique == "ff" else self.template or BY_KIND[item.kind]
+        return replace(asked.prompt(item, technique), max_tokens=None if technique == "gd" else TOKENS)
 
 
 def is_judgment(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The articles in PubMed Central that MediConfusion's images are from: images of one may show one patient."""
+"""The PubMed Central articles of MediConfusion's images: images of one article may show one patient."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ARTICLES = Path(__file__).parent / "mediconfusion" / "articles.csv"
 
 @cache
 def articles() -> Mapping[tuple[str, str], str]:
-    """The article of each image of the release, by its number and its path in ROCO."""
+    """Return the article of each image of the release, by its number and its path in ROCO."""
     return {(row.text("image"), row.text("roco")): row.text("article") for row in tables.read(ARTICLES)}
 
 
 def links(image: str, roco: str) -> list[str]:
-    """What an image shares with others: its name, and its article where number and path are those of the release.
+    """Return the texts that an image shares with others: its name, and its article if it is one of the release.
 
-    Both must agree, so that data of one's own with the same numbers are not mistaken for the release.
+    Number and path must both agree, so that other data with the same numbers are not mistaken for the release.
     """
     article = articles().get((PurePosixPath(image).stem, roco))
     # The sign sorts behind letters: a component is named by its smallest member, which is to be an image.

@@ -24,7 +24,7 @@ SHOWN = 8
 
 
 def bundled(name: Literal["benchmark_tests", "models", "fixtures"]) -> Path:
-    """The absolute path of a bundled folder: in `medvqa/suite`, or in the repository of an editable install.
+    """Return the absolute path of a bundled folder: in `medvqa/suite`, or in the repository of an editable install.
 
     UsageError when it lies in neither, as in an installation that was not made from the wheel.
     """
@@ -38,20 +38,20 @@ def bundled(name: Literal["benchmark_tests", "models", "fixtures"]) -> Path:
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """A sort key that puts part_2 before part_10."""
+    """Return a sort key that puts part_2 before part_10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part)
 
 
 def files_with_word(folder: Path, ending: str, word: str) -> list[Path]:
-    """The files of a folder with this ending whose names hold a word, as `val` in `GMAI_VAL.tsv`, in natural order."""
-    found = (path for path in folder.glob(f"*{ending}") if path.is_file())
+    """Return files with this ending and a word in their names, as `val` in `GMAI_VAL.tsv`, in natural order."""
+    paths = (path for path in folder.glob(f"*{ending}") if path.is_file())
     return sorted(
-        (path for path in found if word in re.split(r"[^a-z]+", path.stem.lower())), key=lambda path: natural(path.name)
+        (path for path in paths if word in re.split(r"[^a-z]+", path.stem.lower())), key=lambda path: natural(path.name)
     )
 
 
 def lmu_data() -> Path | None:
-    """The folder where VLMEvalKit keeps its tables: the variable LMUData, else ~/LMUData; None if there is none.
+    """Return the folder where VLMEvalKit keeps its tables: the variable LMUData, else ~/LMUData; None if there is none.
 
     https://github.com/open-compass/VLMEvalKit/blob/895762d302b923d9d1f24ac16a7a2cbc461bb1cf/vlmeval/smp/file.py
     """
@@ -61,7 +61,7 @@ def lmu_data() -> Path | None:
 
 
 def neighbours(data: Path) -> Iterator[Path]:
-    """Folders one level off a data folder: `data` in it, the one around it, others in it; two above a file.
+    """Yield folders one level off a data folder: `data` in it, the one around it, others in it; two above a file.
 
     Hidden ones are left out. None of them need exist.
     """
@@ -78,7 +78,7 @@ def neighbours(data: Path) -> Iterator[Path]:
 
 
 def content(folder: Path) -> str:
-    """What lies in a folder, in one line for a message."""
+    """Return the content of a folder as one line for a message."""
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:

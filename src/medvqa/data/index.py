@@ -1,7 +1,7 @@
 """The index of a table (TSV) whose cells hold images as base64.
 
-A table of 9 GB is read once, from front to back. What the index keeps is the text of all other cells, and for
-every image where it lies and its digest; the images stay where they are.
+A table of 9 GB is read once, from front to back. The index keeps the texts of all other cells, and place and digest of
+every image; the images stay where they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from medvqa.data.selection import components
 from medvqa.items import DataError, DataWarning, Image
 
 FORMAT = 2
-"""Version of the stored index; another one is made anew."""
+"""Version of the stored index; an index of another version is built again."""
 
 SUFFIX = ".medvqa-index.jsonl"
 SMALL = 4 * 2**20
@@ -90,10 +90,10 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progress | None = None) -> Index:
-    """The index of a table, read from where it was stored, or made and stored.
+    """Return the index of a table: the stored one, else a new one, which is stored.
 
-    It is stored in the user's cache directory, where nobody else may write (docs/decisions/0016). It is made again if
-    the table has changed since, or the index itself. Of several processes one does the work and the others wait.
+    It is stored in the user's cache directory, where nobody else may write (docs/decisions/0016). It is built again if
+    the table or the index itself has changed. Of several processes one does the work and the others wait.
     `needed` names columns, in lower case, that must be there besides `index` and `image`. `progress` is called only
     while a large table is read (default: a bar, or lines, on stderr).
 
@@ -109,16 +109,16 @@ def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progre
     stamp = _stamp(path)
     if stamp.size < SMALL:
         return _build(path, name, needed, None)
-    found = _load(_place(path), path, name, stamp)
-    if found is None:
+    stored = _load(_place(path), path, name, stamp)
+    if stored is None:
         with show(path) as shown:
-            found = _build_once(path, name, stamp, needed, shown if progress is None else progress)
-    _check_needed(found.columns, needed, name)
-    return found
+            stored = _build_once(path, name, stamp, needed, shown if progress is None else progress)
+    _check_needed(stored.columns, needed, name)
+    return stored
 
 
 def clusters(tables: Sequence[Index]) -> dict[str, str]:
-    """The cluster of each `index` of some tables: rows whose images are equal to the byte, or are one row's, share one.
+    """Return the cluster of each `index`: rows share one if their images are equal to the byte, or are one row's.
 
     DataError for an `index` that two tables share.
     """
@@ -135,7 +135,7 @@ def clusters(tables: Sequence[Index]) -> dict[str, str]:
 
 
 def distinct(paths: Sequence[Path]) -> list[Path]:
-    """The files without copies of earlier ones, as far as size, first and last bytes tell."""
+    """Return the files without copies of earlier ones, compared by size and by first and last bytes."""
     known: dict[tuple[int, str], Path] = {}
     for path in paths:
         stamp = _stamp(path)
@@ -290,7 +290,7 @@ def _rows(cells: streamed.Cells, columns: Sequence[str], name: str) -> Iterator[
         rows[key] = row
         if reference:
             references[number] = reference
-    # Where references lead that were followed already: a chain of references is followed once, not once for each row.
+    # The rows at which references end: a chain of references is followed once, not once for each row.
     ends: dict[int, IndexedRow] = {}
     for row in rows.values():
         holder = row

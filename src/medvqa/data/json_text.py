@@ -1,6 +1,6 @@
 """JSON -> values: a document, or a value in each line (JSON lines).
 
-What one parser takes and another does not (NaN, half a surrogate pair, two values under one key) is refused.
+Refused is JSON on which parsers differ: NaN, half a surrogate pair, two values under one key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from medvqa.data import limits
 from medvqa.items import DataError
 
 ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
-"""Whatever is raised by JSON that is damaged, not UTF-8 or nested too deep."""
+"""Exceptions of parsers for JSON that is damaged, not UTF-8 or nested too deep."""
 
 
 def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
@@ -34,7 +34,7 @@ def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]
 
 
 def values(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each line; DataError for what is not JSON."""
+    """Yield number and value of each line; DataError for a line that is not JSON."""
     decode = msgspec.json.Decoder().decode
     for number, line in lines(file, name, limits.MAX_TEXT):
         where = f"{name} line {number}"
@@ -49,7 +49,7 @@ def values(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
 
 
 def document(file: BinaryIO, name: str, hint: str) -> Any:
-    """The value of a whole file; DataError for one above MAX_DOCUMENT, and for what is not JSON."""
+    """Return the value of a whole file; DataError for a file above MAX_DOCUMENT, or one that is not JSON."""
     content = file.read(limits.MAX_DOCUMENT + 1)
     if len(content) > limits.MAX_DOCUMENT:
         raise limits.larger(name, limits.MAX_DOCUMENT, "; write JSON lines")
@@ -61,7 +61,7 @@ def document(file: BinaryIO, name: str, hint: str) -> Any:
         raise DataError(f"{name} line {line}: not UTF-8: {error.reason}{hint}") from None
     value = _parsed(content, name, hint)
     try:
-        # The stricter parser: what it refuses could not be written into the records.
+        # The stricter parser: records are written with it.
         msgspec.json.decode(content)
     except ERRORS as error:
         raise _not_json(name, error, hint) from error
@@ -69,14 +69,14 @@ def document(file: BinaryIO, name: str, hint: str) -> Any:
 
 
 def first(file: BinaryIO, name: str) -> tuple[dict[str, Any] | None, bool]:
-    """The object in the first line, None where that is no whole object, and whether more lines follow."""
-    found = lines(file, name, limits.MAX_RESULT)
+    """Return the object in the first line, None if there is none, and whether more lines follow."""
+    content = lines(file, name, limits.MAX_RESULT)
     try:
-        _, line = next(found)
+        _, line = next(content)
         value = msgspec.json.decode(line)
     except (*ERRORS, DataError, StopIteration):
         return None, False
-    return (value, next(found, None) is not None) if isinstance(value, dict) else (None, False)
+    return (value, next(content, None) is not None) if isinstance(value, dict) else (None, False)
 
 
 def once(members: Sequence[tuple[str, Any]], where: str) -> dict[str, Any]:

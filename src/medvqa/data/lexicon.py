@@ -62,15 +62,15 @@ class Dimension:
     broader: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def tag(self, name: str) -> str:
-        """The tag of a data set's cell: its slug, or the value that it abbreviates (`N/A` -> `none`)."""
+        """Return the tag of a data set's cell: its slug, or the value that it abbreviates (`N/A` -> `none`)."""
         tag = slug(name)
         if tag in self.values:
             return tag
         return next((value for value, short in self.abbreviations.items() if tag in map(slug, short)), tag)
 
     def with_broader(self, tags: Iterable[str]) -> tuple[str, ...]:
-        """The tags with all that contain them, so that `head` selects an item on the forehead."""
-        return tuple(dict.fromkeys(each for tag in tags for each in (*self.broader.get(tag, ()), tag)))
+        """Return the tags with all tags that contain them, so that `head` selects an item on the forehead."""
+        return tuple(dict.fromkeys(name for tag in tags for name in (*self.broader.get(tag, ()), tag)))
 
 
 @dataclass(frozen=True)
@@ -145,29 +145,29 @@ def mediconfusion() -> Lexicon:
 
 @cache
 def lexicons() -> tuple[Lexicon, ...]:
-    """All three; no two share a dimension."""
+    """Return all three; no two share a dimension."""
     return gmai_mmbench(), mediconfusion(), medlesionvqa()
 
 
 def display(dimension: str, value: str) -> str:
-    """The name of a tag as the benchmark prints it; the tag itself where no lexicon knows it."""
+    """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it."""
     known = _dimensions().get(dimension)
     return known.values.get(value, value) if known else value
 
 
 def abbreviations(dimension: str, value: str) -> tuple[str, ...]:
-    """The papers' short names of a tag: ("DD",) for the task disease_diagnosis; mostly ()."""
+    """Return the papers' short names of a tag: ("DD",) for the task disease_diagnosis; mostly ()."""
     known = _dimensions().get(dimension)
     return known.abbreviations.get(value, ()) if known else ()
 
 
 def mark_values(tags: Mapping[str, tuple[str, ...]]) -> dict[str, TagValues]:
-    """The keyword arguments of an item's one `lexicon` mark: its tags and their abbreviations."""
+    """Return the keyword arguments of an item's `lexicon` mark: its tags and their abbreviations."""
     return {dimension: _mark_value(dimension, values) for dimension, values in tags.items()}
 
 
 def expression(tags: Mapping[str, str]) -> str:
-    """The `-m` expression that selects the items with all of these tags: `lexicon(task='bone', modality='ct')`.
+    """Return the `-m` expression that selects the items with all of these tags: `lexicon(task='bone', modality='ct')`.
 
     Raises UsageError for a dimension whose name pytest cannot read there.
     """
@@ -178,7 +178,7 @@ def expression(tags: Mapping[str, str]) -> str:
 
 
 def unknown_values(items: Iterable[Item], lexicon: Lexicon) -> dict[str, set[str]]:
-    """The tags that a lexicon does not list, by dimension; dimensions of others and open ones are left out."""
+    """Return the tags that a lexicon does not list, by dimension; open dimensions are left out."""
     present: defaultdict[str, set[str]] = defaultdict(set)
     for item in items:
         for dimension, values in item.tags.items():
@@ -313,8 +313,8 @@ def _load(name: str) -> Lexicon:
                 names,
                 {slug(value): (short,) for value, short in data.get("abbreviations", {}).get(dimension, {}).items()},
                 {
-                    value: tuple(wider for wider in found[0] if all(wider in other for other in found))
-                    for value, found in places[dimension].items()
+                    value: tuple(wider for wider in paths[0] if all(wider in other for other in paths))
+                    for value, paths in places[dimension].items()
                 },
             )
             for dimension, names in values.items()

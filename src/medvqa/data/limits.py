@@ -1,6 +1,6 @@
-"""How much a data file may hold: one list of limits for all formats, far above what real files have.
+"""Limits of data files: one list for all formats, far above real files.
 
-Data files are not trusted: a hostile one must not take more memory or time than these say.
+Data files are not trusted: a hostile one must not take more memory or time than these limits allow.
 """
 
 from __future__ import annotations
@@ -58,32 +58,32 @@ OTHER_DATA = ". Is this the file of another data set?"
 
 
 def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
-    """How messages name a row of a file; `line` is added where it is another number."""
+    """Return the name of a row in messages; `line` is added if it is another number."""
     return f"{name} {unit} {number} (line {line})" if line not in (0, number) else f"{name} {unit} {number}"
 
 
 def above(where: str, limit: int, unit: str, advice: str = "") -> DataError:
-    """The error for more than `limit` of something; `unit` in the plural, `advice` what to do instead."""
+    """Return the error for more than `limit` units; `unit` is a plural, `advice` says what to do instead."""
     return DataError(f"{where}: more than {limit:,} {unit}{advice}")
 
 
 def longer(where: str, limit: int, unit: str = "bytes") -> DataError:
-    """The error for a line or row above a limit."""
+    """Return the error for a line or row above a limit."""
     return DataError(f"{where}: longer than {files.size(limit) if unit == 'bytes' else f'{limit:,} {unit}'}")
 
 
 def long_text(where: str, column: str) -> DataError:
-    """The error for a cell above MAX_TEXT."""
+    """Return the error for a cell above MAX_TEXT."""
     return DataError(f"{where}, column '{column}': more than {files.size(MAX_TEXT)} of text")
 
 
 def larger(where: str, limit: int, advice: str = "") -> DataError:
-    """The error for a file above a limit in bytes."""
+    """Return the error for a file above a limit in bytes."""
     return DataError(f"{where}: larger than {files.size(limit)}{advice}")
 
 
 def width(where: str, found: str, wanted: int, *, at_end: bool) -> DataError:
-    """The error for a row with too few or too many cells; `at_end`: nothing follows it."""
+    """Return the error for a row with too few or too many cells; `at_end`: nothing follows it."""
     end = "; the file ends here, it may be truncated" if at_end else ""
     return DataError(f"{where}: {found} cells where the first line has {wanted}{end}")
 
@@ -101,7 +101,7 @@ def opened(path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def check_columns(columns: Sequence[str], where: str) -> None:
-    """DataError for too many columns, and for two of one name."""
+    """Raise DataError for too many columns, and for two of one name."""
     if len(columns) > MAX_COLUMNS:
         raise above(where, MAX_COLUMNS, "columns")
     if twice := sorted(column for column, count in Counter(columns).items() if count > 1):
@@ -109,8 +109,8 @@ def check_columns(columns: Sequence[str], where: str) -> None:
 
 
 def check_needed(columns: Collection[str], needed: Sequence[Sequence[str]], where: str, hint: str = "") -> None:
-    """DataError if columns are missing. `needed` lists alternatives; the nearest one is named."""
-    missing = [tuple(column for column in each if column not in columns) for each in needed]
+    """Raise DataError if columns are missing. `needed` lists alternatives; the message names the nearest one."""
+    missing = [tuple(column for column in group if column not in columns) for group in needed]
     if missing and all(missing):
-        found = ", ".join(columns)[:500] or "none"
-        raise DataError(f"{where}: missing column {', '.join(sorted(missing, key=len)[0])}; found: {found}{hint}")
+        there = ", ".join(columns)[:500] or "none"
+        raise DataError(f"{where}: missing column {', '.join(sorted(missing, key=len)[0])}; found: {there}{hint}")

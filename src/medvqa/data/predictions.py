@@ -1,4 +1,4 @@
-"""VLMEvalKit's prediction file, by which the owners of a benchmark score answers whose key they keep."""
+"""VLMEvalKit's prediction file: the owners of a benchmark score answers by it if they keep the key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(path: Path, results: Sequence[Result], columns: Mapping[str, str]) -> 
 
 def _row(result: Result, letters: Sequence[str], columns: Mapping[str, str]) -> list[str | int]:
     item = result.item
-    # A number where it is one: the owners' code joins on `index` as pandas reads it.
+    # Write numbers as numbers: the owners' code joins on `index` as pandas reads it.
     name = int(item.id) if re.fullmatch(r"0|[1-9]\d{0,14}", item.id) else item.id
     options = (item.options.get(letter, "") for letter in letters)
     tags = (", ".join(lexicon.display(key, value) for value in item.tags.get(key, ())) for key in columns)

@@ -1,4 +1,4 @@
-"""What is shown while a large table is indexed."""
+"""Progress of indexing a large table."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from medvqa import printing
 
 Progress = Callable[[int, int], None]
-"""Is told the bytes done and the bytes in all."""
+"""Gets the bytes done and the bytes in total."""
 
 
 @contextmanager
 def show(path: Path) -> Iterator[Progress]:
-    """What to pass as `progress`: a bar on stderr, or one line at start and end when that is no terminal.
+    """Yield a `progress` function: a bar on stderr, or one line at start and end if stderr is no terminal.
 
-    Shows nothing unless it is called.
+    Nothing is shown unless it is called.
     """
     with ExitStack() as stack:
         update: Callable[[int], None] | None = None

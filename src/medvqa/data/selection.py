@@ -1,4 +1,4 @@
-"""Which items run, and which of them hang together."""
+"""Samples, shares and connected components of items."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def components(groups: Iterable[Sequence[str]]) -> dict[str, str]:
 def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed: int = 0) -> list[Item]:
     """Draw at most `limit` items in their given order, with whole pairs and in proportion to a dimension's values.
 
-    An item belongs to the first of its values in `dimension`; a pair belongs where its item with the smallest id
-    does. Who is drawn depends on ids and `seed` alone. The shares are rounded by Webster's method and not by
+    An item belongs to the first of its values in `dimension`, a pair to that of its item with the smallest id.
+    The draw depends on ids and `seed` alone. The shares are rounded by Webster's method and not by
     largest remainders: with these a stratum can lose an item when the limit grows, and so a smaller limit would
     not be a part of a larger one. It is one wherever all or no items come in pairs. One item fewer than `limit`
-    is drawn where the last place would split a pair. Raises UsageError for a limit below 1.
+    is drawn if the last place would split a pair. Raises UsageError for a limit below 1.
     """
     if limit < 1:
         raise UsageError(f"--limit={limit}: at least 1 item is needed")
@@ -84,7 +84,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read "2/8"; UsageError for what is no share."""
+        """Read "2/8"; UsageError for a text that is no share."""
         number, slash, of = text.partition("/")
         if not (slash and number.isdecimal() and of.isdecimal()):
             raise UsageError(f"--shard={text}: a share is written NUMBER/COUNT, for instance --shard=2/8")
@@ -102,12 +102,12 @@ _ID, _JOINT = "0", "1"
 
 
 def share(items: Sequence[Item], shard: Shard) -> list[Item]:
-    """A share of each benchmark, in the given order; the shares of all numbers are a partition of the items.
+    """Return a share of each benchmark, in the given order; the shares of all numbers are a partition of the items.
 
     Items of one benchmark that share a pair, a cluster or an image, also through others, stay together. Shares of a
-    benchmark differ by at most the size of its largest such component: the largest is placed first, each where
-    fewest are (Graham, SIAM J. Appl. Math. 17:416, 1969). Which is placed where depends on the sizes of the components
-    and their smallest ids alone, not on the order of the items.
+    benchmark differ by at most the size of its largest such component: components go, the largest first, to
+    the share with the fewest items (Graham, SIAM J. Appl. Math. 17:416, 1969). The result depends on the sizes of the
+    components and their smallest ids alone, not on the order of the items.
     """
     if shard.of == 1:
         return list(items)
@@ -127,17 +127,17 @@ def _share_of(items: Iterable[Item], shard: Shard) -> set[str]:
         if not id.startswith(_JOINT):
             members[component].append(id.removeprefix(_ID))
     placed = [(0, number) for number in range(1, shard.of + 1)]
-    found: set[str] = set()
-    for _, ids in sorted(members.items(), key=lambda each: (-len(each[1]), _digest(each[0]), each[0])):
+    drawn: set[str] = set()
+    for _, ids in sorted(members.items(), key=lambda group: (-len(group[1]), _digest(group[0]), group[0])):
         size, number = heappop(placed)
         heappush(placed, (size + len(ids), number))
         if number == shard.number:
-            found.update(ids)
-    return found
+            drawn.update(ids)
+    return drawn
 
 
 def _joins(item: Item) -> list[str]:
-    """The item and what it may share with others, as nodes of one graph."""
+    """The item, and its pair, cluster and images, as nodes of one graph."""
     joints = [f"image\0{image.digest or image.name}" for image in item.images]
     for kind, name in (("pair", item.pair_id), ("cluster", item.cluster_id)):
         if name is not None:
@@ -150,11 +150,11 @@ def _digest(text: str) -> bytes:
 
 
 def broken_pairs(items: Iterable[Item]) -> tuple[str, ...]:
-    """The ids of pairs of which one item alone is here, sorted: they have no set score."""
+    """Return the sorted ids of pairs with only one item in `items`: they have no set score."""
     sizes = Counter((item.benchmark, item.pair_id) for item in items if item.pair_id is not None)
     return tuple(sorted({pair for (_, pair), size in sizes.items() if size == 1}))
 
 
 def _unit(item: Item) -> tuple[str, str, str]:
-    """What is drawn as a whole: a pair, or an item of its own."""
+    """The unit that is drawn as a whole: a pair, or an item without pair."""
     return (item.benchmark, "item", item.id) if item.pair_id is None else (item.benchmark, "pair", item.pair_id)

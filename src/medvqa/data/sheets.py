@@ -1,6 +1,6 @@
 """Tables that people open: CSV and XLSX, written without formulas.
 
-What is written comes from models and data sets: no cell may become a formula.
+Cells come from models and data sets: none may become a formula.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ MAX_CELL = 32_767
 """Characters of a spreadsheet's cell."""
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
-"""What makes a spreadsheet take text for a formula, or skip it and look at what follows (OWASP, CSV Injection)."""
+"""First characters by which a spreadsheet takes a text for a formula, or which it skips (OWASP, CSV Injection)."""
 
 
 def _cell(sheet: WriteOnlyWorksheet, value: str) -> Cell:
-    """A cell of an XLSX sheet that is text and never a formula, without control characters.
+    """Return a cell of an XLSX sheet that is text and never a formula, without control characters.
 
-    Of a text above XLSX's 32,767 characters the end is kept, where a response's final answer stands.
+    A text above XLSX's 32,767 characters is cut at its start: a response ends with the final answer.
     """
     from openpyxl.cell import WriteOnlyCell
 
-    made = WriteOnlyCell(sheet, _clean(value))
-    made.data_type = "s"
-    return made
+    cell = WriteOnlyCell(sheet, _clean(value))
+    cell.data_type = "s"
+    return cell
 
 
 def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a table of texts: XLSX where the name ends so, else CSV (UTF-8 with byte order mark, which Excel needs).
+    """Write a table of texts: XLSX if the name ends so, else CSV (UTF-8 with byte order mark, which Excel needs).
 
-    In CSV, where a cell has no type, one that a spreadsheet would take for a formula begins with an apostrophe instead.
+    Cells of CSV have no type: a text that a spreadsheet would take for a formula begins with an apostrophe.
     """
     if path.suffix.lower() == ".xlsx":
         _write_workbook(path, columns, rows)
@@ -54,8 +54,8 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 
 def inert(value: str) -> str:
-    """A text as it stands in a CSV file: not a formula, without control characters, no longer than a cell."""
-    # Cut first: what is left when the start is gone may look like a formula.
+    """Return a text for a CSV file: no formula, without control characters, no longer than a cell."""
+    # Cut first: without its start, a text may look like a formula.
     cleaned = _clean(value)
     return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(_FORMULA) else cleaned
 
@@ -72,10 +72,10 @@ def _write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Sequence[
     sheet.append(list(columns))
     for row in rows:
         cells = [_cell(sheet, value) for value in row]
-        for each in cells:
-            each.alignment = Alignment(wrap_text=True, vertical="top")
+        for cell in cells:
+            cell.alignment = Alignment(wrap_text=True, vertical="top")
             # Text stays text also when somebody edits the cell.
-            each.quotePrefix = True
+            cell.quotePrefix = True
         sheet.append(cells)
     _save(book, path)
 

@@ -25,7 +25,7 @@ class Text:
     """Collects a text cell."""
 
     def __init__(self, where: str, column: str = "") -> None:
-        """Say which cell it is, for errors."""
+        """`where` and `column` name the cell in errors."""
         self._where = where
         self._column = column
         self._pieces: list[bytes] = []
@@ -48,7 +48,7 @@ class Text:
 
 
 class Payload:
-    """Digests what the base64 of an image cell decodes to, without keeping it."""
+    """Digests the decoded base64 of an image cell without keeping it."""
 
     def __init__(self) -> None:
         """Begin a cell."""
@@ -95,7 +95,7 @@ class Cells:
     """
 
     def __init__(self, file: BinaryIO, advance: Callable[[int], None]) -> None:
-        """Begin at the start of a file; `advance` is told the bytes read, chunk by chunk."""
+        """Begin at the start of a file; `advance` gets the number of bytes read, chunk by chunk."""
         self._file = file
         self._advance = advance
         self._chunk = b""
@@ -154,8 +154,8 @@ class Cells:
         while self._peek():
             end = len(self._chunk)
             for stop in stops:
-                found = self._chunk.find(stop, self._at, end)
-                end = end if found < 0 else found
+                position = self._chunk.find(stop, self._at, end)
+                end = end if position < 0 else position
             piece = self._chunk[self._at : end]
             self._at = end
             if piece:

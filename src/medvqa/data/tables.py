@@ -1,4 +1,4 @@
-"""Tables of anybody -> rows: CSV, TSV, XLSX, JSON and JSON lines, by one reader within one list of limits (`limits`).
+"""Tables -> rows: CSV, TSV, XLSX, JSON and JSON lines, read by one reader within one list of limits (`limits`).
 
     for row in tables.read(path, needed=[("id", "score")]):
         row.text("id"), row.values["score"]
@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class TableRow(msgspec.Struct, frozen=True):
-    """One row: its values by column, texts or what JSON and XLSX may hold beside them.
+    """One row: its values by column, as texts or other values of JSON and XLSX.
 
-    `unit` and `number` say where it stands: the row as spreadsheets count it (the header is the first), the line of
+    `unit` and `number` locate it: the row as spreadsheets count it (the header is the first), the line of
     JSON lines, the record of a JSON array, or the key of a JSON object. `line`: where a row of text begins, else 0.
     """
 
@@ -40,15 +40,15 @@ class TableRow(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """How messages name the row."""
+        """The row's name in messages."""
         return limits.place(self.file, self.unit, self.number, self.line)
 
     def error(self, message: str, column: str = "") -> DataError:
-        """The error for this row, or for one of its cells."""
+        """Return the error for this row, or for one of its cells."""
         return DataError(f"{self.where}, column '{column}': {message}" if column else f"{self.where}: {message}")
 
     def text(self, column: str) -> str:
-        """A value as text, "" when it is absent or null; DataError for what is neither text nor number."""
+        """Return a value as text, "" if it is absent or null; DataError if it is neither text nor number."""
         value = self.values.get(column)
         if value is None:
             return ""
@@ -61,17 +61,17 @@ class TableRow(msgspec.Struct, frozen=True):
         raise self.error(f"no text: {str(value)[:80]}", column)
 
     def identifier(self, column: str) -> str:
-        """An id as text; DataError when it is blank or no text."""
-        found = self.text(column).strip()
+        """Return an id as text; DataError if it is blank or no text."""
+        text = self.text(column).strip()
         # A spreadsheet or a data frame with a gap turns 17 into 17.0.
-        if re.fullmatch(r"-?\d+\.0+", found):
-            found = found.partition(".")[0]
-        if not found:
+        if re.fullmatch(r"-?\d+\.0+", text):
+            text = text.partition(".")[0]
+        if not text:
             raise self.error("blank", column)
-        return found
+        return text
 
     def convert(self, type: type[T], *, strict: bool = True, hint: str = limits.OTHER_DATA) -> T:
-        """The values as a msgspec type; DataError for what is missing or of another type."""
+        """Return the values as a msgspec type; DataError for a value that is missing or of another type."""
         try:
             return msgspec.convert(self.values, type, strict=strict)
         except msgspec.ValidationError as error:
@@ -80,18 +80,18 @@ class TableRow(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Needs:
-    """What `read` is asked of columns: alternatives that must be there, whether letter case counts, and the hint."""
+    """Requirements on columns: alternatives that must be there, whether letter case counts, and the hint."""
 
     columns: Sequence[Sequence[str]]
     fold: bool
     hint: str
 
     def met(self, columns: Container[str]) -> bool:
-        return not self.columns or any(all(column in columns for column in each) for each in self.columns)
+        return not self.columns or any(all(column in columns for column in group) for group in self.columns)
 
 
 _KINDS = {list: "array", str: "str", int: "int", float: "float", bool: "bool", type(None): "null"}
-"""What is no object, as msgspec calls it."""
+"""Names of the other JSON types, as msgspec has them."""
 
 
 def read(
@@ -105,7 +105,7 @@ def read(
     largest: int | None = None,
     hint: str = "",
 ) -> Iterator[TableRow]:
-    """Yield the rows of a table; the format is told by the content, not by the file's name.
+    """Yield the rows of a table. The content decides the format, not the file's name.
 
     - CSV, TSV, XLSX: the first row names the columns; blank rows are skipped.
     - JSON: an array of objects. With `key` also an object of objects, whose keys become the column `key`.
@@ -113,7 +113,7 @@ def read(
 
     `name` names the file in errors (default: its path). `needed` lists columns that must be there, or alternatives of
     them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
-    (default: MAX_BYTES). `hint` ends errors that say that a file is empty or of another kind: what would be read.
+    (default: MAX_BYTES). `hint` ends errors about empty or wrong files: it names the expected content.
 
     Raises DataError for a file that is missing, empty, truncated, without rows, of another kind, not UTF-8 or above one
     of the `limits`, and for a column that is missing or occurs twice.
@@ -149,32 +149,32 @@ def _rows(file: BinaryIO, name: str, needs: _Needs, key: str | None, lines: bool
     if not lines:
         alone, more = json_text.first(file, name)
         file.seek(0)
-        rows_by_key = key is not None and alone is not None and all(isinstance(each, dict) for each in alone.values())
+        rows_by_key = key is not None and alone is not None and all(isinstance(row, dict) for row in alone.values())
         lines = alone is not None and (more or not rows_by_key)
     if lines:
         return _objects("line", json_text.values(file, name), name, needs)
-    found = json_text.document(file, name, hint)
-    if isinstance(found, list):
-        return _objects("record", enumerate(found, 1), name, needs)
+    document = json_text.document(file, name, hint)
+    if isinstance(document, list):
+        return _objects("record", enumerate(document, 1), name, needs)
     if key is None:
         raise DataError(f"{name}: Expected `array` of rows, got `object`{needs.hint}")
-    keyed = ((each, {**row, key: each} if isinstance(row, dict) else row) for each, row in found.items())
+    keyed = ((value, {**row, key: value} if isinstance(row, dict) else row) for value, row in document.items())
     return _objects(key, keyed, name, needs)
 
 
-def _named(found: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: _Needs) -> Iterator[TableRow]:
+def _named(rows: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: _Needs) -> Iterator[TableRow]:
     """Name the cells of rows by the first row."""
-    *_, header = next(found, (1, 1, []))
+    *_, header = next(rows, (1, 1, []))
     columns = [str(column).strip().lower() if needs.fold else str(column) for column in header]
     limits.check_columns(columns, f"{name}, first line")
     limits.check_needed(columns, needs.columns, name, needs.hint)
-    for number, line, cells in found:
+    for number, line, cells in rows:
         if len(cells) == len(columns):
             yield TableRow(name, "row", number, line, dict(zip(columns, cells, strict=True)))
         elif cells:
             where = limits.place(name, "row", number, line)
             count = "more" if len(cells) > len(columns) else f"only {len(cells)}"
-            raise limits.width(where, count, len(columns), at_end=next(found, None) is None)
+            raise limits.width(where, count, len(columns), at_end=next(rows, None) is None)
 
 
 def _objects(unit: str, found: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[TableRow]:

@@ -69,7 +69,7 @@ class Registry:
         A model is named by `spec_of(model)`, a benchmark by its name. UsageError if a name is taken by something else.
         """
         given = {spec_of(model): model for model in models}
-        by_name = {benchmark.name: benchmark for benchmark in benchmarks}
+        by_name = {benchmark.name: own.completed(benchmark) for benchmark in benchmarks}
         for name, benchmark in by_name.items():
             if self.benchmarks.get(name, benchmark).items != benchmark.items:
                 raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
