@@ -23,7 +23,7 @@ from medvqa import records
 from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.face import evaluating, frames, progress
-from medvqa.items import Answer, DataError, Item, MedVQAError, Metric, Outcome, Result, Score, UsageError
+from medvqa.items import Answer, DataError, Item, MedVQAError, Outcome, Result, Score, UsageError
 from medvqa.session.options import OPTIONS, VISIBLE
 from support import pages
 from support.strangers import CONFTEST, TEST
@@ -370,14 +370,29 @@ def test_types_do_not_depend_on_the_values() -> None:
     assert frame.organ.isna().all()
 
 
-def test_a_metric_of_ones_own_is_measured() -> None:
-    long = Metric("long_answer", lambda results: (float(len(results[0].answer.text) > 1), 1.0))  # type: ignore[union-attr]
-    run = slake("stubborn:A", metrics=[long])
-    assert run.measures.set_index("measure").value["long_answer"].unique().tolist() == [0.0]
-    again = medvqa.load("reports/first", plugins=[SUITE], metrics=[long])
+@medvqa.metric
+def long_answer(result: Result) -> bool | None:
+    return None if result.answer is None else len(result.answer.text) > 1
+
+
+@medvqa.metric
+def broken_metric(result: Result) -> float:
+    return 1 / 0
+
+
+def test_a_metric_of_ones_own_is_measured_and_one_that_fails_costs_only_itself() -> None:
+    run = slake(metrics=[long_answer, broken_metric])
+    assert run.measures.query("measure == 'long_answer' and dimension == ''").value.tolist() == [15 / 20]
+    assert "broken_metric" not in set(run.measures.measure)
+    assert any("broken_metric" in warning and "ZeroDivisionError" in warning for warning in run.warnings)
+    again = medvqa.load("reports/first", plugins=[SUITE], metrics=[long_answer, broken_metric])
     pd.testing.assert_frame_equal(run.measures, again.measures)
     pd.testing.assert_frame_equal(run.results, again.results)
     assert repr(again) == repr(run)
+    other = replace(long_answer, definition="another one")
+    assert error_of(lambda: medvqa.load("reports/first", plugins=[SUITE], metrics=[long_answer, other])) == (
+        "two metrics are called 'long_answer'; rename one of them"
+    )
 
 
 # Loading
