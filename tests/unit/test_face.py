@@ -195,10 +195,8 @@ def test_a_gate_gives_a_verdict() -> None:
 def test_errors_in_a_row_end_a_run_which_says_so() -> None:
     run = slake("broken", max_errors=3)
     assert not run.finished
-    assert run.warnings[:2] == (
-        "unfinished: 3 of 24 questions have a result",
-        "stopped early: 3 errors in a row, the last: RuntimeError: out of paper (--max-errors=3)",
-    )
+    assert run.warnings[0] == "unfinished: 3 of 24 questions have a result"
+    assert re.fullmatch(r"stopped early: 3 errors in a row, .*RuntimeError: out of paper .*", run.warnings[1])
     assert repr(run).startswith("! stopped early")
     assert "unfinished" in run._repr_html_()
 
