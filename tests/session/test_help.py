@@ -12,6 +12,7 @@ import pytest
 from medvqa import cli
 from medvqa.plugin import options
 from medvqa.session.options import OPTIONS
+from support import processes
 
 COMMANDS = (
     "run",
@@ -33,7 +34,7 @@ def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedP
     alone = ("PYTEST_", "MEDVQA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
     command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return processes.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_pytest_explains_each_option(tmp_path: Path) -> None:
@@ -75,7 +76,8 @@ def test_fixtures_and_marks_are_told_in_sentences(tmp_path: Path) -> None:
         "evaluate": "A function: ask the model about an item, score and record the answer, return the Result.",
     }
     marks = printed(tmp_path, "pytest", "--markers").stdout
-    assert "@pytest.mark.vqa(name): run the test once for each item of the benchmark or group of that name." in marks
+    said = "@pytest.mark.vqa(name): run the test once for each item of the benchmark or group of that name;"
+    assert said in marks
     assert (
         "@pytest.mark.lexicon(**tags): the tags of an item, set by the plugin; select by them with "
         "-m \"lexicon(modality='ct')\"."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm, t
 from statsmodels.stats.multitest import multipletests
@@ -18,6 +18,7 @@ from medvqa import comparing, metrics, records, statistics
 from medvqa.comparing import Compared, Paired, Side
 from medvqa.data import selection
 from medvqa.items import Answer, Benchmark, Image, Item, Outcome, Prompt, Result, Score, UsageError
+from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 
@@ -400,7 +401,7 @@ letters = st.lists(st.sampled_from(["AB", "AA", "BB", "BA", "A?", "??"]), min_si
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_as_many_units_flip_as_are_counted(new: list[str], draw: random.Random) -> None:
     old = [draw.choice(["AB", "AA", "BA", "?B"]) for _ in new]
     found = compared(pairs("new", new), pairs("old", old))
@@ -418,7 +419,7 @@ def numbers(paired: Paired) -> list[tuple[Any, ...]]:
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_swapping_the_runs_negates_difference_and_bounds(new: list[str], draw: random.Random) -> None:
     old = [draw.choice(["AB", "AA", "BA", "?B"]) for _ in new]
     clusters = [str(draw.randrange(6)) for _ in new]
@@ -444,7 +445,7 @@ def test_swapping_the_runs_negates_difference_and_bounds(new: list[str], draw: r
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_the_order_of_results_does_not_matter(new: list[str], draw: random.Random) -> None:
     one, other = pairs("one", new), pairs("other", ["AB"] * len(new))
     shuffled = [replace(run, results=tuple(draw.sample(run.results, len(run.results)))) for run in (one, other)]
@@ -452,7 +453,7 @@ def test_the_order_of_results_does_not_matter(new: list[str], draw: random.Rando
 
 
 @given(letters)
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_a_run_compared_with_itself_is_unchanged(texts: list[str]) -> None:
     run = pairs("run", texts)
     found = compared(run, run)
@@ -462,7 +463,7 @@ def test_a_run_compared_with_itself_is_unchanged(texts: list[str]) -> None:
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_bounds_contain_the_difference(new: list[str], draw: random.Random) -> None:
     found = compared(pairs("new", new), pairs("old", [draw.choice(["AB", "AA", "B?"]) for _ in new]))
     for each in found.tables:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from medvqa.items import (
 from medvqa.protocols.ablation import LABELS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """One benchmark of a run by one technique: its results and measures.
 
@@ -42,13 +43,13 @@ class Part:
     broken_pairs: tuple[str, ...]
     failed: tuple[FailedMetric, ...] = ()
 
-    @property
+    @cached_property
     def outcomes(self) -> Mapping[Outcome, int]:
         """Number of items by outcome, for all outcomes."""
         counts = Counter(result.score.outcome for result in self.results)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
-    @property
+    @cached_property
     def truncated(self) -> tuple[Result, ...]:
         """Results whose answers were cut off at a token limit."""
         return tuple(result for result in self.results if metrics.is_complete(result) is False)
