@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import pandas as pd
+import PIL.Image
 import pytest
 
 import medvqa
@@ -134,6 +135,19 @@ def test_a_benchmark_is_a_name_a_benchmark_or_several() -> None:
     assert str(several.selection.benchmarks["mine"]["mc"]) == "6 of 24"
     assert "'mine'" in error_of(lambda: medvqa.load("reports/first"))
     assert medvqa.load("reports/first", benchmarks=[mine]).finished
+
+
+def test_a_table_is_a_benchmark(tmp_path: Path) -> None:
+    PIL.Image.new("RGB", (8, 8), (255, 0, 0)).save(tmp_path / "red.png")
+    Path("questions.csv").write_text(
+        "id,image,question,A,B,answer\n1,red.png,Red?,yes,no,A\n2,red.png,Blue?,yes,no,B\n"
+    )
+    questions = medvqa.table(tmp_path / "questions.csv", images=tmp_path)
+    run = medvqa.evaluate(Always, questions, run="first", metrics=[long_answer])
+    assert run.items.options[0] == {"A": "yes", "B": "no"}
+    assert run.results.outcome.tolist() == ["correct", "wrong"]
+    assert "long_answer" in set(run.measures.measure)
+    assert medvqa.load("reports/first", benchmarks=[questions]).finished
 
 
 def test_a_selection_is_told_everywhere() -> None:
