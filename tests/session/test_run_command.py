@@ -335,7 +335,8 @@ def test_options_that_cannot_be_used_are_exit_code_4(
 def test_errors_in_a_row_end_the_run(stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--benchmark=slake", "--model=broken", "--max-errors=3", "--run=first") == 2
     printed = capsys.readouterr().out
-    assert "! stopped: 3 errors in a row, the last: RuntimeError: out of paper (--max-errors=3)" in printed
+    assert "! stopped: 3 errors in a row, the last: " in printed
+    assert "RuntimeError: out of paper (--max-errors=3)" in printed
     assert "unfinished: 3 of 24 questions have a result" in printed
     command = "medvqa run --plugin=conftest.py --benchmark=slake --model=broken --max-errors=3 --run=first"
     assert printed.endswith(f"to go on: {command}\n")
@@ -349,7 +350,7 @@ def test_a_budget_ends_the_run(stranger: pytest.Pytester, capsys: pytest.Capture
 def test_a_model_that_cannot_be_made_is_one_line(stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--benchmark=slake", "--model=unmakable") == 4
     error = capsys.readouterr().err
-    assert error == "medvqa: model 'unmakable' could not be made: RuntimeError: no weights here\n"
+    assert re.fullmatch(r"medvqa: model '\w+', load\(\): .*: RuntimeError: no weights here\n", error)
 
 
 @pytest.mark.parametrize("times", [1, 2])

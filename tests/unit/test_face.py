@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import pandas as pd
+import PIL.Image
 import pytest
 
 import medvqa
@@ -23,7 +24,7 @@ from medvqa import records
 from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.face import evaluating, frames, progress
-from medvqa.items import Answer, DataError, Item, MedVQAError, Metric, Outcome, Result, Score, UsageError
+from medvqa.items import Answer, DataError, Item, MedVQAError, Outcome, Result, Score, UsageError
 from medvqa.session.options import OPTIONS, VISIBLE
 from support import pages
 from support.strangers import CONFTEST, TEST
@@ -136,6 +137,19 @@ def test_a_benchmark_is_a_name_a_benchmark_or_several() -> None:
     assert medvqa.load("reports/first", benchmarks=[mine]).finished
 
 
+def test_a_table_is_a_benchmark(tmp_path: Path) -> None:
+    PIL.Image.new("RGB", (8, 8), (255, 0, 0)).save(tmp_path / "red.png")
+    Path("questions.csv").write_text(
+        "id,image,question,A,B,answer\n1,red.png,Red?,yes,no,A\n2,red.png,Blue?,yes,no,B\n"
+    )
+    questions = medvqa.table(tmp_path / "questions.csv", images=tmp_path)
+    run = medvqa.evaluate(Always, questions, run="first", metrics=[long_answer])
+    assert run.items.options[0] == {"A": "yes", "B": "no"}
+    assert run.results.outcome.tolist() == ["correct", "wrong"]
+    assert "long_answer" in set(run.measures.measure)
+    assert medvqa.load("reports/first", benchmarks=[questions]).finished
+
+
 def test_a_selection_is_told_everywhere() -> None:
     run = slake(Always, select="mri")
     assert "6 of 24" in repr(run)
@@ -195,10 +209,8 @@ def test_a_gate_gives_a_verdict() -> None:
 def test_errors_in_a_row_end_a_run_which_says_so() -> None:
     run = slake("broken", max_errors=3)
     assert not run.finished
-    assert run.warnings[:2] == (
-        "unfinished: 3 of 24 questions have a result",
-        "stopped early: 3 errors in a row, the last: RuntimeError: out of paper (--max-errors=3)",
-    )
+    assert run.warnings[0] == "unfinished: 3 of 24 questions have a result"
+    assert re.fullmatch(r"stopped early: 3 errors in a row, .*RuntimeError: out of paper .*", run.warnings[1])
     assert repr(run).startswith("! stopped early")
     assert "unfinished" in run._repr_html_()
 
@@ -370,14 +382,29 @@ def test_types_do_not_depend_on_the_values() -> None:
     assert frame.organ.isna().all()
 
 
-def test_a_metric_of_ones_own_is_measured() -> None:
-    long = Metric("long_answer", lambda results: (float(len(results[0].answer.text) > 1), 1.0))  # type: ignore[union-attr]
-    run = slake("stubborn:A", metrics=[long])
-    assert run.measures.set_index("measure").value["long_answer"].unique().tolist() == [0.0]
-    again = medvqa.load("reports/first", plugins=[SUITE], metrics=[long])
+@medvqa.metric
+def long_answer(result: Result) -> bool | None:
+    return None if result.answer is None else len(result.answer.text) > 1
+
+
+@medvqa.metric
+def broken_metric(result: Result) -> float:
+    return 1 / 0
+
+
+def test_a_metric_of_ones_own_is_measured_and_one_that_fails_costs_only_itself() -> None:
+    run = slake(metrics=[long_answer, broken_metric])
+    assert run.measures.query("measure == 'long_answer' and dimension == ''").value.tolist() == [15 / 20]
+    assert "broken_metric" not in set(run.measures.measure)
+    assert any("broken_metric" in warning and "ZeroDivisionError" in warning for warning in run.warnings)
+    again = medvqa.load("reports/first", plugins=[SUITE], metrics=[long_answer, broken_metric])
     pd.testing.assert_frame_equal(run.measures, again.measures)
     pd.testing.assert_frame_equal(run.results, again.results)
     assert repr(again) == repr(run)
+    other = replace(long_answer, definition="another one")
+    assert error_of(lambda: medvqa.load("reports/first", plugins=[SUITE], metrics=[long_answer, other])) == (
+        "two metrics are called 'long_answer'; rename one of them"
+    )
 
 
 # Loading

@@ -121,8 +121,10 @@ def test_a_model_that_cannot_be_made_leaves_the_reason(tmp_path: Path) -> None:
     planned = plan(tmp_path, model="unmakable")
     process = process_of(planned, "first", "a1")
     asker = Asker(planned, process)
-    ask_all(Run(planned, process), asker, queries(planned))
-    assert asker.stop == "model 'unmakable', load(): <string>:50: RuntimeError: no weights here"
+    with pytest.raises(UsageError) as caught:
+        ask_all(Run(planned, process), asker, queries(planned))
+    assert str(caught.value) == "model 'unmakable', load(): <string>:50: RuntimeError: no weights here"
+    assert not (tmp_path / "reports/first/results.jsonl").exists()
 
 
 def test_nothing_asked_leaves_no_folder(tmp_path: Path) -> None:

@@ -178,6 +178,8 @@ class Asker:
         self.plan = plan
         self.process = process
         self.stop: str | None = None
+        self.problem: MedVQAError | None = None
+        """The error for which `open` made a stand-in for the model."""
         self._tally = _Tally()
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
@@ -218,7 +220,7 @@ class Asker:
             if self.plan.judge is not None:
                 self._judge = self._load_judge(self.plan.judge, journal, ahead)
         except MedVQAError as error:
-            self.stop = self._line(error)
+            self.stop, self.problem = self._line(error), error
             return engine.Unavailable(self.plan.options.model, self.stop)
         except Exception as error:
             self.stop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"

@@ -70,6 +70,8 @@ def ask_all(
             except Exception as error:
                 # A model of the user's own may raise anything.
                 raise UsageError(asker.stop or str(error)) from error
+            if asker.problem is not None:
+                raise UsageError(asker.stop or str(asker.problem)) from asker.problem
             return _ask(run, asker, queries, ending, on_progress)
         finally:
             # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.
