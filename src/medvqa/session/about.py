@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from medvqa import answers, metrics, records, scoring
+from medvqa.benchmarks.own import prompts_of
 from medvqa.items import Benchmark, Kind, Query, Technique
 from medvqa.session.plan import Plan
 
@@ -64,7 +65,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         if defined:
             questions[technique] = len(defined)
         firsts = {item.kind: item for item in reversed(defined)}.values()
-        prompts = {item.kind: benchmark.prompt(item, technique) for item in firsts}
+        prompts = {item.kind: prompts_of(benchmark)(item, technique) for item in firsts}
         if prompts:
             templates[technique] = {prompt.template for prompt in prompts.values()}
         in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}

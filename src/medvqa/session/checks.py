@@ -90,9 +90,8 @@ def check_cost(limit: float | None, models: Sequence[Chosen]) -> None:
 
 def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     """UsageError for a model that cannot run now, unless it is a server and all its answers may be stored."""
-    if _needs_images(plan):
-        for name in plan.benchmarks:
-            _check_images(plan, name)
+    for name in plan.benchmarks:
+        check_images(plan, name)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
         if not (chosen.backend.sends_to is not None and answered(chosen.config)):
             chosen.preflight()
@@ -102,18 +101,30 @@ def _needs_images(plan: Plan) -> bool:
     return plan.model.backend.looks and plan.ablation != "text-only"
 
 
-def _check_images(plan: Plan, name: str) -> None:
-    """UsageError for a benchmark of which images are missing; only if all of them are, for a part of its questions."""
+def check_images(plan: Plan, name: str) -> None:
+    """UsageError for a benchmark with missing images; if a part of its questions is selected, only if all are missing.
+
+    A model that looks at no image needs none.
+    """
+    if not _needs_images(plan):
+        return
     number, absent = plan.missing_images(name)
     if not absent or (plan.selects and len(absent) < number):
         return
     part = (
         "" if len(absent) == number else "; or select questions, as by -k: those whose image is missing end in errors"
     )
+    # Without files in the data folder, another data folder does not help: the full path does.
+    own = plan.benchmarks[name].files is None
+    first = plan.missing_path(name) if own else absent[0]
+    advice = (
+        "Put them there, correct the names,"
+        if own
+        else ("Put them there (docs/data.md says from where), name another folder with --data=DIR,")
+    )
     raise UsageError(
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
-        f"{printing.line(absent[0])}. Put them there (docs/data.md says from where), name another folder with "
-        f"--data=DIR, or ask without images: --ablate=text-only{part}"
+        f"{printing.line(first)}. {advice} or ask without images: --ablate=text-only{part}"
     )
 
 
