@@ -425,9 +425,7 @@ def test_a_damaged_selection_is_told_before_anything_is_asked(tmp_path: Path) ->
     folder = tmp_path / "reports/first"
     (folder / records.SELECTED).write_text('["a"\n')
     (folder / ".selected-dead.jsonl").write_text("")
-    with pytest.raises(
-        DataError, match=r"selected\.jsonl: damaged: .*; remove it, and type the command of the run again"
-    ):
+    with pytest.raises(DataError, match=r"selected\.jsonl: damaged: .*; remove it, and repeat the run's command"):
         run(plan(tmp_path), session="b2")
     (folder / records.SELECTED).unlink()
     assert run(plan(tmp_path), session="b2").exit_code == 0
@@ -437,7 +435,7 @@ def test_a_damaged_selection_is_told_before_anything_is_asked(tmp_path: Path) ->
 def test_a_selection_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("")
     (tmp_path / records.SELECTED).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DataError, match=r"is a symbolic link; remove it, and type the command"):
+    with pytest.raises(DataError, match=r"is a symbolic link; remove it, and repeat"):
         records.selected(tmp_path)
 
 

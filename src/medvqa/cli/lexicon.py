@@ -1,4 +1,4 @@
-"""`medvqa lexicon`: what the data hold, by tag."""
+"""`medvqa lexicon`: the tags of the data, with counts."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ DEFAULT_MAX_ERRORS = 50
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "model": {
         "metavar": "MODEL",
-        "help": f"what answers: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL})",
+        "help": f"the model to ask: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL})",
     },
     "benchmark": {
         "metavar": "NAME",
@@ -37,7 +37,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "judge": {
         "metavar": "MODEL",
-        "help": "what judges open answers: a config of models/, or BACKEND:ARGUMENT (default: they stay unscored)",
+        "help": "the model that judges open answers: a config of models/, or BACKEND:ARGUMENT (default: none)",
     },
     "ff-gap": {
         "metavar": "POINTS",
@@ -56,7 +56,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "judge-prompt": {
         "metavar": "TASK:FILE",
         "action": "append",
-        "help": "a judge's prompt of one's own: score, closeness or options, and its file (repeatable)",
+        "help": "your own prompt for the judge: score, closeness or options, and its file (repeatable)",
     },
     "extraction": {
         "metavar": "RULE",
@@ -74,16 +74,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "run": {
         "metavar": "NAME",
-        "help": "name of the run folder under reports/; a run of that name goes on (default: time and model)",
+        "help": "name of the run folder under reports/; an existing run is continued (default: time and model)",
     },
     "answers": {
         "metavar": "DIR",
-        "help": "where answers are stored, and those of earlier runs found (default: reports/.answers)",
+        "help": "folder of stored answers, of this run and earlier ones (default: reports/.answers)",
     },
     "fresh": {
         "action": "store_true",
         "default": None,
-        "help": "ask everything anew, whatever is stored",
+        "help": "ask every question again, without stored answers",
     },
     "limit": {
         "metavar": "N",
@@ -97,7 +97,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "allow-upload": {
         "action": "store_true",
         "default": None,
-        "help": "send data to another machine that are not declared public",
+        "help": "allow sending data that are not declared public to another machine",
     },
     "trust-remote-code": {
         "action": "store_true",
@@ -107,22 +107,22 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "max-cost": {
         "metavar": "SUM",
         "type": float,
-        "help": "stop when answers and judging have cost this much, by the prices of their configs",
+        "help": "stop once answers and judging have cost this sum, by the prices in their configs",
     },
     "batch-size": {
         "metavar": "N",
         "type": int,
-        "help": "prompts that a model gets at once (default: what the model says, else 32)",
+        "help": "prompts in a batch (default: the model's own number, else 32)",
     },
     "concurrency": {
         "metavar": "N",
         "type": int,
-        "help": "calls at a time, for models that can be asked so (default: what the model says)",
+        "help": "calls in flight, for models that allow several (default: the model's own number)",
     },
     "max-tokens": {
         "metavar": "N",
         "type": int,
-        "help": "most new tokens of an answer; 0: no limit (default: what the model's config says, else the benchmark)",
+        "help": "limit of new tokens per answer; 0: no limit (default: of the model's config, else of the benchmark)",
     },
     "deadline": {
         "metavar": "SECONDS",
@@ -310,8 +310,8 @@ def occupied(place: str) -> Iterator[None]:
 
 
 def listed(typed: Iterable[str]) -> tuple[str, ...]:
-    """The names of an option that is repeatable and may hold several, each once; "" for an empty one."""
-    return tuple(dict.fromkeys(name.strip() for each in typed for name in each.split(",")))
+    """Return the names of a repeatable option that takes NAME,NAME, without repetitions; "" for an empty one."""
+    return tuple(dict.fromkeys(name.strip() for names in typed for name in names.split(",")))
 
 
 def _empty(name: str, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""A run as planned: options resolved to a model, a judge, benchmarks, techniques and rules, alike in every process."""
+"""Plan: the options of a run resolved to a model, a judge, benchmarks, techniques and rules, alike in every process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MAX_DEADLINE = 1e9
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run asks, of which model, and how answers are read; made by `resolve`.
+    """The model, questions and rules of a run; made by `resolve`.
 
     Items are read from files when they are first needed. `samples` numbers the samples of each question from 1; () if
     each is asked once. `uncaptured` is entered while files are read, so that progress reaches the terminal.
@@ -76,19 +76,19 @@ class Plan:
     @property
     def recovers(self) -> frozenset[str]:
         """Names of the benchmarks whose answer key is recovered from another column (--answers-from-category)."""
-        asked = self.options.answers_from_category
-        return frozenset(name for name, b in self.benchmarks.items() if asked and b.recover is not None)
+        recovers = self.options.answers_from_category
+        return frozenset(name for name, b in self.benchmarks.items() if recovers and b.recover is not None)
 
     @property
     def selects(self) -> bool:
-        """Whether the user asks for a part of the questions. A share is none: all shares together are the whole."""
-        typed = [each for each in self.setting.selects if not each.startswith("--shard")]
-        return any(each.startswith("-") or "::" in each for each in typed)
+        """Whether options select a part of the questions. --shard does not count: all shares together are the whole."""
+        typed = [option for option in self.setting.selects if not option.startswith("--shard")]
+        return any(option.startswith("-") or "::" in option for option in typed)
 
     def folder(self, name: str) -> Path:
         """The data folder of a chosen benchmark; the root for one that needs none, if there is none."""
-        found = benchmarks.folder_of(self.benchmarks[name], self.options.data)
-        return found or self.options.data or self.setting.root
+        folder = benchmarks.folder_of(self.benchmarks[name], self.options.data)
+        return folder or self.options.data or self.setting.root
 
     def items(self, name: str) -> tuple[Item, ...]:
         """All items of a chosen benchmark, sorted by id."""
@@ -102,7 +102,7 @@ class Plan:
         return self._items[name]
 
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
-        """How many images a benchmark's questions are about, and the names of those without a file, looked up once."""
+        """Return the number of a benchmark's images, and the names of those without a file; looked up once."""
         if name not in self._missing:
             shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
             there = {path for path in {path for _, path in shown} if os.path.isfile(path)}
@@ -217,7 +217,7 @@ class Plan:
     # Scores
 
     def reads_anew(self, before: Mapping[str, Any]) -> bool:
-        """Whether the answers of a continued run were read by another rule; `before` is its run.json."""
+        """Whether a continued run used another extraction rule; `before` is its run.json."""
         names = before.get("benchmarks", self.benchmarks)
         known = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
         return scoring.rules.recorded(before, known) != self.extraction
@@ -249,7 +249,7 @@ class Plan:
         )
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
-        """What a judge is, or would be, asked about answers to a benchmark: task -> template of the prompt."""
+        """Return the prompts of the judge about answers to a benchmark, as task -> template."""
         settings = None if self.judge is None else self.judge.settings
         return judging.judged(self.benchmarks[name], self.items(name), techniques or self.techniques, settings)
 
@@ -260,7 +260,7 @@ def resolve(
     registry: Registry,
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Plan:
-    """Resolve names to what they mean. No data is read. UsageError for what does not exist or does not fit."""
+    """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
     _check_values(options)
     shard = Shard.parse(options.shard) if options.shard is not None else None
     model = choose(options.model, "model", setting, registry)
@@ -310,7 +310,7 @@ def _check_values(options: Options) -> None:
 
 
 def _recorded_judge(options: Options, model: Chosen) -> str | None:
-    """The model itself, if it replays free-form answers that were recorded with the scores of a judge.
+    """Return the model's own spec if it replays free-form answers recorded with a judge's scores.
 
     UsageError if it is asked by another technique.
     """
@@ -336,15 +336,17 @@ def _techniques(
 
     If nothing at all was typed, and no benchmark has any of the default model's techniques, MC is used.
     """
-    asked = options.techniques or model.config.techniques or ("mc",)
-    if "ff" in asked and judge is None:
+    wanted = options.techniques or model.config.techniques or ("mc",)
+    if "ff" in wanted and judge is None:
         raise UsageError(
             "technique 'ff' needs a judge, which compares free answers with the options: add --judge=MODEL, a "
             "config of models/ or BACKEND:ARGUMENT"
         )
     names = sorted({technique for benchmark in known for technique in benchmark.techniques}, key=TECHNIQUES.index)
     where = "" if options.techniques else f" (from the config of '{options.model}')"
-    techniques: tuple[Technique, ...] = tuple(_one_of("technique", name, names, where) for name in dict.fromkeys(asked))
+    techniques: tuple[Technique, ...] = tuple(
+        _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
+    )
     defined = {technique for benchmark in chosen for technique in benchmark.techniques}
     if not options.typed and defined.isdisjoint(techniques):
         techniques = ("mc",)

@@ -1,4 +1,4 @@
-"""A run folder while its run lasts."""
+"""The run folder of a session in progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _now() -> str:
 
 
 def _earlier_names(before: Mapping[str, Any], name: str) -> dict[str, list[str]]:
-    """The names that a run had before its folder was renamed: its results bear them."""
+    """Earlier names of a run whose folder was renamed, which its results bear."""
     names = {*before.get("names", ()), *([before["name"]] if before.get("name") else [])} - {name}
     return {"names": sorted(names)} if names else {}
 
@@ -47,7 +47,7 @@ class Recording:
         self._plan = plan
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
-        # What stands there already is not written again: a run that goes on ten times grows no longer for it.
+        # Known results are not appended again, so that continuing a run does not grow its file.
         self._known: dict[QuestionKey, bytes] = {}
         if before:
             self._take_over(anew=plan.reads_anew(before))
@@ -79,7 +79,7 @@ class Recording:
             "started": before.get("started", now),
             "model": before.get("model", {}),
             **fields,
-            # A part of a run in which there is nothing to judge needs no judge.
+            # A session without open questions needs no judge.
             "judge": fields["judge"] or before.get("judge"),
             "benchmarks": {**before.get("benchmarks", {}), **fields["benchmarks"]},
             "sessions": [*before.get("sessions", []), self._session],
@@ -87,7 +87,7 @@ class Recording:
         for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
             if total:
                 self._about[field] = dict(total)
-        # The rules as stored before the first answer; of a merged run its parts, whose names its results bear.
+        # Rules stored before the first answer, and the parts of a merged run.
         self._about |= {name: before[name] for name in ("gate", "merged") if name in before}
         self._before = records.Selection.of(before)
         self._covered: records.Coverage | None = None
@@ -99,16 +99,16 @@ class Recording:
         self._write()
 
     def _select(self, selected: Collection[QuestionKey]) -> None:
-        """Note in run.json what all sessions selected, this one included."""
+        """Note the selection of all sessions, this one included, in run.json."""
         if selected:
             how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
             selection = records.select_from(selected, self._about, how, by_outcome=self._before.by_outcome or chosen)
-            # Keys that are lost stay lost until as many are selected again.
+            # Lost keys stay counted until as many questions are selected again.
             questions = max(self._before.questions, selection.questions)
             self._about["selection"] = replace(selection, questions=questions).as_json()
 
     def _take_over(self, *, anew: bool) -> None:
-        """Note the results that are there, scored anew where answers were read by another rule."""
+        """Note the results of earlier sessions; score them again if the extraction rule changed."""
         known = self._plan.registry.benchmarks
         for line, result in records.lines(self._recorder.folder):
             if anew and result.item.benchmark in known:
@@ -125,17 +125,17 @@ class Recording:
                 self._known[result.key] = _digest(line)
 
     def _make_up(self, ended: dict[str, Any]) -> None:
-        """Count the stored answers of a session that was killed: they were paid for."""
+        """Count the stored answers of a killed session: they were paid for."""
         folder = self._recorder.folder
         shared = self._plan.options.answers or folder.parent / records.STORE
-        asked, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
+        numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
         for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
             for writer, answers in records.answers_asked(store, {ended.get("session", "")}):
-                asked[writer.role] += len(answers)
+                numbers[writer.role] += len(answers)
                 usage[writer.role].update(used(answers))
-        ended.update(asked=asked["candidate"], usage=dict(usage["candidate"]))
-        if asked["judge"]:
-            ended.update(judge_asked=asked["judge"], judge_usage=dict(usage["judge"]))
+        ended.update(asked=numbers["candidate"], usage=dict(usage["candidate"]))
+        if numbers["judge"]:
+            ended.update(judge_asked=numbers["judge"], judge_usage=dict(usage["judge"]))
         self._used.update(usage["candidate"])
         self._judge_used.update(usage["judge"])
 
@@ -143,9 +143,9 @@ class Recording:
         records.write_json(self._recorder.folder / records.RUN, self._about)
 
     def take(self, delivery: Delivery) -> None:
-        """Append results as encoded by the process that evaluated.
+        """Append the results of a delivery.
 
-        OSError if the disk does not take them, DataError if they are about other data than run.json tells.
+        OSError if they cannot be written, DataError if a worker read other data than run.json describes.
         """
         for name, digest in delivery.data.items():
             if digest != (known := self._about["benchmarks"][name]["data_sha256"]):
@@ -156,7 +156,7 @@ class Recording:
         for line, (key, outcome) in zip(map(str.encode, delivery.lines), delivery.outcomes, strict=True):
             known = self._known.pop(key, None) if self._known else None
             if known is None or (known != _digest(line) and outcome != "error"):
-                # An error takes no score away that is there.
+                # An error does not replace a score.
                 self._recorder.append(line)
             if key in self._outcomes:
                 self.counts[self._outcomes[key]] -= 1
@@ -178,25 +178,25 @@ class Recording:
             self._about.update({**facts, **({"judge": self._judge(facts["judge"])} if "judge" in facts else {})})
             self._write()
 
-    def _judge(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known of the judge, once it was made: its identity is part of the signature of what it judges."""
+    def _judge(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """The judge's fields in run.json once it is loaded; its identity enters the signatures of judged benchmarks."""
         for fields in self._about["benchmarks"].values():
             if fields.get("judged"):
-                fields.setdefault("signature", {})["judge"] = told["identity"]
-        return {**(self._about["judge"] or {}), **told}
+                fields.setdefault("signature", {})["judge"] = facts["identity"]
+        return {**(self._about["judge"] or {}), **facts}
 
     @property
     def complete(self) -> bool:
-        """Whether all that any session of the run selected has a result, and none of this session's is an error."""
+        """Whether every selected question of the run has a result, and none of this session ended in error."""
         return self._covered is not None and self._covered.finished and "error" not in self._outcomes.values()
 
     @property
     def missing(self) -> Sequence[str]:
-        """Names of questions that any session selected and that have no result, once the run was finished."""
+        """Names of selected questions without a result, of all sessions; known after `finish`."""
         return self._covered.missing if self._covered is not None else ()
 
     def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
-        """Close the folder, compare what was selected with what can be read, decide the gate, and write the reports.
+        """Close the folder, find missing results, decide the gate, and write the reports.
 
         `selected` are the keys that all sessions of the run selected.
         """
@@ -226,9 +226,9 @@ class Recording:
             self._about["served_by"] = sorted(self._served_by)
         self._write()
         self.verdict = gates.settle(gate, folder, self._about, covered, stored)
-        made = report.build(folder, self._plan.registry.benchmarks, stored)
-        # Thousands of images take minutes, which nobody has asked for at the end of a run.
-        return report.write(made, html.draw(made, self._items, many="none"))
+        drawn = report.build(folder, self._plan.registry.benchmarks, stored)
+        # Thousands of images would take minutes: `medvqa report --images` draws them.
+        return report.write(drawn, html.draw(drawn, self._items, many="none"))
 
     def _items(self, benchmark: Benchmark) -> Sequence[Item] | None:
         return self._plan.items(benchmark.name) if benchmark.name in self._plan.benchmarks else None

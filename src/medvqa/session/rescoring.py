@@ -1,6 +1,6 @@
-"""Stored answers scored again, by a judge or another rule; the model is asked nothing.
+"""Score stored answers again, by a judge or another rule, without asking the model.
 
-Results and run.json change once all is scored, so that no run is judged by two; replies are stored as they come.
+Results and run.json change once every answer is scored, so that no run has two judges. Replies are stored at once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Rescoring:
     def judged_by(self, name: str, results: Sequence[Result]) -> list[str]:
         """The techniques whose answers the judge is asked about."""
         techniques = sorted({result.technique for result in results})
-        return [each for each in techniques if self.judged(name, (r for r in results if r.technique == each))]
+        return [t for t in techniques if self.judged(name, (r for r in results if r.technique == t))]
 
 
 def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *, as_before: bool) -> Rescoring:
@@ -115,7 +115,7 @@ def check(rescoring: Rescoring) -> list[str]:
     judging.chosen.check()
     checks.check_cost(options.max_cost, [judging.chosen])
     counts = {
-        name: sum(may_ask(rescoring.known[name], each.item, each.technique, judging.settings) for each in results)
+        name: sum(may_ask(rescoring.known[name], result.item, result.technique, judging.settings) for result in results)
         for name, results in held.items()
     }
     sent = {name: count for name, count in counts.items() if count}
@@ -204,10 +204,10 @@ def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Itera
 
 def _settings(about: Mapping[str, Any], gap: float | None) -> judging.Settings | None:
     """How the run was judged, or by another lead: an answer that no judge need see is scored as it was."""
-    told = (about.get("judge") or {}).get("settings")
-    if told is None:
+    stored = (about.get("judge") or {}).get("settings")
+    if stored is None:
         return None
-    return judging.Settings(told["gap"] if gap is None else gap, told["extract"], told["rules_first"])
+    return judging.Settings(stored["gap"] if gap is None else gap, stored["extract"], stored["rules_first"])
 
 
 def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | None = None) -> Result:
@@ -217,7 +217,7 @@ def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | 
 
 def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.Settings | None) -> list[Result]:
     """The results by another lead of an option, from recorded replies (UsageError if there are none)."""
-    if settings is None or not any(each.judgement and each.judgement.task == "closeness" for each in results):
+    if settings is None or not any(result.judgement and result.judgement.task == "closeness" for result in results):
         raise UsageError(
             f"--ff-gap={rescoring.options.ff_gap:g}: no judge has compared answers of {rescoring.folder} with their "
             "options; add --judge=MODEL"

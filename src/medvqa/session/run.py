@@ -1,4 +1,4 @@
-"""A run as the controller sees it: its folder, its gate, what was selected, and how it ends."""
+"""A run in the controller: its folder, its gate, its selected questions, and its end."""
 
 from __future__ import annotations
 
@@ -61,21 +61,21 @@ class Finished:
 
     @property
     def exit_code(self) -> int:
-        """1 if questions are missing or ended in error, or there is no report; else the verdict's, 0 without one."""
+        """1 if questions are missing or ended in error, or without a report; else the verdict's, or 0 without one."""
         if self.incomplete or self.problem is not None:
             return 1
         return self.verdict.exit_code if self.verdict is not None else 0
 
 
 DIED = Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
-"""The end of a run whose workers never answered."""
+"""The end of a run whose workers died before the first answer."""
 
 
 class Run:
-    """One session of a run. It belongs to the controller; processes that ask have an Asker."""
+    """One session of a run, in the controller alone. Processes that ask have an Asker."""
 
     def __init__(self, plan: Plan, process: Process) -> None:
-        """Nothing is written yet; `process` is the controller's."""
+        """`process` is the controller's. Nothing is written before `open`."""
         self.plan = plan
         self.folder = process.folder
         self._process = process
@@ -91,7 +91,7 @@ class Run:
     # Before the first question
 
     def check(self) -> tuple[str, ...] | None:
-        """Find what is wrong before anything is collected (UsageError, DataError, Unwritable).
+        """Check options and data before anything is collected (UsageError, DataError, Unwritable).
 
         Return the devices that can each hold a copy of the models, None if they take none.
         """
@@ -107,11 +107,11 @@ class Run:
         """Whether answers of a model may be stored: this run is continued, or an earlier one asked the same model."""
         if (self.folder / records.RUN).is_file():
             return True
-        asked = config.backend, f"{config.backend}:{config.argument}"
-        return any((writer.backend, writer.model) == asked for writer in records.answer_writers(self._process.store))
+        named = config.backend, f"{config.backend}:{config.argument}"
+        return any((writer.backend, writer.model) == named for writer in records.answer_writers(self._process.store))
 
     def _check_first_attempts(self) -> None:
-        """UsageError if answers of the run would give way to later ones: questions chosen by hand could lift it."""
+        """UsageError for --fresh in a run with results: asking chosen questions again could lift its score."""
         results, name = self.folder / records.RESULTS, self.folder.name
         if self.plan.options.fresh and results.is_file() and results.stat().st_size:
             raise UsageError(
@@ -141,7 +141,7 @@ class Run:
             )
 
     def _prepare_gate(self) -> None:
-        """Find what is gated, once (UsageError, DataError)."""
+        """Prepare the gate, once (UsageError, DataError)."""
         if not (self._prepared or self.plan.setting.collects_only):
             self._prepared = True
             self._gate = gates.prepare(self.plan, self.folder)
@@ -151,10 +151,10 @@ class Run:
 
         UsageError if another session writes the run; OSError, DataError.
         """
-        # A run that is new is locked when there is something to write.
+        # A new run is locked with its first write.
         lines = self._hold() if self.folder.exists() else []
         try:
-            # A stop file of a session that was killed while it stopped.
+            # A killed session may have left its stop file.
             (self.folder / STOP).unlink(missing_ok=True)
             records.add_selected(self.folder)
             records.remove_selected(self.folder)
@@ -165,7 +165,7 @@ class Run:
         return [*lines, *checks.notices(self.plan)]
 
     def _hold(self) -> list[str]:
-        """Let no other session write the run before `release`; a line if the file system cannot do that."""
+        """Lock the run for this session until `release`. Returns a line if the file system has no locks."""
         try:
             line = self._lock.acquire()
         except UsageError as error:
@@ -174,23 +174,23 @@ class Run:
         return [] if line is None else [line]
 
     def release(self) -> None:
-        """Let other sessions write the run. `finish` does so, too."""
+        """Unlock the run, as `finish` does."""
         self._lock.release()
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool = True) -> None:
-        """Note the questions that must end with a result, and how many were left out.
+        """Note the questions that must get a result, and how many were left out.
 
-        `evaluates`: somebody means to ask them; tests of the data alone do not.
+        `evaluates`: a test asks them. False for tests of the data alone.
         """
         self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
 
     @property
     def has_selection(self) -> bool:
-        """Whether the questions of this session are known."""
+        """Whether this session has selected questions."""
         return bool(self._selected)
 
     def select_stored(self, left_out: LeftOut) -> None:
-        """Note the selection that a worker stored, unless it is known or not stored here (DataError, OSError)."""
+        """Read the selection that a worker stored, if this session has none yet (DataError, OSError)."""
         if not self._selected:
             self.select(records.selected_by(self.folder, self._process.session) or (), left_out)
 
@@ -201,16 +201,16 @@ class Run:
 
     @property
     def rules_unread(self) -> str | None:
-        """Why a run is not gated though there are rules, as a sentence; None if there are none."""
+        """Why existing rules do not gate the run, as a sentence; None if it is gated or without rules."""
         return None if self.gated else gates.unread(self.plan)
 
     @property
     def gated_later(self) -> bool:
-        """Whether the gate is decided on all shares together, and not on this one."""
+        """Whether the run is one share of --shard, so that the gate is decided after merging."""
         return self.gated and self.plan.shard is not None
 
     def promise(self) -> list[str]:
-        """Store the gate's rules, after collection and before anything is asked; return lines for the user.
+        """Store the gate's rules before the first question; return lines for the user.
 
         UsageError also if another session writes the run; DataError, OSError.
         """
@@ -231,9 +231,9 @@ class Run:
     # While questions are asked
 
     def take(self, delivery: Delivery, workers: int = 0) -> str | None:
-        """Write results at once; return why the session should stop, None if it goes on (MedVQAError, OSError).
+        """Write results at once; return the reason to stop the session, or None (MedVQAError, OSError).
 
-        `workers` counts the processes that ask, 0 if it is this one.
+        `workers` counts the asking processes, 0 for this one alone.
         """
         if self._recording is None:
             self._hold()
@@ -246,7 +246,7 @@ class Run:
 
     @property
     def counts(self) -> Counter[Outcome]:
-        """How many questions had each outcome so far."""
+        """The number of questions with each outcome so far."""
         return self._recording.counts if self._recording is not None else Counter()
 
     def _over_budget(self, recording: Recording) -> str | None:
@@ -258,7 +258,7 @@ class Run:
         return f"{what} cost {cost:.4g}: --max-cost={limit:g} is reached"
 
     def stop(self, why: str) -> None:
-        """Let workers end after the question that they are asking (OSError)."""
+        """Make workers stop after their current question (OSError)."""
         records.write_atomic(self.folder / STOP, why.encode())
 
     # At the end

@@ -1,4 +1,4 @@
-"""What leaves this machine, and whether it may: public data anywhere, other data to the hosts that the user allows.
+"""Check which data may leave this machine: public data to any host, other data to hosts that the user allows.
 
 [tool.medvqa]
 allowed_hosts = ["gpu1.clinic.example", "10.0.0.5:8000"]    # of a pyproject.toml
@@ -53,12 +53,12 @@ def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Be
     if not (private and origins):
         return
     allowed = allowed_hosts(root / FILE)
-    told = "; ".join(f"{count} of {name}" for name, count in private.items())
+    counted = "; ".join(f"{count} of {name}" for name, count in private.items())
     for origin in origins:
         if not _is_allowed(origin, allowed):
             entry = origin.partition("://")[2].lower()
             raise UsageError(
-                f"--{chosen.role}={chosen.spec} would send to {origin} what is not declared public: {told}. Add "
+                f"--{chosen.role}={chosen.spec} would send to {origin} what is not declared public: {counted}. Add "
                 f"--allow-upload if the owners of the data permit it. If the server is your own, write into "
                 f'{root / FILE}: [tool.medvqa] {KEY} = ["{entry}"]. If anybody may have the data, say public=True in '
                 "their Benchmark. Or choose others with --benchmark"
@@ -66,29 +66,29 @@ def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Be
         via = reaching.proxy(origin)
         if via is not None and not _is_allowed(via, allowed):
             raise UsageError(
-                f"--{chosen.role}={chosen.spec} would send what is not declared public ({told}) to {origin} through "
+                f"--{chosen.role}={chosen.spec} would send what is not declared public ({counted}) to {origin} through "
                 f"the proxy {via} of the environment. Name the host in NO_PROXY, add the proxy's host to {KEY} in "
                 f"{root / FILE}, or add --allow-upload"
             )
 
 
 def in_words(judged: Mapping[str, int]) -> dict[str, str]:
-    """What a judge gets, by benchmark, in words; `judged` counts questions."""
+    """Say what a judge gets, by benchmark; `judged` counts questions."""
     return {name: f"up to {count:,} questions with references and answers" for name, count in judged.items()}
 
 
 def _judged(plan: Plan, judge: Judging, name: str) -> int:
-    """How many questions of a benchmark a judge may be asked about."""
+    """Count the questions of a benchmark that may be judged."""
     benchmark = plan.benchmarks[name]
-    techniques = [each for each in plan.techniques if each in benchmark.techniques]
+    techniques = [name for name in plan.techniques if name in benchmark.techniques]
     return sum(
-        any(benchmark.applies(item, each) and may_ask(benchmark, item, each, judge.settings) for each in techniques)
+        any(benchmark.applies(item, name) and may_ask(benchmark, item, name, judge.settings) for name in techniques)
         for item in plan.items(name)
     )
 
 
 def _asked(plan: Plan, name: str) -> str:
-    """What a model gets of a benchmark, in words."""
+    """Say what a model gets of a benchmark."""
     items = plan.items(name)
     shown = {image.name for item in items for image in item.images}
     if not shown or plan.ablation in ("text-only", "blank"):
@@ -97,12 +97,12 @@ def _asked(plan: Plan, name: str) -> str:
 
 
 def allowed_hosts(path: Path) -> frozenset[tuple[str, int | None]]:
-    """Read the hosts that may get any data: (host, port), port None for all; UsageError for what is no host."""
+    """Read the hosts that may get any data, as (host, port), port None for all. UsageError if an entry is no host."""
     table = configs.project_table(path)
     listed = table.get(KEY, [])
     if not isinstance(listed, list):
         raise UsageError(f'{path}: [tool.medvqa] {KEY}: a list is expected, such as ["gpu1.clinic.example"]')
-    return frozenset(_entry(path, each) for each in listed)
+    return frozenset(_entry(path, host) for host in listed)
 
 
 def _entry(path: Path, written: object) -> tuple[str, int | None]:
@@ -119,7 +119,7 @@ def _entry(path: Path, written: object) -> tuple[str, int | None]:
 
 
 def _normal(host: str) -> str | None:
-    """A host in the one form in which hosts are compared; None for what some take for an address and others do not."""
+    """Return a host in the form for comparison; None if libraries disagree whether it is an address."""
     host = host.lower()
     try:
         return str(ipaddress.ip_address(host.strip("[]")))
@@ -140,7 +140,7 @@ def _is_allowed(origin: str, allowed: frozenset[tuple[str, int | None]]) -> bool
 
 
 def notices(plan: Plan) -> list[str]:
-    """What will leave this machine, a line for the model and one for the judge; [] for nothing.
+    """Say what will leave this machine: a line for the model and one for the judge; [] for nothing.
 
     Items that are deselected later are counted.
     """
