@@ -1,17 +1,16 @@
 """Settings of the project's own tests."""
 
-import importlib
 import os
-import pkgutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
+from _pytest.pytester import SysModulesSnapshot
 from hypothesis import settings
 
-import medvqa
 from support import processes
 
 collect_ignore = ["kept"]
@@ -19,30 +18,11 @@ collect_ignore = ["kept"]
 
 pytest_plugins = ["support.installed"]
 
-# A session within the process of a test (pytester) forgets what it imported. Some packages with compiled parts can be
-# imported only once in a process, and a module that is forgotten while its package holds it is there twice: so
-# everything is imported before.
-for module in pkgutil.walk_packages(medvqa.__path__, "medvqa."):
-    importlib.import_module(module.name)
-for name in (
-    "jinja2",
-    "matplotlib.backends.backend_svg",
-    "matplotlib.figure",
-    "numpy",
-    "openpyxl",
-    "PIL.Image",
-    "scipy.sparse.csgraph",
-    "scipy.special",
-):
-    importlib.import_module(name)
-
-for name in ("safetensors", "torch"):
-    with suppress(ModuleNotFoundError):
-        importlib.import_module(name)
-
-if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
-    settings.register_profile("local", deadline=None)
-    settings.load_profile("local")
+# The fast tier tries fewer examples of each law; the slow tier tries all, with --hypothesis-profile=full. Under CI,
+# hypothesis has a default without deadline that draws the same examples every time.
+settings.register_profile("full", deadline=None)
+settings.register_profile("fast", settings.get_profile("full"), max_examples=25)
+settings.load_profile("fast")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,7 +36,19 @@ def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytest.Pytester:
-    """Start the sessions that need processes of their own warm, if the test is not marked `cold`."""
+    """Start the sessions that need processes of their own warm, if the test is not marked `cold`.
+
+    A session within this process forgets only the modules of its folder: some packages cannot be imported twice.
+    """
+
+    folder = f"{pytester.path}{os.sep}"
+
+    def is_kept(name: str) -> bool:
+        return not str(getattr(sys.modules[name], "__file__", None)).startswith(folder)
+
+    snapshot = partial(SysModulesSnapshot, preserve=is_kept)
+    pytester._sys_modules_snapshot = snapshot()
+    pytester._Pytester__take_sys_modules_snapshot = snapshot  # type: ignore[attr-defined]
     if request.node.get_closest_marker("cold"):
         return pytester
 
