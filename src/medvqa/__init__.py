@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
+    from medvqa.benchmarks.table import table as table
     from medvqa.face import ComparedRuns as ComparedRuns
     from medvqa.face import LoadedRun as LoadedRun
     from medvqa.face import compare as compare
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from medvqa.face import load as load
     from medvqa.items import Answer as Answer
     from medvqa.items import Benchmark as Benchmark
+    from medvqa.items import Image as Image
     from medvqa.items import Item as Item
     from medvqa.items import MedVQAError as MedVQAError
+    from medvqa.metrics import metric as metric
 
 __version__ = "0.1.0"
 
@@ -23,12 +26,15 @@ _WHERE = {
     "Backend": "medvqa.backend",
     "Benchmark": "medvqa.items",
     "ComparedRuns": "medvqa.face",
+    "Image": "medvqa.items",
     "Item": "medvqa.items",
     "LoadedRun": "medvqa.face",
     "MedVQAError": "medvqa.items",
     "compare": "medvqa.face",
     "evaluate": "medvqa.face",
     "load": "medvqa.face",
+    "metric": "medvqa.metrics",
+    "table": "medvqa.benchmarks.table",
 }
 
 

@@ -126,7 +126,7 @@ def test_every_member_has_its_sentence() -> None:
 
 
 def test_the_page_about_models_tells_every_member() -> None:
-    table = PAGE.read_text().partition("### All members")[2].partition("`__init__` is not overridden")[0]
+    table = PAGE.read_text().partition("### All members")[2].partition("Do not override `__init__`")[0]
     assert {name for name in MEMBERS if not re.search(rf"`{name}(\([a-z]*\))?`", table)} == set()
 
 
@@ -733,8 +733,7 @@ def test_what_is_wrong_with_a_class_is_told_before_anything_is_asked(
     slake: Callable[[str], pytest.Pytester], changed: tuple[str, str], told: str
 ) -> None:
     repository = slake((MINE + HOOK).replace(*changed))
-    # A conftest that cannot be imported ends a process.
-    result = repository.runpytest_subprocess("-p", "no:randomly", "-p", "no:benchmark", "--model=mine", "--run=first")
+    result = repository.runpytest_inprocess("-p", "no:randomly", "-p", "no:benchmark", "--model=mine", "--run=first")
     assert result.ret != 0
     printed = " ".join(text(result).split())
     assert re.search(told, printed), printed

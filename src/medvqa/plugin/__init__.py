@@ -16,7 +16,7 @@ from medvqa import printing
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error
+from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error, wants_tracebacks
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
@@ -51,7 +51,7 @@ def pytest_load_initial_conftests(
     ours = options.register_aliases(parser)
     for option, value in detached:
         if option in ours or option.startswith("--medvqa-"):
-            raise usage_error(options.detached_error(option, value))
+            raise usage_error(options.detached_error(option, value), early_config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,7 +64,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and check what was typed before anything is collected."""
     config.addinivalue_line(
-        "markers", "vqa(name): run the test once for each item of the benchmark or group of that name."
+        "markers",
+        "vqa(name): run the test once for each item of the benchmark or group of that name; without a name, of every "
+        "benchmark of the run.",
     )
     config.addinivalue_line(
         "markers",
@@ -84,11 +86,13 @@ def pytest_configure(config: pytest.Config) -> None:
             with printing.printable_warnings():
                 config.stash[CONTROLLER].check()
         except MedVQAError as error:
-            raise usage_error(error) from error
+            raise usage_error(error, config) from error
 
 
-def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
-    return [str(mark.args[0]) for mark in marks if mark.name == "vqa" and mark.args]
+def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
+    """The names in `vqa` marks, [] for marks without a name, None without a mark."""
+    ours = [mark for mark in marks if mark.name == "vqa"]
+    return [str(mark.args[0]) for mark in ours if mark.args] if ours else None
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -111,18 +115,21 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """Leave out tests of benchmarks that were not asked for or whose data are not there."""
     own = getattr(obj, "pytestmark", None)
     names = _benchmark_names([*(own if isinstance(own, list) else []), *collector.iter_markers("vqa")])
-    if not names:
+    if names is None:
         return None
-    collector.config.stash.setdefault(MARKED, set()).update(names)
+    marked = collector.config.stash.setdefault(MARKED, set())
+    marked.update(names)
     from medvqa.plugin import collection
 
-    return None if collection.items_for(collection.plan_of(collector.config), names) else []
+    plan = collection.plan_of(collector.config)
+    marked.update(names or plan.benchmarks)
+    return None if collection.items_for(plan, names) else []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test case for each item."""
     names = _benchmark_names(list(metafunc.definition.iter_markers("vqa")))
-    if names:
+    if names is not None:
         from medvqa.plugin import collection
 
         collection.parametrize(collection.plan_of(metafunc.config), metafunc, names)
@@ -141,6 +148,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state.left_out = collection.leave_out(state.plan, config, items)
     collection.reduce(state.plan, config, items)
     return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the controller the tracebacks of users' code that failed in a worker, if they are shown."""
+    config = session.config
+    if is_worker(config) and wants_tracebacks(config):
+        from medvqa import usercode
+
+        config.workeroutput["medvqa_tracebacks"] = usercode.take_tracebacks()  # type: ignore[attr-defined]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
