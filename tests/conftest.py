@@ -1,44 +1,22 @@
 """Settings of the project's own tests."""
 
-import importlib
 import os
-import pkgutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
+from _pytest.pytester import SysModulesSnapshot
 from hypothesis import settings
 
-import medvqa
 from support import processes
 
 collect_ignore = ["kept"]
 """A suite that test_kept.py runs, which is none of this one."""
 
 pytest_plugins = ["support.installed"]
-
-# A session within the process of a test (pytester) forgets what it imported. Some packages with compiled parts can be
-# imported only once in a process, and a module that is forgotten while its package holds it is there twice: so
-# everything is imported before.
-for module in pkgutil.walk_packages(medvqa.__path__, "medvqa."):
-    importlib.import_module(module.name)
-for name in (
-    "jinja2",
-    "matplotlib.backends.backend_svg",
-    "matplotlib.figure",
-    "numpy",
-    "openpyxl",
-    "PIL.Image",
-    "scipy.sparse.csgraph",
-    "scipy.special",
-):
-    importlib.import_module(name)
-
-for name in ("safetensors", "torch"):
-    with suppress(ModuleNotFoundError):
-        importlib.import_module(name)
 
 # The fast tier tries a fifth of the examples of each law (support.laws), the slow tier all of them. In CI, hypothesis
 # has loaded a profile of its own, whose settings both inherit.
@@ -58,7 +36,19 @@ def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytest.Pytester:
-    """Start the sessions that need processes of their own warm, if the test is not marked `cold`."""
+    """Start the sessions that need processes of their own warm, if the test is not marked `cold`.
+
+    A session within this process forgets only the modules of its folder: some packages cannot be imported twice.
+    """
+
+    folder = f"{pytester.path}{os.sep}"
+
+    def is_kept(name: str) -> bool:
+        return not str(getattr(sys.modules[name], "__file__", None)).startswith(folder)
+
+    snapshot = partial(SysModulesSnapshot, preserve=is_kept)
+    pytester._sys_modules_snapshot = snapshot()
+    pytester._Pytester__take_sys_modules_snapshot = snapshot  # type: ignore[attr-defined]
     if request.node.get_closest_marker("cold"):
         return pytester
 

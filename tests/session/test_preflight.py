@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -171,9 +170,7 @@ def test_a_full_backlog_is_not_refused(suite: Path) -> None:
         for each in waiting:
             each.setblocking(False)
             each.connect_ex(address)
-        start = time.monotonic()
         OpenAI("tiny", OpenAIOptions(base_url=f"http://127.0.0.1:{address[1]}/v1")).preflight()
-        assert time.monotonic() - start < 30
         for each in waiting:
             each.close()
 

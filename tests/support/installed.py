@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,7 +80,14 @@ class Door:
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel; everything else comes from the environment that runs the tests."""
-    folder = tmp_path_factory.mktemp("installed")
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return _install(tmp_path_factory.mktemp("installed"))
+    folder = tmp_path_factory.getbasetemp().parent / "installed"  # the workers share it
+    with FileLock(f"{folder}.lock"):
+        return folder / "environment" if folder.exists() else _install(folder)
+
+
+def _install(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], check=True)
     [wheel] = folder.glob("*.whl")
     environment = folder / "environment"

@@ -167,7 +167,7 @@ class Repository:
 
 def ended(session: subprocess.Popen[str]) -> tuple[int, str]:
     try:
-        output, _ = session.communicate(timeout=200)
+        output, _ = session.communicate(timeout=500)
     finally:
         if session.poll() is None:
             os.killpg(session.pid, signal.SIGKILL)

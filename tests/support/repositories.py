@@ -115,7 +115,7 @@ class Repository:
         """A whole session: exit code and output."""
         session = self.start(*arguments)
         try:
-            output, _ = session.communicate(timeout=200)
+            output, _ = session.communicate(timeout=500)
         finally:
             if session.poll() is None:
                 kill_group(session)
