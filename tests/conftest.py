@@ -1,6 +1,7 @@
 """Settings of the project's own tests."""
 
 import importlib
+import os
 import pkgutil
 import subprocess
 from collections.abc import Iterator, Sequence

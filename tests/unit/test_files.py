@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from medvqa.cli import main
+from support import processes
 from support.strangers import CONFTEST, TEST
 
 SECRET = "export PATH\n"
@@ -36,7 +37,7 @@ def medvqa(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def session(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment())
+    return processes.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment())
 
 
 @pytest.fixture(scope="module")
