@@ -34,8 +34,7 @@ def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedP
     alone = ("PYTEST_", "MEDVQA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
     command = [sys.executable, "-m", module, *arguments]
-    start = processes.run if module == "pytest" else subprocess.run  # a module that is imported already is warned of
-    return start(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return processes.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_pytest_explains_each_option(tmp_path: Path) -> None:

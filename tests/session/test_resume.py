@@ -597,7 +597,9 @@ def check_report(repository: Repository, capsys: pytest.CaptureFixture[str]) -> 
     there = len(repository.results("run"))
     if there < ITEMS:
         assert code == 1
-        wanted = re.compile(f"unfinished: ({there} of {ITEMS} |the run did not end, and what it lacks is not known)")
+        wanted = re.compile(
+            f"unfinished: ({there} of {ITEMS} |the run did not end, and its missing results are not known)"
+        )
         for text in (capsys.readouterr().out, *((folder / name).read_text() for name in ("summary.md", "index.html"))):
             assert wanted.search(text)
 

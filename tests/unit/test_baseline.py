@@ -174,7 +174,7 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for about, complaint in (
         (
             {"name": "first"},
-            "unfinished: the run did not end, and what it lacks is not known: finish it by pytest --run=first",
+            "unfinished: the run did not end, and its missing results are not known: finish it by pytest --run=first",
         ),
         ({**RUN, "rescoring": True}, "and that was stopped: type medvqa rescore "),
     ):

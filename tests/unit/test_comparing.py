@@ -30,7 +30,7 @@ def scored(item: Item, answer: Answer) -> Score:
     return Score(float(right), "correct" if right else "wrong", (answer.text,))
 
 
-@metrics.metric(binary=False)
+@metrics.ratio(binary=False)
 def words(results: Sequence[Result]) -> tuple[float, float]:
     """Mean number of words of an answer."""
     answer = results[0].answer
@@ -294,7 +294,8 @@ def test_a_metric_that_leaves_0_to_1_is_compared_in_its_own_units() -> None:
         side(name, [said(question(n), "x " * (5 + extra * (1 + n % 2))) for n in range(12)])
         for name, extra in (("new", 1), ("old", 0))
     )
-    seen = of(compared(new, old, metrics=[words]), "words").comparison
+    known = {name: replace(each, metrics=(*each.metrics, words)) for name, each in KNOWN.items()}
+    seen = of(comparing.compare(new, old, known), "words").comparison
     half = t.ppf(0.95, 11) * 0.5 / 11**0.5
     assert (seen.baseline, seen.new, seen.difference) == pytest.approx((5, 6.5, 1.5))
     assert (seen.low, seen.high) == pytest.approx((1.5 - half, 1.5 + half))

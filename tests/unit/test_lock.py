@@ -112,7 +112,7 @@ def test_a_file_system_without_locks_is_a_line(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(fcntl, "flock", missing)
     lock = records.Lock(tmp_path)
     assert lock.acquire() == (
-        f"medvqa: {tmp_path} cannot be locked (Function not implemented): make sure that nobody else writes run "
+        f"medvqa: {tmp_path} cannot be locked (Function not implemented): make sure that no other session writes run "
         f"'{tmp_path.name}' meanwhile"
     )
     assert lock.acquire() is None, "told once"

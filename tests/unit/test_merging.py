@@ -167,7 +167,7 @@ def test_a_run_that_did_not_end_is_named() -> None:
     killed = run("b", result("q1"))
     killed = replace(killed, about={k: v for k, v in killed.about.items() if k != "finished"})
     merged = merge([run("a"), killed], "all")
-    assert merged.notes == ("b did not end: what it lacks is not known",)
+    assert merged.notes == ("b did not end: its missing results are not known",)
     assert not merged.complete
 
 

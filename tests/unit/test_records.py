@@ -274,10 +274,10 @@ def test_a_damaged_file_of_keys_is_told_and_costs_no_report(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ({}, "unfinished: the run did not end, and what it lacks is not known"),
+        ({}, "unfinished: the run did not end, and its missing results are not known"),
         (
             {"merged": [{"finished": "2026-01-02"}, {}]},
-            "unfinished: the run did not end, and what it lacks is not known",
+            "unfinished: the run did not end, and its missing results are not known",
         ),
         ({"finished": "x", "missing": ["slake/1"]}, "unfinished: 1 question has no result"),
         ({"finished": "x", "options": {"shard": "2/3"}}, "shard 1/3 is missing"),

@@ -1,4 +1,4 @@
-"""Ways of running a model, one file each. This module is the plugin that ships them."""
+"""The shipped backends, one file each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def pytest_medvqa_backends() -> Sequence[type[Backend]]:
-    """Return the backends; one that needs an extra says so when it is asked for."""
-    # Imported here, so that registering this plugin costs nothing.
+    """Return the backends; one that needs an extra says so when it is used."""
+    # Import lazily: registering this plugin must cost nothing.
     from medvqa.backends.baselines import Echo, Majority, Random
     from medvqa.backends.hf import HF
     from medvqa.backends.openai import OpenAI

@@ -1,4 +1,4 @@
-"""Answers without a model: the levels that a real model has to beat."""
+"""Baselines without a model, for a real model to beat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medvqa.backend import Backend
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, AnswerError, Item, Kind, Prompt, UsageError
 
 Stratum = tuple[str, Kind]
-"""Benchmark and kind: the questions that share a vocabulary."""
+"""Benchmark and kind; questions of one stratum share a vocabulary."""
 
 
 DETERMINISTIC = "its rule, which always gives the same answers"
@@ -23,8 +23,8 @@ class Random(Backend):
 
     With options: one letter; for multiple_response each non-empty set of letters with equal probability,
     written like `A,C`. Without options: one of the distinct reference answers of the benchmark's questions
-    of that kind (of several accepted references of an item, the first). With techniques that score options: a
-    log-probability for each, drawn apart for each technique.
+    of that kind (an item's first reference). With techniques that score options: a log-probability for each, drawn
+    separately for each technique.
     """
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
@@ -69,7 +69,7 @@ class Random(Backend):
         return Answer("", {key: log(number or 1) - total for key, number in drawn.items()})
 
     def _draw(self, prompt: Prompt) -> Answer | AnswerError:
-        # 256 bits modulo a small number: the departure from uniform is below 2 ** -200.
+        # 256 bits modulo a small number: the bias is below 2 ** -200.
         sample = (str(prompt.sample),) if prompt.sample else ()
         number = self._number(prompt.benchmark, prompt.item, *sample)
         letters = list(prompt.options)
@@ -88,8 +88,8 @@ class Random(Backend):
 class Majority(Backend):
     """`majority`: the most frequent key of the benchmark's questions of that kind, ties alphabetically.
 
-    All items of the benchmark count, also those that a run leaves out. For multiple_response the key is
-    the whole set of letters; of several accepted references of an open question, the first counts.
+    All items of the benchmark count, even if not selected. For multiple_response the key is the whole set of letters;
+    for an open question with several references, the first counts.
     """
 
     sends_to = None
@@ -133,7 +133,7 @@ class Majority(Backend):
 
 
 class Echo(Backend):
-    """`echo:TEXT`: always TEXT. With a letter it is the reference that sees neither image nor question."""
+    """`echo:TEXT`: always TEXT. With a letter, a reference line without image or question."""
 
     sends_to = None
     looks = False

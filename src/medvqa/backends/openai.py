@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's chat completions: a hosted one, or vLLM, SGLang, Ollama or llama.cpp of one's own.
+"""Models behind OpenAI's chat completions: hosted, or on your own vLLM, SGLang, Ollama or llama.cpp.
 
 Needs the extra `openai`. Images and questions go to the server; keys come from the environment and go nowhere else.
 """
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_TOKENS = 32
-"""New tokens in the published setting of MediConfusion's multiple choice; its temperature is 0."""
+"""New tokens in MediConfusion's published setting of multiple choice; its temperature is 0."""
 REASONING_TOKENS = 4096
 """New tokens of a reasoning model, which thinks before it answers."""
 JUDGE_TOKENS = 1024
-"""New tokens of a judge whose config says nothing."""
+"""Default limit of new tokens of a judge."""
 BACKOFF = 0.5
-"""Seconds before the second request for a prompt where the server names no time; doubled for each further one."""
+"""Seconds before the second request for a prompt if the server names no time; doubled for each further one."""
 MAX_RESPONSE = 16 * 2**20
-"""Largest response that is read, in bytes as unpacked."""
+"""Largest response, in unpacked bytes."""
 JPEG_QUALITIES = (95, 90, 85, 75)
 
 UNSCORED = (
@@ -64,16 +64,16 @@ _URL = re.compile(r"(https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5
 _BUSY = frozenset({429, 503, 529})
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
 _FAILED = frozenset({"error", "abort", "aborted", "cancelled", "canceled", "timeout", "insufficient_system_resource"})
-"""Values of `finish_reason` of a server that failed on the way (OpenRouter, vLLM, SGLang, DeepSeek), in small letters.
+"""Values of `finish_reason`, in lower case, after a server failure (OpenRouter, vLLM, SGLang, DeepSeek).
 
-OpenAI's own are stop, length, content_filter, tool_calls and function_call. What is in neither list stays an answer.
+OpenAI's own are stop, length, content_filter, tool_calls and function_call. A value in neither list is an answer.
 """
 _OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
 _OWN_PARAMETERS |= {"logprobs", "top_logprobs"}
 _LETTER = re.compile(r"""[\s▁Ġ(\[{"'*]*([^\W\d_])[\s)\]}"'*.,:]*""")
-"""A token that spells a letter, perhaps after a space (also as SentencePiece and byte-level BPE write it)."""
+"""A token that spells a letter, with an optional space before it (also SentencePiece's and byte-level BPE's)."""
 
-Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # a key put here by mistake is refused, and not shown
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # refuses a key put here by mistake, without showing it
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Limit = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -125,13 +125,13 @@ class OpenAIOptions:
 
     @property
     def own_tokens(self) -> int:
-        """The limit of new tokens where a prompt names none, 0 for no limit."""
+        """The default limit of new tokens, 0 for no limit."""
         if self.max_tokens is not None:
             return self.max_tokens
         return REASONING_TOKENS if self.reasoning else OFFICIAL_TOKENS
 
     def parameters(self, technique: Technique = "mc", max_tokens: int | None = None) -> dict[str, Any]:
-        """What a request says beside model and messages; UsageError for `gd` where no log-probabilities can be had.
+        """A request's fields besides model and messages; UsageError for `gd` without log-probabilities.
 
         `max_tokens` is the prompt's limit, 0 for none; None: the options' own.
         """
@@ -147,7 +147,7 @@ class OpenAIOptions:
         return limit if self.reasoning else {**limit, "temperature": self.temperature or 0.0}
 
     def deviations(self) -> list[str]:
-        """How a request departs from temperature 0, 32 new tokens, the benchmark's system prompt and whole images."""
+        """Deviations from temperature 0, 32 new tokens, the benchmark's system prompt and whole images."""
         sent = self.parameters()
         deviations = []
         if self.own_tokens != OFFICIAL_TOKENS:
@@ -204,7 +204,7 @@ _logprobs = msgspec.json.Decoder(_Logprobs | None)
 
 
 class _Failure(Exception):
-    """A request without an answer. `again`: another may have one; `wait`: seconds, where the server says."""
+    """A failed request. `again`: a retry may succeed; `wait`: seconds, if the server names them."""
 
     def __init__(self, message: str, *, again: bool, busy: bool = False, wait: float | None = None) -> None:
         super().__init__(message)
@@ -214,10 +214,10 @@ class _Failure(Exception):
 
 
 class _Gate:
-    """Lets requests through: at most `limit` at once, none while the server asked to wait.
+    """Limit requests: at most `limit` at once, none while the server asks to wait.
 
-    The limit halves when the server is busy, once for all requests that were in flight by then, and grows by
-    one with each `limit` answers, up to the ceiling.
+    If the server is busy, the limit halves, once for all requests in flight. It grows by one after each `limit`
+    answers, up to the ceiling.
     """
 
     def __init__(self, ceiling: int) -> None:
@@ -245,13 +245,13 @@ class _Gate:
             self._changed.notify_all()
 
     def answered(self) -> None:
-        """An answer came."""
+        """Count an answer."""
         self._answered += 1
         if self._answered >= self.limit:
             self._answered, self.limit = 0, min(self.limit + 1, self.ceiling)
 
     def busy(self, started: float, wait: float) -> None:
-        """The server would not answer a request that was sent at `started`; wait (seconds) before the next."""
+        """Note that the server refused a request sent at `started`; `wait` (seconds) before the next."""
         now = time.monotonic()
         self._resume = max(self._resume, now + wait)
         if started >= self._halved:
@@ -268,14 +268,14 @@ class OpenAI(Backend):
     capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
     options: OpenAIOptions
-    # Of the environment as it was when they were first asked for, so that prompts go where the user was told.
+    # Read the environment once, so that prompts go to the host that was announced.
     _server = cached_property(lambda self: _server(self.options))
     _key = cached_property(lambda self: _key(self.options))
     _most: int | None = None
     _loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
-        """Connect to nothing yet; UsageError for what `check` refuses."""
+        """Prepare the client without connecting. Raises UsageError as `check` does."""
         self.check()
         import openai
 
@@ -297,7 +297,7 @@ class OpenAI(Backend):
 
     @property
     def concurrency(self) -> int:
-        """Most requests in flight; it may be set before the first one."""
+        """Maximum number of requests in flight; may be set before the first one."""
         return self._most or self.options.concurrency
 
     @concurrency.setter
@@ -307,7 +307,7 @@ class OpenAI(Backend):
 
     @property
     def patience(self) -> float:
-        """Seconds after which a prompt has had all its requests, even if those of all others came before each."""
+        """Seconds in which a prompt completes all its requests, in the worst order of all others."""
         options = self.options
         return (options.retries + 1) * self.concurrency * (options.timeout + options.max_wait)
 
@@ -328,7 +328,7 @@ class OpenAI(Backend):
             raise UsageError(f"openai:{argument}: {name} holds characters that no key has")
 
     def preflight(self) -> None:
-        """Raise UsageError for a server that refuses connections; one that is slow may yet answer."""
+        """Raise UsageError for a server that refuses connections; a slow one is accepted."""
         server = self._server
         if server.remote and reaching.proxied(server.origin):
             return
@@ -341,15 +341,15 @@ class OpenAI(Backend):
         )
 
     def draws(self) -> bool:
-        """Whether a request asks for a temperature above 0, or for none, which leaves it to the server."""
+        """Whether requests have a temperature above 0, or none, which leaves it to the server."""
         return self.options.parameters().get("temperature") != 0
 
     def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
+        """Options of a judge, with a higher token limit: a judge explains itself."""
         return options if options.get("reasoning") else {"max_tokens": JUDGE_TOKENS, **options}
 
     def token_limits(self) -> TokenLimits:
-        """The limit that requests name where a prompt names none; a reasoning model's goes before a benchmark's."""
+        """The default token limit; a reasoning model's takes precedence over a benchmark's."""
         options = self.options
         return TokenLimits(options.own_tokens, configured=options.max_tokens is not None or options.reasoning)
 
@@ -364,7 +364,7 @@ class OpenAI(Backend):
         return self.options.price_input is not None
 
     def secrets(self) -> tuple[str, ...]:
-        """The key, in whichever form it comes back."""
+        """The key, to be redacted from stored texts."""
         return (self._key,) if self._key else ()
 
     def about(self) -> dict[str, Any]:
@@ -376,10 +376,9 @@ class OpenAI(Backend):
         }
 
     def fingerprint(self) -> str | None:
-        """Model, URL and a digest of what is sent beside the prompt.
+        """Model, URL and a digest of the request's other fields.
 
-        None for a server on this machine, which may be started again with other weights under the same name, unless
-        the config declares a revision.
+        None for a server on this machine without a `revision`: it may restart with other weights under the same name.
         """
         options = self.options
         if not (self._server.remote or options.revision):
@@ -394,15 +393,15 @@ class OpenAI(Backend):
         return f"{self.argument}@{self._server.url} {digest[:16]}"
 
     def identified(self) -> str | None:
-        """The revision that the config declares; None: the weights may change behind all that a server says."""
+        """The declared revision; None without one, because weights may change behind an unchanged name."""
         revision = self.options.revision
         return f"revision {revision}, as its config declares" if revision else None
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt; AnswerError, which says what the server said, after the last retry.
+        """Answer each prompt; after the last retry, an AnswerError with the server's message.
 
-        With technique `gd` the answer holds the log-probabilities of the letters that are among the `top_logprobs`
-        likeliest next tokens. Several tokens that spell one letter (" A", "A", "(A") are summed.
+        With technique `gd` the answer holds the log-probabilities of the letters among the `top_logprobs` likeliest
+        next tokens, summed over tokens that spell the same letter (" A", "A", "(A").
         """
         if self._loop is None:
             raise RuntimeError(f"model '{self.title}' is asked before load()")
@@ -473,13 +472,13 @@ class OpenAI(Backend):
 
         options, extra = self.options, self.options.extra
         if prompt.sample:
-            # Wins over a parameter of the same name.
+            # Overrides a parameter of the same name.
             first = extra.get("seed", 0)
             extra = {**extra, "seed": (first if isinstance(first, int) else 0) + prompt.sample}
         create: Any = self._client.chat.completions.with_raw_response.create
         start = time.perf_counter()
         try:
-            # The client's own timeout starts anew with each byte that arrives.
+            # The client's own timeout restarts with each byte.
             async with asyncio.timeout(options.timeout):
                 response = await create(model=self.argument, messages=messages, extra_body=extra, **parameters)
             content: bytes = response.content
@@ -528,7 +527,7 @@ class OpenAI(Backend):
             raise _Failure(f"log-probabilities in a form that is not OpenAI's ({error})", again=False) from None
         first = logprobs.content[0] if logprobs is not None and logprobs.content else None
         if first is None or not first.top_logprobs:
-            # Of a server that has told some before, this is about one answer alone.
+            # If the server reported some before, only this answer lacks them.
             self._scores = self._scores or False
             raise _Failure(UNSCORED, again=False)
         self._scores = True
@@ -557,19 +556,19 @@ class OpenAI(Backend):
         return [*parts, {"type": "text", "text": text}]
 
     def _error(self, message: str) -> AnswerError:
-        # Redacted before it is cut, lest a part of the key is left.
+        # Redact before cutting, so that no part of the key is left.
         return AnswerError(f"{self._server.origin}: {' '.join(self._redacted(message).split())[:400]}")
 
     def _redacted(self, text: str) -> str:
-        """Text without the key: a server may send back what it was sent."""
+        """Text without the key: a server may echo its request."""
         return answers_room.redacted(text, (self._key,))
 
 
 def letters(candidates: Iterable[tuple[str, float | None]], options: Container[str]) -> dict[str, float]:
-    """The natural logarithm of each letter's probability, summed over the tokens that spell it; no others are in it.
+    """Natural log-probabilities of the letters of `options`, summed over the tokens that spell each.
 
-    A token spells a letter of `options` when nothing but white space, brackets, quotes, asterisks and, behind the
-    letter, punctuation is left beside it. A token without a log-probability counts as not told.
+    A token spells a letter if only white space, brackets, quotes, asterisks and trailing punctuation surround it. A
+    letter without any token is left out; a token without a log-probability is ignored.
     """
     letters: dict[str, list[float]] = {}
     for token, logprob in candidates:
@@ -587,8 +586,8 @@ def _log_sum_exp(values: Sequence[float]) -> float:
 def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:
     """The image as a data URL: upright RGB without metadata, scaled down to `max_pixels`, as PNG.
 
-    Where a PNG has more than `max_bytes` (before base64), the best of four JPEG qualities that fits. DataError for
-    an image that cannot be read or that does not fit.
+    If the PNG exceeds `max_bytes` (before base64), the best of four JPEG qualities that fits. DataError for an image
+    that cannot be read or does not fit.
     """
     import PIL.Image
 
@@ -606,7 +605,7 @@ def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds that a response asks to wait by retry-after-ms or Retry-After (seconds, a date); None: it does not.
+    """The seconds to wait by retry-after-ms or Retry-After (seconds or a date); None without either.
 
     `now` is the time in seconds since the epoch.
     """
@@ -629,7 +628,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 def _http_client(*, local: bool) -> Any:
     """The package's HTTP client, which reads at most MAX_RESPONSE bytes of a response.
 
-    Neither a redirection nor, for a `local` server, a proxy of the environment takes images elsewhere.
+    Redirections are not followed, and a `local` server bypasses proxies, so images go nowhere else.
     """
     import openai
 
@@ -655,14 +654,14 @@ def _failure(error: APIStatusError) -> _Failure:
     status = error.status_code
     body_message = error.body.get("message") if isinstance(error.body, dict) else None
     message = f"HTTP {status}: {body_message if isinstance(body_message, str) else error.response.text}"
-    # What is used up does not come back by waiting.
+    # Waiting does not restore a used-up quota.
     again = (status in (408, 409, 429) or status >= 500) and error.code != "insufficient_quota"
     return _Failure(message, again=again, busy=status in _BUSY, wait=retry_after(error.response.headers, time.time()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """`origin` is scheme, host and port of the URL; `remote` that the host is another machine."""
+    """A server; `origin`: scheme, host and port of the URL; `remote`: the host is another machine."""
 
     url: str
     origin: str

@@ -39,7 +39,7 @@ from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols.prompts import digest
 
 Key = tuple[str, str, str, int]
-"""Benchmark, technique and id of an item, and the number of the sample: "" and 0 where the file does not tell."""
+"""Benchmark, technique, item id and sample number; "" and 0 if the file does not say."""
 
 FORMATS = (
     "a replay file is MediConfusion's result JSON, a table (TSV, CSV, XLSX) or JSON (lines) with index and "
@@ -47,11 +47,11 @@ FORMATS = (
 )
 
 _NAMES = (("index", "prediction"), ("id", "response"))
-"""Names of the columns of an item's id and its answer."""
+"""Column names of an item's id and its answer."""
 _PAIR = "pair"
 """The column of the keys of MediConfusion's result file."""
 UNKNOWN = ""
-"""How an answer ended where a file does not say."""
+"""The `finish` of an answer if the file does not say."""
 
 _FAILED = "Failed to obtain answer"  # what VLMEvalKit records as the prediction when a request failed
 
@@ -98,9 +98,9 @@ _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
 
 @dataclass(frozen=True)
 class _Recording:
-    """What a file holds. None stands for an item that got no answer.
+    """The content of a file; None for an item without an answer.
 
-    `replies` of a judge are those of results.jsonl, None for other files; `closeness` those of MediConfusion's file.
+    `replies`: a judge's replies in results.jsonl, None for other files. `closeness`: those of MediConfusion's file.
     """
 
     answers: Mapping[Key, Answer | None]
@@ -111,7 +111,7 @@ class _Recording:
 
     @cached_property
     def repeat(self) -> int:
-        """The number of samples of each answer, 0 for no samples."""
+        """The number of samples per answer, 0 without samples."""
         return max(sample for *_, sample in self.answers)
 
 
@@ -135,7 +135,7 @@ class Replay(Backend):
 
     @cached_property
     def _recording(self) -> _Recording:
-        """The file, read once. UsageError when there is none, DataError when it is none of the formats."""
+        """The file, read once. UsageError if it does not exist, DataError if it has no known format."""
         argument, path = self.argument, self._path
         if not argument:
             raise UsageError("--model=replay: replay needs a file of recorded answers: --model=replay:FILE")
@@ -153,11 +153,11 @@ class Replay(Backend):
         return _recorded(path, digest)
 
     def judged(self) -> bool:
-        """Whether the answers are free-form ones, recorded with the scores of a judge; False for no such file."""
+        """Whether the answers are free-form ones with a judge's scores; False if the file is unusable."""
         try:
             return bool(self._recording.closeness)
         except (MedVQAError, OSError):
-            # `check` tells what is wrong with it.
+            # `check` reports the error.
             return False
 
     def check(self) -> None:
@@ -165,15 +165,15 @@ class Replay(Backend):
         _ = self._recording
 
     def load(self) -> None:
-        """Read the file, unless that is done."""
+        """Read the file if not read yet."""
         self.check()
 
     def draws(self) -> bool:
-        """Whether samples were recorded, those of a run that repeated its questions."""
+        """Whether the file holds numbered samples of a repeated run."""
         return self._recording.repeat > 0
 
     def samples(self) -> int:
-        """How many samples of each answer were recorded, 0 where there are answers without a number.
+        """The number of recorded samples per answer, 0 if some answers have no sample number.
 
         DataError or UsageError for a file that cannot be used.
         """

@@ -1,4 +1,4 @@
-"""The same questions of two runs, found by what was asked and not by id alone."""
+"""Match the questions of two runs by content, not by id alone."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Samples = Sequence[Result]
 class Matched:
     """The questions of one benchmark and technique that two runs have, sorted by the key of the first.
 
-    `first` and `second` are their results, question by question; those of the second have the items of the first, so
-    that tags and pairs are the same. Groups are joined: an old run may have recorded others (`_in_common_groups`).
-    `alone_*` are the keys of questions that one run has alone.
+    `first`, `second`: their results, question by question; the second's results get the items of the first, so tags
+    and pairs are equal. Groups of both runs are joined (`_in_common_groups`). `alone_*`: keys of questions that only
+    one run has.
     """
 
     first: tuple[Samples, ...]
@@ -31,7 +31,7 @@ class Matched:
 
 
 def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
-    """The results of one benchmark and technique by question (key without sample), in the order given."""
+    """The results of one benchmark and technique by question (key without sample), in input order."""
     questions: dict[QuestionKey, list[Result]] = {}
     for result in results:
         if result.item.benchmark == benchmark and result.technique == technique:
@@ -40,7 +40,7 @@ def by_question(results: Iterable[Result], benchmark: str, technique: str) -> di
 
 
 def content(item: Item) -> tuple[Any, ...]:
-    """What makes two questions the same: all that `records.data_digest` looks at but the id."""
+    """The content that identifies a question: the fields of `records.data_digest` without the id."""
     return (
         item.kind,
         item.question,
@@ -66,9 +66,9 @@ def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Sam
 def partners(
     first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Samples]
 ) -> dict[QuestionKey, QuestionKey]:
-    """The question of the second run for each of the first that has one, by content.
+    """Map questions of the first run to questions of the second with the same content.
 
-    Those of one key come first, then, in the order of their keys, those that are left.
+    Questions with equal keys are matched first, then the rest in the order of their keys.
     """
     partner = {key: key for key in sorted(first.keys() & second.keys()) if _same(first[key], second[key])}
     taken = set(partner.values())
@@ -87,7 +87,7 @@ def _about(item: Item, samples: Samples) -> list[Result]:
 
 
 def _in_common_groups(pairs: Sequence[tuple[Item, Item]]) -> list[Item]:
-    """The first item of each pair, in the groups that are left if what either of the two groupings joins is joined.
+    """The first item of each pair, in the connected components of both runs' groups.
 
     A group that both runs have keeps its name in the first.
     """
@@ -106,7 +106,7 @@ def _same(first: Samples, second: Samples) -> bool:
 
 
 def unanswered(samples: Samples, others: Samples) -> bool:
-    """Whether an item has no answer, or no score where the other run has one."""
+    """Whether an item has no answer, or has no score while the other run has one."""
     if any(result.score.outcome == "error" for result in samples):
         return True
     return not scored(samples) and scored(others)
@@ -118,7 +118,7 @@ def scored(samples: Samples) -> bool:
 
 
 def same_responses(first: Side, second: Side, samples: Samples, others: Samples) -> bool:
-    """Whether all responses to an item are the same in both runs, were scored alike, and were cut off or not alike."""
+    """Whether all responses to an item, their scores, and their truncation are the same in both runs."""
     return [_response(first, result) for result in samples] == [_response(second, result) for result in others]
 
 

@@ -1,4 +1,4 @@
-"""Two runs on the same questions: what differs, in which slices, and which units flipped."""
+"""Compare two runs on the same questions: measures, slices, and units that flipped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
-from medvqa import statistics
+from medvqa import records, statistics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, Result
+from medvqa.items import Benchmark, FailedMetric, Metric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
 from medvqa.statistics import Comparison, Table
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 LEVEL = 0.95
-"""Of each one-sided bound of a difference."""
+"""Level of each one-sided bound of a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedPart:
-    """One benchmark asked by one technique, as far as both runs have it.
+    """One benchmark and technique of both runs.
 
-    `matched` counts the items that both were asked, by content and not by id, and `scored` those of them to which both
-    runs have a score: measures are compared on these. `unmatched_*` are the ids of items that one run has alone,
-    `errors_*` those of matched items to which a run has no answer, or none with a score that the other has: either
-    blocks a verdict. `unchanged`: the runs have the same items, and responses and scores are identical on each.
+    `matched`: number of items in both runs, by content, not by id. `scored`: number of these with a score in both
+    runs; measures are compared on these. `unmatched_*`: ids of items in one run only. `errors_*`: ids of matched items
+    without an answer, or without a score that the other run has. Both block a verdict. `unchanged`: equal items,
+    responses and scores. `failed`: metrics that could not be computed for one of the runs.
     """
 
     benchmark: str
@@ -43,16 +43,17 @@ class PairedPart:
     errors_baseline: tuple[str, ...]
     unchanged: bool
     scored: int
+    failed: tuple[FailedMetric, ...] = ()
 
     @property
     def asked(self) -> int:
-        """The number of items that at least one of the runs was asked."""
+        """The number of items in at least one of the runs."""
         return self.matched + len(self.unmatched_new) + len(self.unmatched_baseline)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A measure of two runs, over everything ({}) or over one slice.
+    """A measure of two runs, over all items ({}) or over one slice.
 
     In `comparison` more is always better, as the gate wants it: of a measure of which less is better (`better` is
     "lower": confusion, rates) it compares 1 minus the measure. `shown` is the measure's own. `unit` is that of the
@@ -61,6 +62,7 @@ class Compared:
     of a headline measure over everything, among all headline measures of the comparison; None else. `resampled` is the
     percentile interval of the difference by cluster bootstrap, as in `shown`, each bound of the level of the
     comparison; None where it was not asked for. `headline` marks the measures by which the benchmark is known.
+    `percent`: values are fractions and shown as percentages.
     """
 
     benchmark: str
@@ -74,11 +76,12 @@ class Compared:
     adjusted: float | None = None
     resampled: tuple[float, float] | None = None
     headline: bool = False
+    percent: bool = True
     counted: Literal["items", "pairs", "items and pairs"] = "items"
 
     @property
     def shown(self) -> Comparison:
-        """The comparison in terms of the measure: `low` and `high` bound new minus baseline.
+        """The comparison in terms of the measure itself: `low` and `high` bound new minus baseline.
 
         `gained` counts the units whose value rose and `lost` those whose value fell; `worse` stays the p-value of "not
         worse".
@@ -100,7 +103,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A unit of which a headline measure changed. `better` says in which way.
+    """A unit whose headline measure changed; `better`: the direction.
 
     `unit` is the id of the pair if there is one, else of the item in the new run. `new` and `baseline` are its
     results, question by question; the items are those of the new run.
@@ -117,7 +120,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two runs compared. `tables` has each measure over everything and over each slice, part by part."""
+    """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part."""
 
     new: Side
     baseline: Side
@@ -128,7 +131,7 @@ class Paired:
 
     @property
     def unmatched(self) -> tuple[str, ...]:
-        """What one run alone was asked, one line each: `benchmark/item (technique): in RUN alone`."""
+        """Lines about items in one run only: `benchmark/item (technique): in RUN alone`."""
         return tuple(
             f"{part.benchmark}/{item} ({part.technique}): in {side.name} alone"
             for part in self.parts
@@ -138,7 +141,7 @@ class Paired:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """What a run has no answer to, one line each: `benchmark/item (technique): no answer in RUN`."""
+        """Lines about items without an answer: `benchmark/item (technique): no answer in RUN`."""
         return tuple(
             f"{part.benchmark}/{item} ({part.technique}): no answer in {side.name}"
             for part in self.parts
@@ -152,7 +155,7 @@ class Paired:
         return bool(self.parts) and all(part.unchanged for part in self.parts)
 
     def of(self, benchmark: str, technique: str) -> PairedPart:
-        """One part; KeyError where there is none."""
+        """The part of a benchmark and technique; KeyError if there is none."""
         for part in self.parts:
             if (part.benchmark, part.technique) == (benchmark, technique):
                 return part
@@ -164,16 +167,14 @@ def compare(
     baseline: Side,
     benchmarks: Mapping[str, Benchmark],
     *,
-    metrics: Sequence[Metric] = (),
     level: float = LEVEL,
     bootstrap: bool = False,
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks` are known ones by name; `metrics` are computed for each beside its own, `level` is that of each
-    one-sided bound. Items are matched by question, options, key and images; tags and pairs are those of the new run,
-    and what either run has in one group is in one group. `bootstrap` adds the seeded cluster bootstrap of headline
-    measures. UsageError for a benchmark that is not known.
+    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
+    options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
+    seeded cluster bootstrap of headline measures. UsageError for an unknown benchmark.
     """
     new_techniques, baseline_techniques = new.asked, baseline.asked
     common = {
@@ -184,7 +185,7 @@ def compare(
     if unknown := [name for name in common if name not in benchmarks]:
         raise not_known("the runs have", unknown[0], benchmarks)
     compared_parts = [
-        _part(new, baseline, benchmarks[name], technique, metrics, level, bootstrap)
+        _part(new, baseline, benchmarks[name], technique, level, bootstrap)
         for name, techniques in common.items()
         for technique in techniques
     ]
@@ -203,13 +204,13 @@ def _part(
     baseline: Side,
     benchmark: Benchmark,
     technique: str,
-    extra: Sequence[Metric],
     level: float,
     bootstrap: bool,
 ) -> tuple[PairedPart, list[Compared], list[Flip]]:
     sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
     matched = matching.match(*sides)
     both = list(zip(matched.first, matched.second, strict=True))
+    failed: list[FailedMetric] = []
     part = PairedPart(
         benchmark.name,
         technique,
@@ -223,9 +224,14 @@ def _part(
         and all(matching.same_responses(new, baseline, one, other) for one, other in both),
         sum(matching.scored(one) and matching.scored(other) for one, other in both),
     )
-    wanted = (*benchmark.metrics, *extra)
     rows = [[result for samples in side for result in samples] for side in (matched.first, matched.second)]
-    tables = [measures.tables(side, wanted, benchmark.dimensions) for side in rows]
+    tables = [
+        measures.tables(each, _computable(benchmark, side, failed), benchmark.dimensions, failed)
+        for each, side in zip(rows, (new, baseline), strict=True)
+    ]
+    part = replace(part, failed=tuple({each.name: each for each in failed}.values()))
+    without = {each.name for each in failed}
+    tables = [[each for each in side if each.metric.name not in without] for side in tables]
     compared, flips = [], []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
     for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
@@ -235,14 +241,23 @@ def _part(
         ]
         if headline and bootstrap:
             measures_compared = _resampled(measures_compared, one, other, level, resamples)
-        if headline and one.over is None:
+        if headline and one.over is None and one.metric.percent:
             flips += _flips(one, other, benchmark.name, technique)
         compared += _adjusted(measures_compared)
     return part, compared, flips
 
 
+def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
+    """The metrics of a benchmark, without those of users if a baseline holds no responses: these may look at them."""
+    if side.run.get("responses") != records.DIGESTS:
+        return list(benchmark.metrics)
+    why = f"baseline {side.name} holds no responses; write it again without --no-responses"
+    failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.binary is None]
+    return [metric for metric in benchmark.metrics if metric.binary is not None]
+
+
 def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:
-    """One metric in all slices in which it is defined for both runs, and over everything."""
+    """One metric over all items, and in every slice where both runs define it."""
     metric, lower = new.metric, new.metric.better == "lower"
     tables = [side.table(complement=lower) for side in (new, baseline)]
     # The statistics are of fractions; a metric that leaves 0 to 1 is compared in units of its largest value.
@@ -263,6 +278,7 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
             _scaled(comparison, scale),
             metric.better,
             None if comparison.worse is None else min(1.0, 2 * min(comparison.worse, 1 - comparison.worse)),
+            percent=bool(metric.percent),
             counted=counted,
         )
         for (dimension, value), comparison in zip(slices, comparisons, strict=True)
@@ -303,7 +319,7 @@ def _scaled(comparison: Comparison, scale: float) -> Comparison:
 
 
 def _one_family(compared: Sequence[Compared]) -> list[Compared]:
-    """With Holm's adjusted p-values among the headline measures over everything, of all benchmarks and techniques."""
+    """Add Holm's adjusted p-values over the headline measures of all benchmarks and techniques, without slices."""
     family = [measure.p for measure in compared if measure.headline and not measure.slice and measure.p is not None]
     adjusted = iter(statistics.holm(family).tolist())
     return [
@@ -315,7 +331,7 @@ def _one_family(compared: Sequence[Compared]) -> list[Compared]:
 
 
 def _adjusted(compared: Sequence[Compared]) -> list[Compared]:
-    """With Holm's adjusted p-values among the slices of each dimension, of those of one metric that have a p-value."""
+    """Add Holm's adjusted p-values over the slices of each dimension, for one metric."""
     with_adjusted = list(compared)
     for dimension in dict.fromkeys(name for measure in compared for name in measure.slice):
         places = [i for i, measure in enumerate(compared) if dimension in measure.slice and measure.p is not None]
@@ -332,7 +348,7 @@ def _resampled(
     level: float,
     samples: dict[int, list[NDArray[np.float64]]],
 ) -> list[Compared]:
-    """With the percentile intervals of the bootstrap; `known` are the replicates of ratios that were drawn already."""
+    """Add the percentile intervals of the bootstrap; `samples` caches replicates of ratios."""
     import numpy as np
 
     if id(new.terms) not in samples:
@@ -357,7 +373,7 @@ def _resampled(
 
 
 def _flips(new: Tabled, baseline: Tabled, benchmark: str, technique: str) -> list[Flip]:
-    """What was counted once, over everything, and changed: the pair if there is one, else the question."""
+    """The units over all items whose value changed."""
     import numpy as np
 
     (one, _), (other, _) = (statistics.by_unit(table.table()) for table in (new, baseline))

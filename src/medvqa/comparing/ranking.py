@@ -1,4 +1,4 @@
-"""Several runs on the same questions in the order of a measure, with what may be said of that order."""
+"""Rank several runs on the same questions by a measure, with the possible ranks of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medvqa import metrics as measures
 from medvqa import statistics
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, QuestionKey, Result
+from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
 from medvqa.metrics import Tabled
 from medvqa.statistics import Table
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from medvqa.comparing.matching import Samples
 
 ERROR = 0.05
-"""How often any two runs of a ranking are told apart that do not differ."""
+"""Familywise error: chance that any two equal runs of a ranking are shown to differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One run: its value with the 95 % interval of its own, and its place.
+    """One run: its value with its own 95 % interval, its rank and its possible ranks.
 
-    `rank` counts from 1; equal values share one. `best` and `worst` are the places that it may have: one after those
-    runs that are shown to be better, and one before those that are shown to be worse (adjusted p at most 5 %).
+    `rank` counts from 1; equal values share one. `best`: one more than the number of runs shown to be better. `worst`:
+    the number of runs less those shown to be worse (adjusted p at most 5 %).
     """
 
     name: str
@@ -43,9 +43,9 @@ class Ranked:
 class Ranking:
     """Runs in the order of one headline measure, the best first.
 
-    `items` counts the items that all runs were asked, `scored` those to which all have a score: the measure is over
-    these. `adjusted` holds the two-sided p-value of each two, by their names in the order given, after Holm over all
-    pairs of runs; None without bounds.
+    `items`: number of items in all runs. `scored`: number of these with a score in all runs; the measure is over these.
+    `adjusted`: two-sided p-value of each pair of runs, by their names in input order, after Holm over all pairs; None
+    without bounds.
     """
 
     benchmark: str
@@ -59,7 +59,7 @@ class Ranking:
 
 
 def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ranking]:
-    """Rank runs of different names by each headline measure of what all of them were asked."""
+    """Rank runs with different names by each headline measure, on the items that all of them have."""
     techniques_of_sides = [side.asked for side in sides]
     return [
         ranking
@@ -74,7 +74,11 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
 def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
     rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
-    tabled = [measures.tables(results, chosen, benchmark.dimensions) for results in rows]
+    failed: list[FailedMetric] = []
+    tabled = [measures.tables(each, chosen, benchmark.dimensions, failed) for each in rows]
+    without = {each.name for each in failed}
+    # A comparison of two runs says why a metric failed, and shows numbers that are no percentages.
+    tabled = [[table for table in run if table.metric.percent and table.metric.name not in without] for run in tabled]
     answered = [{result.item.id for result in results if matching.scored([result])} for results in rows]
     items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
     names = [side.name for side in sides]
@@ -98,7 +102,7 @@ def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> li
 
 
 def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]]:
-    """The results of each run on the questions that all have, with the items of the first."""
+    """The results of each run on the common questions, with the items of the first run."""
     first, *others = sides_by_question
     matched = [matching.match(first, other) for other in others]
     kept = set(first)
@@ -142,7 +146,7 @@ def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> 
 
 
 def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
-    """Value and two-sided interval over everything."""
+    """Value and two-sided interval over all items."""
     ratios = statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table()))
     if tabled.over is not None:
         ratios = statistics.mean_over(ratios, tabled.over)
@@ -154,7 +158,7 @@ def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]
 
 
 def _difference(one: Tabled, other: Tabled, metric: Metric) -> tuple[float | None, float | None]:
-    """How much better the first is, and the two-sided p-value."""
+    """The first value minus the second, positive if better, and the two-sided p-value."""
     tables = [table.table(complement=metric.better == "lower") for table in (one, other)]
     if one.over is None:
         tables = [_everything(table) for table in tables]

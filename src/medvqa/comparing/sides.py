@@ -1,4 +1,4 @@
-"""The runs of a comparison, and why they may not be compared."""
+"""The runs of a comparison, and reasons why they are not comparable."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WHAT: Mapping[str, str] = {
     "ablation": "the ablation",
     "judge": "the judge",
 }
-"""Parts of a signature, in words; others go by their own names."""
+"""Parts of a signature, in words; other parts keep their names."""
 
 ABSENT: Mapping[str, str] = {"ablation": "none"}
-"""What a signature without a part means, where it is known: a run without an ablation showed its images as they are."""
+"""The meaning of a missing part of a signature, if known."""
 
 NOTED = frozenset({"repeat"})
 """Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
@@ -30,10 +30,9 @@ NOTED = frozenset({"repeat"})
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run: its name, its run.json, and its results, the latest of each item and technique, sorted by these.
+    """One run: its name, run.json, and results (the latest of each item and technique, sorted by these).
 
-    `covered` says what it lacks of what it selected, None of a run that is to come. `key` is that of the hashes in
-    place of ids and texts, None if the results hold ids and texts.
+    `covered`: its coverage, None before the run. `key`: the key of hashed ids and texts, None if they are plain.
     """
 
     name: str
@@ -43,11 +42,11 @@ class Side:
     key: records.BaselineKey | None = None
 
     def named(self, question: QuestionKey) -> QuestionKey:
-        """The key by which the results have a question."""
+        """The key of a question in the results: hashed if `key` is set."""
         return records.keyed_question(question, self.run, self.key)
 
     def revealed(self, others: Iterable[Side]) -> Side:
-        """The same run with ids and texts in place of their hashes, where runs that hold them have the same ones."""
+        """The same run with plain ids and texts in place of hashes that other runs can resolve."""
         if self.key is None:
             return self
         plain = (
@@ -59,19 +58,19 @@ class Side:
         return replace(self, results=records.reveal(self.run, self.results, plain, self.key))
 
     def only(self, benchmarks: Collection[str]) -> Side:
-        """The same run as if it had no other benchmarks."""
+        """The same run restricted to these benchmarks."""
         about = {name: entry for name, entry in self.run.get("benchmarks", {}).items() if name in benchmarks}
         results = tuple(result for result in self.results if result.item.benchmark in benchmarks)
         return replace(self, run={**self.run, "benchmarks": about}, results=results)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """What a reader must know that the run lacks, a phrase each."""
+        """Phrases about missing results; see `Coverage.lines`."""
         return self.covered.lines if self.covered is not None else ()
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Which parts of benchmarks the run selected, and how, a line for each; none if it selected all."""
+        """Lines about partly selected benchmarks; none if all were selected whole."""
         selection = records.Selection.of(self.run)
         parts = ((name, technique) for name, techniques in self.asked.items() for technique in techniques)
         return tuple(
@@ -80,7 +79,7 @@ class Side:
 
     @property
     def asked(self) -> dict[str, tuple[str, ...]]:
-        """The techniques of each benchmark of which there are results."""
+        """The techniques with results, by benchmark."""
         techniques: dict[str, set[str]] = {}
         for result in self.results:
             techniques.setdefault(result.item.benchmark, set()).add(result.technique)
@@ -90,23 +89,23 @@ class Side:
         }
 
     def signature(self, benchmark: str) -> dict[str, str]:
-        """What the run says of how the answers to a benchmark were had and scored, but for prompt and technique."""
+        """The signature of a benchmark, without prompt and technique."""
         return dict(self.run.get("benchmarks", {}).get(benchmark, {}).get("signature", {}))
 
     def prompt(self, benchmark: str, technique: str) -> str | None:
-        """The names and digests of the templates, None where the run does not say."""
+        """The names and digests of the templates, None if not recorded."""
         prompts: str | None = self.run.get("benchmarks", {}).get(benchmark, {}).get("prompts", {}).get(technique)
         return prompts
 
     def said(self, result: Result) -> object:
-        """What the model said, as something to compare: equal where two responses are, also if one is a digest."""
+        """The digest of a response: equal for equal responses, also if the run stores only digests."""
         return records.said(self.run, result)
 
 
 def load(path: Path) -> Side:
-    """Read a run folder, or a baseline file, for whose hashes the key is needed.
+    """Read a run folder or a baseline file; keyed hashes need their key.
 
-    UsageError when it is none or half scored, or if the key is not here; DataError for a damaged one.
+    UsageError if it is neither, is half rescored, or its key is missing; DataError if it is damaged.
     """
     key = None
     if records.is_baseline(path):
@@ -145,10 +144,10 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
 
 
 def refusals(new: Side, baseline: Side) -> list[str]:
-    """Why no verdict may be given on these two runs, one line for each difference, naming both; [] when there is none.
+    """Reasons why two runs are not comparable, one line per difference, naming both; [] if they are.
 
-    Another data set version, prompt, judge, extraction, ablation or origin of the answer key, and a benchmark or a
-    technique that the baseline has and the new run has not. What the new run has beyond that is no difference.
+    Differences: data set version, prompt, judge, extraction, ablation, origin of the answer key, and a benchmark or
+    technique that only the baseline has. Extra benchmarks or techniques of the new run are no difference.
     """
     reasons, new_techniques = [], new.asked
     for benchmark, techniques in baseline.asked.items():
@@ -170,11 +169,11 @@ def refusals(new: Side, baseline: Side) -> list[str]:
 
 
 def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
-    """The parts of the signatures that are not the same, the best known first."""
+    """Lines about differing parts of the signatures, the named parts first."""
     one, other = new.signature(benchmark), baseline.signature(benchmark)
     shared = set(new.asked[benchmark]) & set(baseline.asked[benchmark])
     if not any(shared & set(_judged_by(side, benchmark)) for side in (new, baseline)):
-        # By no technique that both have did a judge have a part.
+        # No judge scored any technique that both runs have: ignore it.
         judging = records.signed(new.run) | records.signed(baseline.run)
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
@@ -190,7 +189,7 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
 
 
 def _judged_by(side: Side, benchmark: str) -> Collection[str]:
-    """Techniques by which a judge may have scored; all, of a run that does not tell."""
+    """Techniques that a judge may have scored; all, if not recorded."""
     techniques: Collection[str] = (
         side.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", side.asked[benchmark])
     )
@@ -204,13 +203,13 @@ def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:
 
 
 def _limits(side: Side, benchmark: str, technique: str) -> str:
-    """The limits of tokens that a run had, for instance "512" or "32, none"; "" where it does not tell."""
+    """The token limits of a run, for instance "512" or "32, none"; "" if not recorded."""
     limits = side.run.get("benchmarks", {}).get(benchmark, {}).get("max_tokens", {}).get(technique, {})
     return ", ".join(str(number or "none") for number in sorted(set(limits.values())))
 
 
 def notes(new: Side, baseline: Side) -> list[str]:
-    """What a reader of the comparison should know that does not forbid it, one line each."""
+    """Notes on differences that do not prevent a comparison, one line each."""
     lines, baseline_techniques = [], baseline.asked
     for benchmark, techniques in new.asked.items():
         if benchmark not in baseline_techniques:
@@ -219,7 +218,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
             lines.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
         for technique in (technique for technique in techniques if technique in baseline_techniques.get(benchmark, ())):
             now, was = (_limits(side, benchmark, technique) for side in (new, baseline))
-            # Of a run of an earlier version no limit is known.
+            # A run of an earlier version recorded no limit.
             if now and was and now != was:
                 lines.append(
                     f"{benchmark}: the token limit of {technique} is {now} in {new.name} and {was} in {baseline.name}"

@@ -1,8 +1,8 @@
-"""What is on disk: the run folder, and the answers that runs share.
+"""Files on disk: run folders, and the answers that runs share.
 
-`folder` is one run's files, `merging` makes one run of several, `baseline` a file of one, `store` are the answers,
-`journal` what the processes of a run are asking this moment, `selected` the keys of the questions that it selected,
-`lock` lets one session write a run at a time.
+`folder`: the files of one run. `merging`: one run from several. `baseline`: a run as one file. `store`: the answers.
+`journal`: the calls in flight of each process. `selected`: the keys of a run's questions. `lock`: one writing session
+at a time.
 """
 
 from medvqa.records.baseline import (

@@ -1,6 +1,6 @@
-"""run.json as it must be: the types of the fields that anybody reads, checked in one place.
+"""The types of the fields of run.json, checked in one place.
 
-A field that is missing has its default, as in folders of earlier versions; one that nobody here knows stays as it is.
+A missing field gets its default, as in folders of earlier versions; an unknown field is kept unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Share = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,9}/[0-9]{1,9}$")]
 ExtractionName = Annotated[str, msgspec.Meta(pattern="^(sound|official(:[0-9A-Za-z._-]{1,40})?)$")]
-"""`items.Extraction`; a version of a published rule may be one that is not known here."""
+"""`items.Extraction`; the version of a published rule may be unknown here."""
 
 
 class _Model(msgspec.Struct):
@@ -185,7 +185,7 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
 
 
 def wrong(about: Mapping[str, Any]) -> str | None:
-    """What is wrong with the types in run.json: `field F: expected X, got Y`; None where nothing is."""
+    """The first type error in run.json, as `field F: expected X, got Y`; None if there is none."""
     try:
         msgspec.convert(about, _Run)
     except msgspec.ValidationError as error:
@@ -199,7 +199,7 @@ def wrong(about: Mapping[str, Any]) -> str | None:
 
 
 def _named(about: Mapping[str, Any], path: str) -> str:
-    """A path as msgspec writes it, with the names of the keys for which it has three dots."""
+    """A path from msgspec, with the names of keys in place of its three dots."""
     name, here, steps = "", list[Any](), list(_STEP.finditer(path))
     inner: Any = about
     for step in steps:
@@ -218,7 +218,7 @@ def _named(about: Mapping[str, Any], path: str) -> str:
 
 
 def _fails(about: Mapping[str, Any], path: list[Any], key: str) -> bool:
-    """Whether the mapping at a path is what it must not be with this key alone."""
+    """Whether the mapping at a path, reduced to this key, is invalid."""
     try:
         msgspec.convert(_only(about, path, key), _Run)
     except msgspec.ValidationError:

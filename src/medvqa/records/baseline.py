@@ -1,11 +1,11 @@
-"""A run as one file to compare others with: the results of a run folder, without answers of no use to a comparison.
+"""A baseline file: a run as one file to compare others with.
 
 Gzip over JSON lines. The first line is the header, `{"medvqa_baseline": 1, "responses": true, "results": N,
-"run": {...}}`, with the run's run.json; each other line is a result as in results.jsonl, sorted by key. Images are what
-they are there: name, extent and digest. Without responses, each is replaced by its digest, so that "the same answer"
-can still be told: texts become `response_digest`, log-probabilities, reasons and what a judge said are left out, and
-of what was extracted the letters of options stay. Of data that are not declared public, ids and texts are keyed hashes
-too (`records.keyed`), and run.json has a field `keyed` that names the key and these benchmarks.
+"run": {...}}`, with the run's run.json. Each other line is a result as in results.jsonl, sorted by key, with images as
+name, extent and digest. Without responses, each response is replaced by its digest (`response_digest`), which still
+shows whether two are equal; log-probabilities, reasons and judges' replies are left out, and only letters of options
+stay of the extraction. If data are not declared public, ids and texts are keyed hashes too (`records.keyed`), and
+run.json has a field `keyed` that names the key and these benchmarks.
 
 A file may come from anywhere: sizes are limited, and nothing in it is evaluated.
 """
@@ -31,13 +31,13 @@ from medvqa.records.keyed import BaselineKey, keyed, keyed_run
 
 VERSION = 1
 MAX_BYTES = 2**30
-"""Of the file when it is unpacked: a few bytes may claim to be terabytes."""
+"""Limit of the unpacked file: a few compressed bytes may unpack to terabytes."""
 MAX_LINE = 2**24
 """Bytes of one result."""
 MAX_RESULTS = 2**20
 
 DIGESTS = "digests"
-"""What the run of a baseline file without responses says of them."""
+"""Value of the run's field `responses` in a baseline file without responses."""
 
 _MAGIC = b"\x1f\x8b"
 _encoder = msgspec.json.Encoder()
@@ -54,7 +54,7 @@ _header = msgspec.json.Decoder(_BaselineHeader)
 
 
 def response_digest(answer: Answer | None) -> str:
-    """SHA-256 (hex) of what a model said: text and log-probabilities; "" for no answer."""
+    """SHA-256 (hex) of a response, text and log-probabilities; "" for no answer."""
     if answer is None:
         return ""
     logprobs = sorted((answer.option_logprobs or {}).items())
@@ -62,7 +62,7 @@ def response_digest(answer: Answer | None) -> str:
 
 
 def said(run: Mapping[str, Any], result: Result) -> str:
-    """The digest of a result's response, of a run folder or a baseline file alike: equal where the answers are."""
+    """The digest of a result's response, in a run folder or a baseline file: equal for equal answers."""
     if run.get("responses") == DIGESTS and result.answer is not None:
         return result.answer.text
     return response_digest(result.answer)
@@ -77,7 +77,7 @@ def write_baseline(
     hidden: Collection[str] = (),
     key: BaselineKey | None = None,
 ) -> None:
-    """Write a baseline file; the same run gives the same bytes. UsageError when it cannot be written.
+    """Write a baseline file; the same run gives the same bytes. UsageError if it cannot be written.
 
     Without responses, ids and texts of the benchmarks in `hidden` are hashes by the key.
     """
@@ -102,7 +102,7 @@ def write_baseline(
 
 
 def without_response(result: Result) -> Result:
-    """The result with digests in place of what the model and the judge said."""
+    """The result with digests in place of responses, and without the judge's replies."""
     answer, score, judgement = result.answer, result.score, result.judgement
     if answer is not None:
         answer = Answer(response_digest(answer), finish=answer.finish, served_by=answer.served_by)
@@ -127,8 +127,8 @@ def is_baseline(path: Path) -> bool:
 def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     """Run.json and the results, sorted by key, of a baseline file.
 
-    UsageError when there is none; DataError, which names file and line, for one that is damaged, too large, or of a
-    later version. Where responses were left out, the first value has `"responses": "digests"`; compare by `said`.
+    UsageError if there is none; DataError, with file and line, if it is damaged, too large, or of a later version.
+    If responses were left out, the first value has `"responses": "digests"`; compare by `said`.
     """
     try:
         with files.reading(path) as raw:
@@ -151,7 +151,7 @@ def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
 
 
 def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each line, unpacked as far as it is needed."""
+    """Yield number and content of each line, unpacked on demand."""
     total = number = 0
     try:
         with gzip.GzipFile(fileobj=raw, mode="rb") as file:

@@ -1,7 +1,7 @@
-"""What of its benchmarks a run selected, how, and what of that has a result that can be read.
+"""The selection of a run, and its coverage: which selected questions have a readable result.
 
-Whatever draws a number from a run folder takes both from here: a part never passes for the whole. run.json says how
-many questions were selected, and of how many; `selected.jsonl` says which.
+Every command that reports a number from a run folder uses both, so that a part is never shown as the whole. run.json
+has the numbers of questions; `selected.jsonl` has their keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from medvqa.records.selected import selected
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """How many questions of a benchmark were selected for a technique, of how many for which it is defined."""
+    """The number of selected questions of a benchmark and technique, and the number of all for which it is defined."""
 
     chosen: int
     of: int
@@ -38,11 +38,11 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What all sessions of a run selected together.
+    """The union of the selections of all sessions of a run.
 
-    `how` are the options by which they chose, as typed. `by_outcome`: a session chose questions by how they ended
-    before (--lf), so that no number over them is a number of the model. `questions` counts keys: samples and techniques
-    of one item are several. `benchmarks`: name -> technique -> portion; empty for a run of an earlier version.
+    `how`: the selecting options, as typed. `by_outcome`: a session selected questions by an earlier outcome (--lf), so
+    numbers over them do not describe the model. `questions`: number of keys; samples and techniques of one item count
+    separately. `benchmarks`: name -> technique -> portion; empty for a run of an earlier version.
     """
 
     how: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Selection:
 
     @classmethod
     def of(cls, run: Mapping[str, Any]) -> Selection:
-        """The selection that run.json tells."""
+        """The selection recorded in run.json."""
         selection = run.get("selection") or {}
         return cls(
             tuple(selection.get("how", ())),
@@ -65,7 +65,7 @@ class Selection:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """What run.json says."""
+        """The entry of run.json."""
         return asdict(self)
 
     @property
@@ -75,15 +75,15 @@ class Selection:
 
     @property
     def ranked_by_outcome(self) -> bool:
-        """Whether what was selected depends on how it ended before."""
+        """Whether the selection depends on earlier outcomes."""
         return self.by_outcome and not self.whole
 
     def portion(self, benchmark: str, technique: str) -> Portion | None:
-        """What was selected of a benchmark, None where that is not known."""
+        """The selected portion of a benchmark, None if unknown."""
         return self.benchmarks.get(benchmark, {}).get(technique)
 
     def line(self, benchmark: str, technique: str) -> str:
-        """What was selected of a benchmark and how: "10 of 60, by -k q0"; "" for the whole, or where it is unknown."""
+        """The selected portion and options, such as "10 of 60, by -k q0"; "" if it is the whole, or unknown."""
         portion = self.portion(benchmark, technique)
         if portion is None or portion.whole:
             return ""
@@ -93,9 +93,9 @@ class Selection:
 def select_from(
     keys: Iterable[QuestionKey], run: Mapping[str, Any], how: Sequence[str], *, by_outcome: bool = False
 ) -> Selection:
-    """Count the keys that all sessions of a run selected; its run.json tells how many questions there are.
+    """Count the keys that all sessions of a run selected; `run` (run.json) has the totals.
 
-    A benchmark of the run of which nothing was selected counts too.
+    Includes benchmarks of the run without any selected question.
     """
     keys = set(keys)
     chosen: dict[str, dict[str, set[str]]] = {}
@@ -114,11 +114,10 @@ def select_from(
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What of a selection has a result that can be read.
+    """The selected questions with a readable result.
 
-    `selected` and `there` count questions; the former is None where it is not known what was selected. `missing` names
-    questions without a result, as far as their names are known. `reasons` say what else is not there, and `absent`
-    which shares are not among the runs, a phrase each.
+    `selected`: number of selected questions, None if unknown. `there`: number with a result. `missing`: names of
+    questions without a result, as far as known. `reasons`: other gaps; `absent`: missing shards; a phrase each.
     """
 
     selected: int | None
@@ -129,17 +128,17 @@ class Coverage:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is known to lack of what was selected; a share of a run may be finished."""
+        """Whether no selected question is known to be missing; a single shard may be finished."""
         return not (self.missing or self.reasons or (self.selected or 0) > self.there)
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is known to lack, and no share."""
+        """Whether the run is finished and no shard is missing."""
         return self.finished and not self.absent
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What a reader must know before any number, a phrase each; none if the run is complete."""
+        """Phrases to show before any number; none if the run is complete."""
         counted = []
         if (self.selected or 0) > self.there:
             counted = [f"unfinished: {self.there:,} of {self.selected:,} questions have a result"]
@@ -157,9 +156,9 @@ def coverage(
     stored: Stored | None = None,
     keys: Collection[QuestionKey] | None = None,
 ) -> Coverage:
-    """Compare what a run selected with what can be read (UsageError, DataError).
+    """Compare a run's selection with its readable results (UsageError, DataError).
 
-    `run`, `stored` and `keys` save reading it.
+    `run`, `stored` and `keys` save reading them.
     """
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
@@ -173,9 +172,9 @@ def coverage(
 
 
 def strangers(run: Mapping[str, Any], results: Iterable[Result]) -> tuple[str, ...]:
-    """Say that results are another run's, as files that were copied or joined by hand leave them; () if none are.
+    """Lines about results of other runs, as in files copied or joined by hand; () if there are none.
 
-    Not of runs of earlier versions, nor of merged ones, whose parts may be merged themselves.
+    Skips runs of earlier versions, and merged ones, whose parts may be merged themselves.
     """
     if "selection" not in run or run.get("merged"):
         return ()
@@ -192,15 +191,15 @@ def cover(
     several = len(run.get("techniques", ())) > 1
     selected = Selection.of(run).questions
     if not keys and not selected:
-        # A run of an earlier version, which stored no keys, or a baseline file.
+        # A baseline file, or a run of an earlier version without keys.
         if any(not part.get("finished") for part in run.get("merged") or [run]):
-            reasons.append("unfinished: the run did not end, and what it lacks is not known")
+            reasons.append("unfinished: the run did not end, and its missing results are not known")
         if unread:
             what = "a line" if unread == 1 else f"{unread} lines"
-            reasons.append(f"{what} of its results cannot be read, and it is not known what was held there")
+            reasons.append(f"{what} of its results cannot be read, and the questions are not known")
         return Coverage(None, len(keys_with_result), tuple(sorted(run.get("missing", ()))), tuple(reasons), absent)
     lacking = sorted(set(keys) - set(keys_with_result))
-    # Of questions whose keys are lost (a folder that was copied in part) the number alone tells that none is missing.
+    # If keys are lost (a folder copied in part), only the number shows that none is missing.
     with_result = (
         min(len(set(keys_with_result)), selected) if selected > len(keys) else len(set(keys) & set(keys_with_result))
     )
@@ -214,13 +213,13 @@ def cover(
 
 
 SHOWN = 5
-"""Absent shares that are named: a stranger's run.json may tell of a share of a billion."""
+"""Missing shards that are listed: a stranger's run.json may claim a billion."""
 
 
 def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The shares that belong to those that a run is, or was merged from, and are not there, a phrase each.
+    """Phrases about missing shards, given the shards that the run is or was merged from.
 
-    A run that selected all of its benchmarks lacks none, in however many shares it was asked.
+    A run that selected its benchmarks whole lacks none, regardless of its shards.
     """
     selection = Selection.of(run)
     names = run.get("benchmarks", {}).keys()
@@ -244,7 +243,7 @@ def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The shares that the sessions of a run asked, as typed; () if the last of them asked no share."""
+    """The shards of a run's sessions, as typed; () if the last session had none."""
     last = run.get("options", {}).get("shard")
     if last is None:
         return ()
@@ -254,7 +253,7 @@ def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What run.json tells of all runs that a run was merged from, with those that they were merged from themselves."""
+    """Entries of run.json for all runs that a run was merged from, recursively."""
     parts, left = [], list(run.get("merged", ()))
     while left:
         part = left.pop(0)
@@ -264,7 +263,7 @@ def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _merged_shares(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
-    """The shares of all parts that a run was merged from, with the benchmarks of which they are; None: of all."""
+    """The shards of all parts that a run was merged from, with their benchmarks; None means all."""
     return [
         (Shard.parse(shard), part.get("benchmarks"))
         for part in merged_parts(run)

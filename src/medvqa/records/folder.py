@@ -1,7 +1,7 @@
-"""One run's folder: run.json, and results.jsonl to which results are appended one line each.
+"""A run folder: run.json, and results.jsonl with one appended line per result.
 
-A result is written with one `os.write` on a file that was opened for appending, so that a process that is
-killed leaves whole lines. For an item (and technique) the last line counts.
+One `os.write` on a file opened for appending writes a result, so a killed process leaves whole lines. For an item
+(and technique) the last line counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DISTRIBUTION = "pytest-medvqa"
 RESULTS = "results.jsonl"
 RUN = "run.json"
 MAX_LINE = 2**26
-"""Bytes of one result; a line of more is no result, and is not read to its end."""
+"""Bytes of one result; a longer line is no result, and is not read to its end."""
 MAX_RUN = 2**26
 """Bytes of run.json and of other JSON of a run folder."""
 
@@ -40,7 +40,7 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
 def check_name(name: str, option: str) -> None:
-    """UsageError when what was typed for an option could not be a folder's name on every system."""
+    """UsageError if the value of an option is not a valid folder name on every system."""
     if not _RUN_NAME.fullmatch(name):
         raise UsageError(
             f"{option}={name}: a run's name is a letter or digit, then at most 119 letters, digits and . _ + = @ -"
@@ -48,7 +48,7 @@ def check_name(name: str, option: str) -> None:
 
 
 def run_name(model: str, when: str, folder: Path) -> str:
-    """A name for a new run in a folder: the time, the model (of a path its last part), and a number if it is taken."""
+    """A free name for a new run: the time, the model (the last part of a path), and a number if needed."""
     backend, _, argument = model.partition(":")
     named = f"{backend}-{PurePath(argument).name}" if argument else backend
     name = f"{when}-{re.sub(r'[^A-Za-z0-9._-]+', '-', named).strip('-.')[:60]}"
@@ -68,7 +68,7 @@ def encode(result: Result) -> bytes:
 
 
 def decode(line: bytes) -> Result:
-    """The result of one line; msgspec.DecodeError (a ValueError) says what is wrong with it."""
+    """The result of one line. Raises msgspec.DecodeError (a ValueError)."""
     try:
         if _IMPOSSIBLE not in line:
             return _decoder.decode(line)
@@ -80,14 +80,14 @@ def decode(line: bytes) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What results.jsonl holds: `results` sorted by key, the last of each; `unread` names broken lines."""
+    """The content of results.jsonl: `results`, the last of each key, sorted by key; `unread`: broken lines."""
 
     results: tuple[Result, ...]
     unread: tuple[str, ...] = ()
 
 
 def read(folder: Path) -> Stored:
-    """All results of a run folder, in one pass. UsageError when it is none."""
+    """All results of a run folder, in one pass. UsageError if it is no run folder."""
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
@@ -111,9 +111,9 @@ def read(folder: Path) -> Stored:
 
 
 def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
-    """The results of a run folder in the order of the file, each with its line (without line end), less broken ones.
+    """Yield the results of a run folder in file order, with their lines (without line end), without broken ones.
 
-    What is appended meanwhile is left out.
+    Lines appended meanwhile are left out.
     """
     with files.reading(folder / RESULTS) as file:
         left = os.fstat(file.fileno()).st_size
@@ -126,10 +126,10 @@ def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
 
 
 class Recorder:
-    """Appends results to a run folder, which it makes where there is none; closed by `close`."""
+    """Appends results to a run folder, which it creates if missing; closed by `close`."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder. UsageError when it cannot be made."""
+        """Open the folder. UsageError if it cannot be created."""
         self.folder = folder
         path = folder / RESULTS
         try:
@@ -137,13 +137,13 @@ class Recorder:
             self._file = files.appending(path, readable=True)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":
-                # A line that was torn must not take the next one with it.
+                # End a torn line, so that it does not spoil the next one.
                 os.write(self._file, b"\n")
         except OSError as error:
             raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
 
     def append(self, line: bytes) -> None:
-        """Write one line; OSError when the disk is full (what was written before stays whole)."""
+        """Write one line; OSError if the disk is full (earlier lines stay whole)."""
         write_all(self._file, line + b"\n")
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Recorder:
 
 
 def write_atomic(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replace a file whole: readers see the old one or the new one. A link is replaced, not followed."""
+    """Replace a whole file: readers see the old or the new content. A link is replaced, not followed."""
     files.replace(path, content)
 
 
@@ -162,7 +162,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """run.json, with the right types in all fields that are read; UsageError names the file, the field and a remedy."""
+    """run.json with checked types. UsageError names the file, the field and a remedy."""
     path = folder / RUN
     try:
         value: dict[str, Any] = msgspec.json.decode(files.read(path, MAX_RUN), type=dict[str, Any])
@@ -177,13 +177,13 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 def _remedy(folder: Path) -> str:
     return (
-        f"Restore it from a copy; or put the file away and type what began the run, with --run={folder.resolve().name}:"
-        " its answers are stored and reused"
+        "Restore it from a copy; or move the file away and repeat the run's command with "
+        f"--run={folder.resolve().name}: its answers are stored and reused"
     )
 
 
 def check_scored(path: Path, run: Mapping[str, Any]) -> None:
-    """UsageError where `medvqa rescore` was stopped while it wrote, so that a run's scores are of two kinds."""
+    """UsageError if `medvqa rescore` was stopped while writing, so that scores of two kinds are mixed."""
     if run.get("rescoring"):
         folder = path if path.is_dir() else f"reports/{run.get('name', 'RUN')}"
         raise UsageError(
@@ -192,13 +192,11 @@ def check_scored(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Why a run cannot go on as what is asked for now, from two contents of run.json; empty when it can.
+    """Reasons why a run cannot continue, from its old and new run.json; empty if it can.
 
-    What may differ: benchmarks that one of them lacks, the rule by which answers are read, and how the model is asked;
-    and the judge where it has judged nothing, and nothing is there that it would judge.
-    Options of a model's config, and the config of a model that it wraps, count where it has no fingerprint to tell
-    whether they matter; of an argument that names a file or folder (`path` of the config), its last part: a checkpoint
-    may have been moved.
+    May differ: the set of benchmarks; the extraction; engine options; the judge, if no result needs one. Without a
+    fingerprint, options of the model's config, and the config of a wrapped model, must be equal. Moving a checkpoint
+    does not block: only the last part of a path (`path` of the config) is compared.
     """
     now = msgspec.json.decode(_encoder.encode(now))
     was, is_now = (run.get("config", {}) for run in (before, now))
@@ -225,19 +223,19 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         changes += _changed(f"{benchmark}: the prompt of ", prompts_before, asks)
         had, has = (run["benchmarks"][benchmark].get("max_tokens") for run in (before, now))
         if had is None:
-            # An earlier version asked all questions by the model's own limit.
+            # An earlier version used the model's own limit for all questions.
             had = {technique: dict.fromkeys(kinds, own_limit) for technique, kinds in (has or {}).items()}
         changes += _changed(f"{benchmark}: the token limit of ", had, has or {})
     return changes
 
 
 def signed(run: Mapping[str, Any]) -> set[str]:
-    """Names of the parts of a benchmark's signature that are its judge's."""
+    """Names of the judge's parts of a benchmark's signature."""
     return {"judge", *((run.get("judge") or {}).get("signature") or {})}
 
 
 def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Why results of one run would be judged by two, or some of them by none."""
+    """Reasons why the run's results would have two judges, or only some of them one."""
     was, is_now = before.get("judge"), now.get("judge")
     fingerprinted = was is not None and was.get("fingerprint") is not None
     had, has = _judging(was, fingerprinted), _judging(is_now, fingerprinted)
@@ -259,7 +257,7 @@ def _other_judge(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
 
 
 def _judging(judge: Mapping[str, Any] | None, fingerprinted: bool) -> object:
-    """What must be the same for one judge; its fingerprint, where it is `known`, is compared once it was made."""
+    """The values that identify a judge. If `fingerprinted`, the fingerprint is compared once the judge is loaded."""
     if judge is None:
         return None
     config = judge.get("config", {})
@@ -272,13 +270,13 @@ def _called(judge: Mapping[str, Any] | None) -> str:
 
 
 def judge_name(judge: Mapping[str, Any]) -> str:
-    """What `--judge` was, as run.json tells; MODEL where it does not."""
+    """The value of `--judge` recorded in run.json, else MODEL."""
     name: str = judge.get("config", {}).get("name") or "MODEL"
     return name
 
 
 def judged_by_rule(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the rule by which answers are read decides which of them a judge reads."""
+    """Whether the extraction rule decides which answers the judge reads (`--extract-with=judge`)."""
     return any(((run.get("judge") or {}).get("settings") or {}).get("extract", False) for run in (before, now))
 
 
@@ -289,7 +287,7 @@ def _changed(where: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> l
 
 
 def properties(result: Result) -> list[tuple[str, str]]:
-    """What JUnit tells of an item beside its name: outcome, what was extracted, and its tags."""
+    """Properties of an item for JUnit: outcome, extracted options, and tags."""
     tags = result.item.tags.items()
     return [
         ("outcome", result.score.outcome),
@@ -299,7 +297,7 @@ def properties(result: Result) -> list[tuple[str, str]]:
 
 
 def data_digest(items: Iterable[Item]) -> str:
-    """SHA-256 (hex) of what is asked, independent of files and order: ids, texts, keys and images."""
+    """SHA-256 (hex) of the questions, independent of files and order: ids, texts, keys and images."""
     total = hashlib.sha256()
     for item in sorted(items, key=lambda item: item.id):
         content: Sequence[Any] = (
@@ -315,7 +313,7 @@ def data_digest(items: Iterable[Item]) -> str:
 
 
 def versions() -> Mapping[str, str]:
-    """Versions of what a number may depend on: Python, this package, and those of its requirements that are there."""
+    """Versions of Python, this package and its installed requirements."""
     import platform
     from importlib.metadata import PackageNotFoundError, requires, version
 
@@ -325,6 +323,6 @@ def versions() -> Mapping[str, str]:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
-            # A requirement of an extra that was not installed.
+            # A requirement of an extra that is not installed.
             continue
     return versions

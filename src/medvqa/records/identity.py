@@ -1,4 +1,4 @@
-"""Whether stored answers that a run used are of the model that answers now: what its sessions found."""
+"""Whether a run's stored answers come from the model that answers now, as recorded by its sessions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 NAMED_ONLY = frozenset({"openai"})
-"""Backends whose fingerprint is a name and an address: of runs of earlier versions nobody looked behind it."""
+"""Backends whose fingerprint is only a name and an address, which earlier versions did not verify."""
 
 
 def joined(identities: Sequence[Mapping[str, Any]], reused: int) -> dict[str, Any]:
-    """What the processes of a session found about the `reused` stored answers, as one; run.json holds it.
+    """Join the records of a session's processes about `reused` stored answers, for run.json.
 
-    Each says how many it `reused`, `how` their model was known or what the `problem` was, and how many questions were
-    `asked_again`, of which `same` scored the same.
+    A record has `reused` (number of answers), `how` (the evidence for their model) or `problem`, `asked_again` (number
+    of questions) and `same` (those that scored the same).
     """
     problems = [identity["problem"] for identity in identities if identity.get("problem")]
     looked_at = sum(identity["reused"] for identity in identities)
@@ -26,9 +26,9 @@ def joined(identities: Sequence[Mapping[str, Any]], reused: int) -> dict[str, An
 
 
 def of_run(run: Mapping[str, Any], results: int) -> tuple[list[str], list[str]]:
-    """Why there is no verdict on a run because of its stored answers, and what a reader should know; a line each.
+    """Problems with a run's stored answers that block a verdict, and notes; a line each.
 
-    A session whose answers are all known to be of one model makes up for those before it.
+    A session whose answers are all identified makes up for earlier ones.
     """
     problems: list[str] = []
     notes: list[str] = []
@@ -46,7 +46,7 @@ def of_run(run: Mapping[str, Any], results: int) -> tuple[list[str], list[str]]:
 
 
 def identity_of(session: Mapping[str, Any], backend: str | None) -> dict[str, Any] | None:
-    """What a session found about the stored answers that it used; None if it used none, or nothing is in doubt."""
+    """A session's record about its stored answers; None if it used none, or none is in doubt."""
     identity: dict[str, Any] | None = session.get("identity")
     if identity is None and session.get("reused") and backend in NAMED_ONLY:
         problem = "the run is of an earlier version, which did not look behind the name of a server's model"
@@ -55,7 +55,7 @@ def identity_of(session: Mapping[str, Any], backend: str | None) -> dict[str, An
 
 
 def is_identified(run: Mapping[str, Any]) -> bool:
-    """Whether a fingerprint tells that a model is the same at another time; a server's does with a revision alone."""
+    """Whether the fingerprint identifies the model over time; a server's does only with a revision."""
     config = run.get("config", {})
     if config.get("backend") in NAMED_ONLY:
         return bool(config.get("options", {}).get("revision"))
@@ -63,7 +63,7 @@ def is_identified(run: Mapping[str, Any]) -> bool:
 
 
 def of_sessions(run: Mapping[str, Any], results: int) -> list[dict[str, Any]]:
-    """What is left to say of a run's sessions where it becomes a part of another run: one entry at most."""
+    """The decisive record of a run's sessions, for a merged run: one entry at most."""
     problems, _ = of_run(run, results)
     sessions: Iterable[Mapping[str, Any]] = run.get("sessions", ())
     backend = run.get("config", {}).get("backend")
@@ -73,7 +73,7 @@ def of_sessions(run: Mapping[str, Any], results: int) -> list[dict[str, Any]]:
 
 
 def _add(identity: Mapping[str, Any], problems: list[str], notes: list[str]) -> None:
-    """Add the line of a session."""
+    """Add a session's line to the problems or notes."""
     number = f"{identity['reused']:,} stored answers were used"
     again = (
         f" ({identity['same']:,} of {identity['asked_again']:,} scored the same)" if "asked_again" in identity else ""
@@ -84,5 +84,5 @@ def _add(identity: Mapping[str, Any], problems: list[str], notes: list[str]) -> 
             "Ask all anew in another run: --fresh --run=NAME"
         )
     elif again:
-        # A model that is known by what it is needs no line: the verdict is the same whether its answers were stored.
+        # A model identified by its fingerprint needs no line: storing does not affect the verdict.
         notes.append(f"{number}; their model is known by {identity['how']}{again}")

@@ -1,9 +1,9 @@
-"""What each process of a run is asking this moment, so that it is known after its death.
+"""The calls in flight of each process of a run, so that they are known after its death.
 
-The folder `asking` of a run folder holds a file for each process, to which a line is appended before a batch is asked
-and one after, and `deaths`, to which the controller of the run appends what a process that died was asking. Questions
-that stand there are asked one by one, so that the next death names the one that kills. If a session died as a whole
-while several calls were in flight, its questions are asked together once more: most likely somebody stopped it.
+The folder `asking` of a run folder holds a file per process, with a line before and after each batch, and `deaths`,
+where the controller appends the questions in flight of a dead process. These questions are asked one by one, so that
+the next death identifies the killing one. If a whole session died with several calls in flight, they are asked
+together once more: most likely its user stopped it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from medvqa.records.store import Unwritable, write_all
 
 ASKING = "asking"
 EARLIER = "earlier"
-"""Stands for the session of processes that died with their controller."""
+"""Name of the session of processes that died with their controller."""
 _DEATHS = "deaths"
 _SUFFIX = ".calls"
 MAX_BYTES = 2**30
-"""Of one journal: a stranger's folder may hold a file of any size."""
+"""Limit of one journal: a stranger's folder may hold a file of any size."""
 _encoder = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
 class _CallLine:
-    """A call of the model that begins with so many keys, or with none has ended."""
+    """The begin of a call with its keys; without keys, its end."""
 
     call: int
     keys: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class _CallLine:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What a process was asking when it died, in a session of the run; `calls` counts its calls of the model."""
+    """The keys in flight of a process that died, its session, and its number of calls in flight."""
 
     session: str
     keys: tuple[str, ...]
@@ -54,7 +54,7 @@ class Journal:
     """The calls of this process. Threads may share it."""
 
     def __init__(self, run: Path, process: str) -> None:
-        """Make a file in a run folder; `process` is a worker's name. Unwritable when that is not possible."""
+        """Create a file in a run folder; `process` is a worker's name. Raises Unwritable."""
         path = run / ASKING / f"{process}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         try:
             make_private(run)
@@ -83,7 +83,7 @@ class Journal:
             raise Unwritable(f"{self._path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """Close the file, once; it stays. What is in flight is no longer asked for: the process ends in order."""
+        """Close the file, once, and keep it. Calls in flight are marked as ended: the process ends in order."""
         with self._lock:
             if self._file >= 0:
                 with suppress(OSError):
@@ -93,9 +93,9 @@ class Journal:
 
 
 def _in_flight(path: Path) -> list[tuple[str, ...]]:
-    """The keys of each call that has begun and not ended. What follows the last whole line was not asked yet.
+    """The keys of each call that has begun and not ended. A torn last line was not asked yet.
 
-    A line of which a full disk took a part alone was not asked either, and takes the next one with it.
+    A line cut by a full disk was not asked either, and spoils the next one.
     """
     calls: dict[int, tuple[str, ...]] = {}
     for line in files.read(path, MAX_BYTES).split(b"\n")[:-1]:
@@ -106,18 +106,17 @@ def _in_flight(path: Path) -> list[tuple[str, ...]]:
 
 
 def bury(run: Path, session: str = EARLIER, process: str = "*") -> tuple[str, ...] | None:
-    """Note what a process of the session was asking when it died, and forget its calls; the keys, None without journal.
+    """Record a dead process's questions in flight, and remove its journal. Return the keys, None without a journal.
 
-    The defaults stand for all processes of an earlier session that left no more than its files. OSError where the
-    folder is a link, or a file of it is.
+    The defaults mean all processes of an earlier session. OSError if the folder, or a file in it, is a link.
     """
     folder, keys = files.check_subfolder(run, ASKING), list[str]()
     paths = sorted(folder.glob(f"{process}.*{_SUFFIX}"))
     for path in paths:
         calls = _in_flight(path)
         flying = tuple(key for keys_of_call in calls for key in keys_of_call)
-        # The death of a worker that asked nothing just then is noted too: others take over its tests, and look at the
-        # note whether there are answers that they have not seen.
+        # Record the death of an idle worker too: workers that take over its tests then look for answers that they
+        # have not read.
         if flying or process != "*":
             deaths = files.appending(folder / _DEATHS)
             try:
@@ -130,18 +129,18 @@ def bury(run: Path, session: str = EARLIER, process: str = "*") -> tuple[str, ..
 
 
 def close(run: Path, *, complete: bool) -> None:
-    """A session of the run has ended in order. What is suspected is known until a session completes the run."""
+    """Remove the journals of a session that ended in order. Suspects are kept until a session completes the run."""
     try:
         folder = files.check_subfolder(run, ASKING)
     except OSError:
-        return  # not this run's own: nothing of it was used, and nothing of it is deleted
+        return  # a link, not this run's own folder: nothing is deleted
     for path in folder.glob(f"*{_SUFFIX}"):
         path.unlink(missing_ok=True)
     if complete:
         (folder / _DEATHS).unlink(missing_ok=True)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
-        # A session that ended before it had a result leaves nothing.
+        # A session without a result leaves nothing.
         if not any(run.iterdir()):
             run.rmdir()
 
@@ -150,7 +149,7 @@ class Suspects:
     """Questions during which a process died."""
 
     def __init__(self, run: Path, session: str) -> None:
-        """Nothing is read before the first `refresh`."""
+        """Read nothing before the first `refresh`."""
         self._path = run / ASKING / _DEATHS
         self._session = session
         self._size = 0
@@ -160,7 +159,7 @@ class Suspects:
         self._alone_here: set[str] = set()
 
     def refresh(self) -> bool:
-        """Read what is new; whether there was anything."""
+        """Read new deaths; return whether there were any."""
         try:
             size = self._path.stat().st_size
         except FileNotFoundError:
@@ -187,18 +186,17 @@ class Suspects:
                 self._alone_here.update(death.keys)
 
     def suspects(self, key: str) -> bool:
-        """Whether it must be asked alone: a process died while it was asked.
+        """Whether a question must be asked alone, because a process died while it was in flight.
 
-        If a session died as a whole while several calls were in flight, it takes two deaths. Else a run that asks 64
-        questions at once would ask 64 one by one whenever it was killed.
+        If a whole session died with several calls in flight, it takes two deaths. Otherwise a run with 64 questions in
+        flight would ask 64 one by one after every kill.
         """
         return key in self._suspected
 
     def kills(self, key: str) -> bool:
-        """Whether it is known to kill: a worker died on it before, and another when it was asked alone.
+        """Whether a question kills: a worker died on it, and another while it was asked alone.
 
-        A session that died as a whole may have been stopped by its user; so over sessions it takes three deaths,
-        two of them alone.
+        A whole session may have been stopped by its user, so over sessions it takes three deaths, two of them alone.
         """
         deaths = self._deaths[key]
         return (deaths >= 2 and key in self._alone_here) or (deaths >= 3 and self._alone[key] >= 2)

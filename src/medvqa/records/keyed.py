@@ -1,7 +1,7 @@
 """Keyed hashes in place of ids and texts, for a baseline that is passed on without them.
 
-The hash of a text is HMAC-SHA256 by a key that stays with its owner: without the key nobody can try out names, and with
-it a run on the same data finds its questions again.
+The hash of a text is HMAC-SHA256 by a key that stays with its owner. Without the key, guessed names cannot be checked;
+with it, a run on the same data finds its questions again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _encoder = msgspec.json.Encoder()
 
 @dataclass(frozen=True)
 class BaselineKey:
-    """A key of 32 bytes; `source` says where it is from."""
+    """A key of 32 bytes; `source`: the variable or file that holds it."""
 
     secret: bytes = field(repr=False)
     source: str
@@ -47,7 +47,7 @@ class BaselineKey:
 
     @property
     def name(self) -> str:
-        """What names the key in a baseline, and does not tell it: 16 hexadecimal digits."""
+        """The key's public name in a baseline, 16 hexadecimal digits; does not reveal the key."""
         return self.of("", "the name of a key")[:16]
 
     def of(self, benchmark: str, text: str) -> str:
@@ -60,21 +60,21 @@ class BaselineKey:
 
 
 def key_file() -> Path:
-    """Where a user's key lies."""
+    """The path of the user's key."""
     import platformdirs
 
     return platformdirs.user_data_path("pytest-medvqa") / "baseline.key"
 
 
 def own_key() -> BaselineKey:
-    """The key of the environment, else of the user's file, which is made if it is missing (UsageError)."""
+    """The key of the environment, else of the user's file, which is created if missing (UsageError)."""
     if (key := _of_environment()) is not None:
         return key
     path = key_file()
     try:
         if not path.exists():
             files.private_folder(path.parent)
-            # Two processes must not make two keys: the second one finds the file, and reads it.
+            # Two processes must not create two keys: the second fails here, and reads the first one's file.
             files.write_new(path, secrets.token_hex(32).encode() + b"\n", mode=KEY_MODE)
     except FileExistsError:
         pass
@@ -90,7 +90,7 @@ def own_key() -> BaselineKey:
 
 
 def find_key(name: str, baseline: str) -> BaselineKey:
-    """The key of that name; UsageError, which says whose it is and how to pass it, if it is not here."""
+    """The key with this name. If it is missing, UsageError says how to get and pass it."""
     path = key_file()
     held = [key for key in (_of_environment(), _of_file(path)) if key is not None]
     for key in held:
@@ -120,13 +120,13 @@ def _of_file(path: Path) -> BaselineKey | None:
 
 def _parsed(value: str, source: str) -> BaselineKey:
     if not _IS_KEY(value):
-        # Not shown: it may be most of a key.
+        # Do not show the value: it may be most of a key.
         raise UsageError(f"{source} holds no key: 64 hexadecimal digits are expected (`openssl rand -hex 32`)")
     return BaselineKey(bytes.fromhex(value), source)
 
 
 def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str]) -> dict[str, Any]:
-    """run.json for a baseline with keyed hashes; what may name a question or a file is left out."""
+    """run.json for a baseline with keyed hashes, without fields that may name a question or a file."""
     kept = {name: run[name] for name in KEPT if name in run}
     if run.get("missing"):
         kept["missing"] = [key.of("", name) for name in run["missing"]]
@@ -178,9 +178,9 @@ def keyed_question(question: QuestionKey, run: Mapping[str, Any], key: BaselineK
 def reveal(
     run: Mapping[str, Any], results: Iterable[Result], others: Iterable[Result], key: BaselineKey
 ) -> tuple[Result, ...]:
-    """The results of a baseline, sorted by key, with ids and texts in place of the hashes where `others` have them.
+    """The results of a baseline, sorted by key; ids and texts that `others` have replace their hashes.
 
-    `others` are results of runs, without responses: `without_response`.
+    `others`: results of runs, without responses (`without_response`).
     """
     hidden = frozenset(run["keyed"]["benchmarks"])
     texts: dict[str, str] = {}

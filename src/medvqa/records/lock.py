@@ -1,4 +1,4 @@
-"""One session of a run at a time: a lock on a file in the run folder, which ends with its process however that dies."""
+"""Lock a run folder for one session at a time. The lock ends with its process, however that dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from medvqa.records.private import IGNORE, make_private
 from medvqa.records.store import write_all
 
 LOCK = ".lock"
-"""File in a run folder while a session writes it. It stays after `kill -9`, where it locks nothing."""
+"""File in a run folder while a session writes it. After `kill -9` it stays, but locks nothing."""
 
 _HELD_BY_ANOTHER = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _NOT_SUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
@@ -28,7 +28,7 @@ _open: set[int] = set()
 
 
 class _Holder(msgspec.Struct):
-    """Who holds a lock."""
+    """The process that holds a lock."""
 
     pid: int
     host: str
@@ -38,20 +38,20 @@ class _Holder(msgspec.Struct):
 class Lock:
     """The lock of a run folder."""
 
-    # Not filelock's: its lowest version empties the file that names the holder, and where there are no locks it takes
-    # the file itself for one, which stays after a death.
+    # Not filelock: its lowest version empties the file with the holder's name. Without locks in the file system, it
+    # takes the file itself as the lock, which outlives a killed process.
 
     def __init__(self, run: Path) -> None:
-        """Nothing is locked before `acquire`."""
+        """Lock nothing before `acquire`."""
         self._run = run
         self._file = -1
         self._tried = False
         self._made_parent = False
 
     def acquire(self) -> str | None:
-        """Lock the run folder, which is made if it is missing; do nothing the second time.
+        """Lock the run folder, which is created if missing. Idempotent.
 
-        Return a line if the file system has no locks. UsageError names who holds the lock; OSError.
+        Return a warning if the file system has no locks. UsageError names the holder of the lock. Raises OSError.
         """
         if self._tried:
             return None
@@ -73,8 +73,8 @@ class Lock:
                     raise
                 self._tried = True
                 return (
-                    f"medvqa: {self._run} cannot be locked ({error.strerror}): make sure that nobody else writes run "
-                    f"'{self._run.absolute().name}' meanwhile"
+                    f"medvqa: {self._run} cannot be locked ({error.strerror}): make sure that no other session writes "
+                    f"run '{self._run.absolute().name}' meanwhile"
                 )
             if _is_at(file, path):
                 break
@@ -96,7 +96,7 @@ class Lock:
         return f"run '{self._run.absolute().name}' is being written by {who}: wait until it has ended"
 
     def release(self) -> None:
-        """Remove the file, and the folders that the session has left nothing in. Idempotent."""
+        """Remove the file, and folders that the session left empty. Idempotent."""
         if self._file < 0:
             return
         with suppress(OSError):
@@ -112,7 +112,7 @@ class Lock:
 
 
 def _is_at(file: int, path: Path) -> bool:
-    """Whether an open file is still what the path names."""
+    """Whether the path still names this open file."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except FileNotFoundError:

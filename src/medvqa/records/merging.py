@@ -1,4 +1,4 @@
-"""Several runs of one configuration as one: shares of a run, or what was evaluated bit by bit."""
+"""Merge several runs of one configuration into one: shards, or other parts of a run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ METRICS = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """What one run folder holds: `about` is its run.json.
+    """The content of one run folder; `about` is its run.json.
 
-    `keys` are those of the questions that it selected, () for a run of an earlier version, of which `missing` names
-    those that have no result.
+    `keys`: the selected questions, () for a run of an earlier version; for these, `missing` names questions without a
+    result.
     """
 
     name: str
@@ -43,9 +43,9 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One run made of several; `notes` say what a reader must know, `missing` names items without a result.
+    """One run made from several; `notes`: notes for the reader; `missing`: items without a result.
 
-    `complete` tells that nothing is known to be missing: no item, no share, and no run that did not end.
+    `complete`: no item or shard is known to be missing, and every run ended.
     """
 
     about: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Merged:
 
 
 def load(folder: Path) -> RunPart:
-    """Read a run folder; UsageError when it is none."""
+    """Read a run folder; UsageError if it is none."""
     about, stored, keys = read_run(folder), read(folder), selected(folder)
     if keys:
         return RunPart(folder.name, about, stored.results, unread=stored.unread, keys=keys)
@@ -73,10 +73,10 @@ class _Missing(msgspec.Struct):
 
 
 def merge(runs: Sequence[RunPart], name: str) -> Merged:
-    """Join runs of one configuration; what is in several of them must be the same there.
+    """Join runs of one configuration; answers to the same item must be equal.
 
-    A benchmark may be in some of the runs alone. Of an item that ended in an error in one run and not in another, the
-    other counts. UsageError names what differs in the configurations, or an item that was answered differently.
+    A benchmark may be in some runs only. If an item ended in error in one run, the answer of another counts. UsageError
+    names the difference of the configurations, or an item with different answers.
     """
     _check_configurations(runs)
     results: dict[QuestionKey, tuple[Result, str]] = {}
@@ -103,7 +103,7 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     absent = absent_shares(about)
     unended = [run.name for run in runs if not run.keys and "finished" not in run.about]
     notes = [f"not read: {line}" for run in runs for line in run.unread]
-    notes += [f"{run} did not end: what it lacks is not known" for run in unended]
+    notes += [f"{run} did not end: its missing results are not known" for run in unended]
     notes += _versions(runs)
     complete = not (
         missing or absent or unended or any(result.score.outcome == "error" for result, _ in results.values())
@@ -113,10 +113,10 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
 
 
 def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
-    """Make a run folder, of which reports can be written; results keep the name of the run that they come from.
+    """Write a run folder; results keep the names of their runs.
 
-    `parts` are the folders of the runs. The answers, and a judge's replies, that they share with no other run are
-    copied, so that it can go on; so are the keys of the questions that they selected, if all of them have a file of it.
+    `parts`: the folders of the runs. Answers and judge's replies in these folders are copied, so that the merged run
+    can continue; so are the keys of selected questions, if all parts have them.
     """
     parts = list(parts)
     try:
@@ -136,9 +136,9 @@ def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
 
 
 def _check_configurations(runs: Sequence[RunPart]) -> None:
-    """UsageError names the first thing that two runs do not have in common.
+    """UsageError names the first difference between two runs.
 
-    What a run does not say, of a model that it never made or a benchmark that it did not have, is no difference.
+    A value that a run lacks (a model never loaded, a benchmark not run) is no difference.
     """
     first: dict[str, tuple[Any, str]] = {}
     judged = {
@@ -157,13 +157,13 @@ def _check_configurations(runs: Sequence[RunPart]) -> None:
 
 
 def _check_shares(runs: Sequence[RunPart]) -> None:
-    """UsageError if two runs are shares of different selections of a benchmark: together they are no whole."""
+    """UsageError if two runs are shards of different selections of a benchmark."""
     selected: dict[tuple[str, int, bool], tuple[str, str]] = {}
     for run in runs:
         how = _how(run.about)
         for benchmark in sorted(_benchmarks(run)):
             for of in sorted(_counts(run.about)):
-                # A run of an earlier version tells its limit alone, which is compared with others of its kind.
+                # A run of an earlier version records only its limit, and is compared with its like.
                 before, where = selected.setdefault((benchmark, of, "selection" in run.about), (how, run.name))
                 if before != how:
                     raise UsageError(
@@ -174,7 +174,7 @@ def _check_shares(runs: Sequence[RunPart]) -> None:
 
 
 def _how(about: Mapping[str, Any]) -> str:
-    """The options by which a run chose what it shared out; how questions ended before chooses within a share."""
+    """The selecting options before sharding; --lf and --sw select within a shard."""
     if "selection" not in about:
         limit = about.get("options", {}).get("limit")
         return "" if limit is None else f"--limit={limit}"
@@ -183,19 +183,19 @@ def _how(about: Mapping[str, Any]) -> str:
 
 
 def _counts(about: Mapping[str, Any]) -> set[int]:
-    """Into how many shares a run was divided, () of one that is no share."""
+    """The numbers of shards of a run; empty without shards."""
     return {Shard.parse(shard).of for shard in own_shards(about)}
 
 
 def _benchmarks(run: RunPart) -> set[str]:
-    """The benchmarks of which a run selected questions, or has results."""
+    """The benchmarks with selected questions or results."""
     return {key.benchmark for key in run.keys} or {result.item.benchmark for result in run.results}
 
 
 def _shared(run: RunPart, runs: Sequence[RunPart]) -> list[str]:
-    """The benchmarks of which a run is a share; of one that it knew, the share may be empty.
+    """The benchmarks of which a run is a shard, which may be empty.
 
-    It is none where the other shares of the benchmark were selected by other options, such as another file of tests.
+    Excludes benchmarks whose other shards were selected by other options, such as another test file.
     """
     how, counts, own = _how(run.about), _counts(run.about), _benchmarks(run)
     others = [run for run in runs if _counts(run.about) & counts and _how(run.about) == how]
@@ -204,11 +204,11 @@ def _shared(run: RunPart, runs: Sequence[RunPart]) -> list[str]:
 
 
 def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What determines a run's answers and scores, by name, the most telling first."""
+    """The values that determine a run's answers and scores, by name, most important first."""
     model = about.get("model") or {}
     fields_of_run = {f"the model's {name}": model[name] for name in ("name", "fingerprint") if name in model}
     config = about.get("config", {})
-    # A fingerprint says all that could change an answer, and not where a checkpoint lies or how large a batch was.
+    # A fingerprint covers everything that can change an answer; not a checkpoint's path or a batch size.
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
     fields_of_run |= {f"the config's {name}": config[name] for name in fields if name in config}
     fields_of_run |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
@@ -232,9 +232,9 @@ def _signature(benchmark: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _judges(about: Mapping[str, Any], judged: Collection[str]) -> dict[str, str]:
-    """Who judged each of these benchmarks of a run, "none" where rules alone scored it.
+    """The judge of each of these benchmarks, "none" if rules alone scored it.
 
-    A judge that was asked for and never made has no name yet, and that is no difference.
+    A judge that was set but never loaded has no name yet; that is no difference.
     """
     judges = {}
     for benchmark, benchmark_about in about.get("benchmarks", {}).items():
@@ -245,7 +245,7 @@ def _judges(about: Mapping[str, Any], judged: Collection[str]) -> dict[str, str]
 
 
 def _said(result: Result) -> tuple[Any, ...]:
-    """What two runs must agree on: all of a result but its run, and what the answer took."""
+    """The values that two runs must agree on: all of a result except its run, times and usage."""
     answer = result.answer and (result.answer.text, result.answer.option_logprobs, result.answer.finish)
     return result.prompt, answer, result.score
 
@@ -256,7 +256,7 @@ def _shown(result: Result) -> str:
 
 
 def _versions(runs: Sequence[RunPart]) -> list[str]:
-    """What was installed in different versions, one sentence each."""
+    """Sentences about packages with different versions."""
     versions: dict[str, dict[str, None]] = {}
     for run in runs:
         for package, version in run.about.get("versions", {}).items():
@@ -267,14 +267,14 @@ def _versions(runs: Sequence[RunPart]) -> list[str]:
 
 
 def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
-    """run.json of all: that of the first, with what all of them say of times, data and answers, and their names."""
+    """The merged run.json: that of the first run, with joined times, data, usage and names."""
     abouts = [run.about for run in runs]
     about = {**abouts[0], "name": name}
     about["model"] = next((about["model"] for about in abouts if about.get("model")), {})
     about["judge"] = next((about["judge"] for about in abouts if about.get("judge")), None)
     about["options"] = {**abouts[0].get("options", {}), "shard": None}
     about.pop("selection", None)
-    # Of what several say of a benchmark, that counts which names its judge.
+    # If several runs describe a benchmark, the one that names its judge counts.
     benchmarks = [entry for about in abouts for entry in about.get("benchmarks", {}).items()]
     about["benchmarks"] = dict(sorted(benchmarks, key=lambda entry: (entry[0], "judge" in _signature(entry[1]))))
     if all(run.keys for run in runs):
@@ -287,7 +287,7 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     about.pop("sessions", None)  # of one run alone
     if any(about.get("gate") != abouts[0].get("gate") for about in abouts):
         about.pop("gate", None)  # the rules of some of the answers are not those of all
-    # The same in all shares of a benchmark, so that nothing is summed.
+    # All shards of a benchmark have the same numbers: do not sum them.
     if left_out := {k: v for about in abouts for k, v in about.get("left_out", {}).items()}:
         about["left_out"] = dict(sorted(left_out.items()))
     for field in ("unread_answers", "served_by"):
@@ -313,7 +313,7 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
         for run in runs
     ]
     if "selection" in about and not absent_shares(about):
-        # All shares together chose what was shared out.
+        # All shards together are the whole selection.
         about["selection"]["how"] = [
             option for option in about["selection"]["how"] if not option.startswith("--shard=")
         ]

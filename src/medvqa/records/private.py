@@ -1,4 +1,4 @@
-"""Folders for their owner alone: what a run keeps may tell of patients."""
+"""Private folders: the files of a run may identify patients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: 
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of a run or of answers, readable by its owner alone, and keep it out of git (OSError).
+    """Create a folder for a run or for answers, readable by its owner alone, and keep it out of git (OSError).
 
     Missing folders above it are made alike; folders that are there stay as they are. A folder above it that is made
     here or is called reports gets a .gitignore, unless it has one.

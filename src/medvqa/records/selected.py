@@ -1,8 +1,7 @@
-"""Which questions the sessions of a run selected: a file of keys, written before the first question is asked.
+"""The keys of the questions that a run's sessions selected, written before the first question is asked.
 
-Each process that asks writes the keys of its session to `.selected-SESSION.jsonl`; the files of one session are alike.
-The controller adds them to `selected.jsonl`, which holds the keys of all sessions. So neither the death of a worker nor
-that of the controller loses them.
+Each process writes its session's keys to `.selected-SESSION.jsonl`; the files of one session are equal. The controller
+adds them to `selected.jsonl`, which holds the keys of all sessions. So no death of a process loses them.
 """
 
 from __future__ import annotations
@@ -21,26 +20,28 @@ SELECTED = "selected.jsonl"
 MAX_SELECTED, MAX_KEY = 2**28, 2**20
 """Bytes of a file of keys, and of one key."""
 
-_REMEDY = "remove it, and type the command of the run again: it says what was selected, and holds no answers"
+_REMEDY = "remove it, and repeat the run's command: the file lists the selected questions, and holds no answers"
 _decoder = msgspec.json.Decoder(QuestionKey)
 
 
 def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
-    """Write the keys of a session, one JSON array a line; the run folder is made if it is missing. OSError."""
+    """Write the keys of a session, one JSON array per line; create the run folder if missing. Raises OSError."""
     make_private(folder)
     _write(_own(folder, session), keys)
 
 
 def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
-    """The keys of one session, in the order of its tests; None if there is no file of it (DataError)."""
+    """The keys of one session, in the order of its tests; None without a file (DataError)."""
     path = _own(folder, session)
     return _read(path) if path.exists() else None
 
 
-def add_selected(folder: Path) -> None:
-    """Add the keys of sessions, whose files stay, to those of the run, which are sorted (DataError, OSError)."""
+def add_selected(folder: Path) -> tuple[QuestionKey, ...]:
+    """Add the sessions' keys to the run's and return all, sorted; keep the sessions' files (DataError, OSError)."""
+    keys = selected(folder)
     if _sessions(folder):
-        _write(folder / SELECTED, selected(folder))
+        _write(folder / SELECTED, keys)
+    return keys
 
 
 def remove_selected(folder: Path, session: str = "*") -> None:
@@ -50,15 +51,15 @@ def remove_selected(folder: Path, session: str = "*") -> None:
 
 
 def selected(folder: Path) -> tuple[QuestionKey, ...]:
-    """The keys that all sessions of a run have selected, sorted; () for a run of an earlier version.
+    """The keys selected by all sessions of a run, sorted; () for a run of an earlier version.
 
-    DataError if they cannot be read. A session that was killed may have left its own file alone.
+    Also reads the sessions' own files, because a killed session leaves only these. DataError if they cannot be read.
     """
     return tuple(sorted({key for path in (folder / SELECTED, *_sessions(folder)) for key in _read(path)}))
 
 
 def join_selected(parts: Sequence[Path], folder: Path) -> None:
-    """Write the keys that runs selected to a merged run, unless one of them has no such file (DataError, OSError)."""
+    """Write the keys of several runs to a merged run, unless one run has none (DataError, OSError)."""
     if parts and all((part / SELECTED).exists() for part in parts):
         _write(folder / SELECTED, sorted({key for part in parts for key in selected(part)}))
 

@@ -1,10 +1,9 @@
-"""Answers on disk, for as long as nobody prunes them (docs/decisions/0007-answer-store.md).
+"""The answer store: answers on disk until pruned (docs/decisions/0007-answer-store.md).
 
-A folder holds one folder for each model, and in it one file for each process that asked. A line is
-`CHECKSUM KEY JSON`: the checksum (BLAKE2b, 64 bits, keyed by the model's folder) covers the rest of the line, the
-key is what the answer was asked by, and the JSON is the answer. The first line, with `about` for a key, says who
-wrote the file. A process appends to its own file alone, a batch with one `os.write`; so whatever happens to it, the
-lines before the last are whole, and no process waits for another.
+A folder holds one folder per model, and in it one file per process. A line is `CHECKSUM KEY JSON`: the checksum
+(BLAKE2b, 64 bits, keyed by the model's folder) covers the rest of the line, the key identifies the prompt, and the
+JSON is the answer. The first line, with the key `about`, describes the writer. A process appends only to its own file,
+a batch with one `os.write`. So all lines before the last are whole, and no process waits for another.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from medvqa.items import Answer, AnswerError, MedVQAError, Prompt
 from medvqa.records.private import make_private
 
 STORE = ".answers"
-"""Folder under reports/ of the answers that runs share."""
+"""Folder under reports/ of answers shared between runs."""
 OWN_ANSWERS = "answers"
-"""Folder in a run folder of the answers of a model that shares none."""
+"""Folder in a run folder for answers of a model without a fingerprint."""
 OWN_REPLIES = "judged"
-"""Folder in a run folder of the replies of a judge that shares none."""
+"""Folder in a run folder for replies of a judge without a fingerprint."""
 SUFFIX = ".answers"
 ABOUT = b"about"
 FORMAT = 1
 REFRESH = 1.0
-"""Seconds after which a reader looks again for what other processes have stored."""
+"""Seconds between two looks at other processes' answers."""
 MAX_LINE = 2**28
-"""Bytes of one line; a file in a stranger's folder may claim to be terabytes."""
+"""Bytes of one line; a file in a stranger's folder may be of any size."""
 SYNC = 5.0
-"""Seconds after which what was written is forced to the disk, so that a power cut costs no more."""
+"""Seconds after which new lines are forced to the disk: a power cut costs no more."""
 
 _CHECKSUM = 16
 _IS_KEY = re.compile(rb"[0-9a-f]{64}").fullmatch
@@ -52,14 +51,14 @@ _encoder = msgspec.json.Encoder()
 
 
 class Unwritable(MedVQAError):
-    """Answers cannot be kept, so that nothing more may be asked: the disk is full, read-only or gone."""
+    """Answers cannot be stored, so nothing more may be asked: the disk is full, read-only or gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes a file. `fingerprint` is None for a model that has none; `session` names one session of a run.
+    """The writer of a file. `fingerprint`: None if the model has none; `session` names one session of a run.
 
-    `role` is what the model was asked as: one model may be both, and what it used counts apart.
+    `role`: candidate or judge. One model may be both, with separate usage.
     """
 
     backend: str
@@ -81,7 +80,7 @@ _writers = msgspec.json.Decoder(Writer)
 
 
 def _writer(content: bytes) -> Writer | None:
-    """Who wrote a file, None where its first line does not say."""
+    """The writer of a file, None if its first line is not readable."""
     try:
         return _writers.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -90,7 +89,7 @@ def _writer(content: bytes) -> Writer | None:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A stored answer; `earlier` says that an earlier session asked for it, or another run."""
+    """A stored answer; `earlier`: from an earlier session or another run."""
 
     answer: Answer
     earlier: bool
@@ -111,7 +110,7 @@ def key(prompt: Prompt, digest: str, sample: int = 0) -> str:
 
 
 def checksum(folder: str, content: bytes) -> bytes:
-    """16 hex digits over the rest of a line; one that was moved to another model's folder does not match."""
+    """16 hex digits over the rest of a line; keyed by the folder, so a moved line does not match."""
     return hashlib.blake2b(content, digest_size=_CHECKSUM // 2, key=folder.encode()).hexdigest().encode()
 
 
@@ -121,7 +120,7 @@ def _line(folder: str, name: bytes, content: bytes) -> bytes:
 
 
 def _parsed(folder: str, line: bytes) -> tuple[bytes, bytes] | None:
-    """Key and JSON of a line with its line end, None when it is not as it was written."""
+    """Key and JSON of a line with its line end, None if it is damaged."""
     rest = line[_CHECKSUM + 1 : -1]
     if line[_CHECKSUM : _CHECKSUM + 1] != b" " or checksum(folder, rest) != line[:_CHECKSUM]:
         return None
@@ -130,7 +129,7 @@ def _parsed(folder: str, line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _problem(folder: str, line: bytes) -> str | None:
-    """Why a line cannot be used, None where it can."""
+    """The reason why a line cannot be used, None if it can."""
     parsed = _parsed(folder, line)
     if parsed is None:
         return "the checksum does not match"
@@ -145,7 +144,7 @@ def _problem(folder: str, line: bytes) -> str | None:
 
 @dataclass(slots=True)
 class _File:
-    """A file as far as it was read: `size` bytes in whole lines."""
+    """A partly read file; `size`: the bytes read, in whole lines."""
 
     path: Path
     writer: Writer | None = None
@@ -166,12 +165,12 @@ class _File:
 
 
 class Store:
-    """The stored answers of one model: read by all processes, written each to its own file. Threads may share it."""
+    """The stored answers of one model. Each process reads all files and writes its own. Threads may share it."""
 
     def __init__(self, folder: Path, writer: Writer, *, fresh: bool = False) -> None:
-        """Read what is there, which may be nothing; with `fresh` only what this session stores is known.
+        """Read the existing answers; with `fresh`, only those of this session. A missing folder is empty.
 
-        Unwritable when the folder cannot be made or read.
+        Unwritable if the folder cannot be created or read.
         """
         self.folder = folder / writer.folder
         self._writer = replace(writer, started=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -179,7 +178,7 @@ class Store:
         self._lock = threading.Lock()
         self._files: list[_File] = []
         self._numbers: dict[str, int] = {}
-        # Key -> file, start and length of its line, in one number: 26,000 answers cost 4 MB however long they are.
+        # Key -> file, start and length of its line, in one number: 26,000 answers of any length take 4 MB.
         self._index: dict[bytes, int] = {}
         self._broken: list[str] = []
         self._own: int | None = None
@@ -202,9 +201,9 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------
 
     def recall(self, keys: Sequence[str], *, look: bool = False) -> list[Recalled | None]:
-        """The answer stored last for each key; `look` first reads what was written this very moment.
+        """The answer stored last for each key; `look` first reads lines written just now.
 
-        Without it what other processes write is known after a second. Unwritable when the folder is gone.
+        Without it, other processes' answers are seen after a second. Unwritable if the folder is gone.
         """
         with self._lock:
             try:
@@ -228,20 +227,20 @@ class Store:
                 for position, start, length in places:
                     line = os.pread(opened.fileno(), length, start)
                     parsed = _parsed(self.folder.name, line)
-                    # A line that is no longer what it was is as good as none: its question is asked again.
+                    # A line that changed since is ignored: its question is asked again.
                     if parsed is None or parsed[0].decode() != keys[position]:
                         continue
                     try:
                         recalled[position] = Recalled(answers.decode(parsed[1]), earlier)
                     except AnswerError as error:
-                        # A version stored it that checked less.
+                        # An earlier version checked less before storing.
                         line_number = os.pread(opened.fileno(), start, 0).count(b"\n") + 1
                         self._broken.append(f"{file.path} line {line_number}: {error}")
                         self._index.pop(bytes.fromhex(keys[position]), None)
         return recalled
 
     def _look(self) -> None:
-        """Index what was written since the last look."""
+        """Index lines written since the last look."""
         with os.scandir(self.folder) as entries:
             sizes = sorted((entry.name, entry.stat().st_size) for entry in entries if entry.name.endswith(SUFFIX))
         for name, size in sizes:
@@ -265,14 +264,14 @@ class Store:
                 self._note(bytes.fromhex(parsed[0].decode()), number, start, len(line))
 
     def _note(self, name: bytes, number: int, start: int, length: int) -> None:
-        # Names of files begin with the time: of two answers, that of the younger file counts.
+        # File names begin with the time: of two answers, the one in the younger file counts.
         indexed = self._index.get(name)
         if indexed is None or self._files[indexed >> 80].path.name <= self._files[number].path.name:
             self._index[name] = number << 80 | start << 32 | length
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Lines that could not be read, so that their questions are asked again."""
+        """Unreadable lines; their questions are asked again."""
         with self._lock:
             torn = (
                 f"{file.path} line {file.lines + 1}: the line is torn: its process was stopped while writing"
@@ -284,7 +283,7 @@ class Store:
     # --- writing ------------------------------------------------------------------------------------------
 
     def remember(self, keys: Sequence[str], replies: Sequence[Answer]) -> None:
-        """Append answers with one write. Unwritable when the disk does not take them."""
+        """Append answers with one write. Unwritable if the disk does not take them."""
         if not keys:
             return
         named = zip(keys, replies, strict=True)
@@ -293,7 +292,7 @@ class Store:
             try:
                 self._append(lines)
             except OSError as error:
-                # Behind half a line nothing more may be written.
+                # Write nothing after half a line.
                 self._end()
                 raise self._unwritable(error) from error
             for name, line in zip(keys, lines, strict=True):
@@ -308,7 +307,7 @@ class Store:
             self._synced = time.monotonic()
 
     def _begun(self) -> int:
-        """A file of one's own, with its first line."""
+        """Create this process's file, with its first line."""
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
         host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname())[:40]
         path = self.folder / f"{now}-{host}-{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
@@ -321,13 +320,13 @@ class Store:
         return self._own
 
     def _end(self) -> None:
-        """The own file is as it is; what is appended later goes to another."""
+        """Give up the current file; later answers go to a new one."""
         if self._own is not None:
             os.close(self._own)
             self._own = None
 
     def close(self) -> None:
-        """Close the file, with all of it on the disk; Unwritable when it is not."""
+        """Sync and close the file; Unwritable if that fails."""
         with self._lock:
             try:
                 if self._own is not None:
@@ -339,7 +338,7 @@ class Store:
 
 
 def own_folder(run: Path, name: str) -> Path:
-    """The folder of a run's own answers or replies, which may be missing; Unwritable if it is a link or a file."""
+    """The folder of a run's own answers or replies; it may not exist. Unwritable if it is a link or a file."""
     try:
         return files.check_subfolder(run, name)
     except OSError as error:
@@ -347,7 +346,7 @@ def own_folder(run: Path, name: str) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Unwritable when a folder for answers could not be made or written; nothing is made."""
+    """Unwritable if a folder for answers could not be created or written; creates nothing."""
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir():
         raise Unwritable(f"answers cannot be stored in {folder}: {nearest} is no folder")
@@ -356,7 +355,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write with one call; OSError when a part alone was taken, as a disk does that has just become full."""
+    """Write with one call; OSError if only a part was written, as on a full disk."""
     written = os.write(descriptor, data)
     if written != len(data):
         raise OSError(28, "No space left on device")
@@ -367,9 +366,9 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """One file: who wrote it (None when its first line is damaged), its size in bytes, and what is in it.
+    """One file of a store: its writer (None if the first line is damaged), size in bytes and content.
 
-    `changed` is when it was last written to, in seconds since 1970; `problems` names the lines that cannot be read.
+    `changed`: time of the last write, in seconds since 1970; `problems`: the unreadable lines.
     """
 
     path: Path
@@ -381,7 +380,7 @@ class Contents:
 
 
 def contents(folder: Path) -> Iterator[Contents]:
-    """The files of a store, oldest first, each read whole; none when there is no folder."""
+    """Yield the files of a store, oldest first, each read whole; none without a folder."""
     for path in sorted(folder.glob(f"*/*{SUFFIX}"), key=lambda path: path.name):
         file, writer, whole, problems = _File(path), None, 0, []
         status = path.stat()
@@ -398,7 +397,7 @@ def contents(folder: Path) -> Iterator[Contents]:
 
 
 def writers(folder: Path) -> Iterator[Writer]:
-    """Yield who wrote each file of a store; only its first line is read."""
+    """Yield the writer of each file of a store; reads only first lines."""
     for path in folder.glob(f"*/*{SUFFIX}"):
         writer, _ = _opened(path)
         if writer is not None:
@@ -406,7 +405,7 @@ def writers(folder: Path) -> Iterator[Writer]:
 
 
 def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, list[Answer]]]:
-    """Yield the answers of each file of some sessions, and who wrote it; of other files the first line is read."""
+    """Yield writer and answers of each file of some sessions; reads only the first line of other files."""
     for path in folder.glob(f"*/*{SUFFIX}"):
         writer, stored = _opened(path)
         if writer is not None and writer.session in sessions:
@@ -414,7 +413,7 @@ def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, lis
 
 
 def _opened(path: Path) -> tuple[Writer | None, Iterator[tuple[bytes, bytes]]]:
-    """Return who wrote a file, None where its first line is damaged, and an iterator over its other whole lines."""
+    """Return the writer of a file, None if its first line is damaged, and an iterator over its other whole lines."""
     lines = _File(path).new_lines(path.stat().st_size)
     whole = (parsed for _, line in lines if (parsed := _parsed(path.parent.name, line)))
     head = next(whole, None)
@@ -428,7 +427,7 @@ def _whole(contents: Iterable[bytes]) -> Iterator[Answer]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the files of a store into another; none if there is no folder. Links, and what is no store's, stay behind.
+    """Copy the files of a store into another; none without a folder. Links and foreign files are skipped.
 
     Raises OSError.
     """
@@ -441,7 +440,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def remove_empty(folder: Path) -> None:
-    """Delete a store into which nothing was written; no process may be about to write."""
+    """Delete a store without answers; no process may be about to write."""
     if folder.is_symlink():
         return
     for path in (*folder.glob("*"), folder):
@@ -450,7 +449,7 @@ def remove_empty(folder: Path) -> None:
 
 
 def remove(chosen: Iterable[Contents]) -> None:
-    """Delete files of a store, and the folders that are empty then."""
+    """Delete files of a store, and folders left empty."""
     for path in chosen:
         path.path.unlink(missing_ok=True)
         if not any(path.path.parent.iterdir()):

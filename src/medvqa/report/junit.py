@@ -123,8 +123,7 @@ def _json(value: Mapping[str, str]) -> str:
 
     Jenkins attaches the files named by `[[ATTACHMENT|path]]` in a test's output; other CIs obey `##[...]`.
     """
-    printable = "".join(
-        character if character.isprintable() else json.dumps(character)[1:-1]
-        for character in json.dumps(value, ensure_ascii=False)
-    )
+    printable = json.dumps(value, ensure_ascii=False)
+    if not printable.isprintable():
+        printable = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in printable)
     return printable.replace("[[", "[\\u005b").replace("##", "#\\u0023")

@@ -1,4 +1,4 @@
-"""The project around the current folder: its root, and its conftest.py files for commands, which run without pytest."""
+"""The conftest.py files of the project around the current folder, for commands, which run without pytest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import configparser
 import hashlib
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +14,9 @@ from typing import Any
 
 from medvqa import records, usercode
 from medvqa.items import UsageError
+from medvqa.session.root import root_of
 
 CONFTEST = "conftest.py"
-ROOT_FILES = ("pyproject.toml", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "setup.py", ".git")
-"""Files and folders that lie in a project's root."""
 _INI_SECTIONS: Sequence[tuple[str, str | None]] = (
     ("pytest.ini", "pytest"),
     (".pytest.ini", "pytest"),
@@ -26,11 +25,6 @@ _INI_SECTIONS: Sequence[tuple[str, str | None]] = (
     ("setup.cfg", "tool:pytest"),
 )
 """Files that configure pytest, in its order, and the section of each; None: a table of TOML."""
-
-
-def root_of(cwd: Path) -> Path:
-    """Return the nearest folder, from `cwd` upwards, with one of ROOT_FILES; `cwd` itself if there is none."""
-    return next((folder for folder in (cwd, *cwd.parents) if _has(folder, ROOT_FILES)), cwd)
 
 
 def conftests(cwd: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
@@ -76,10 +70,6 @@ def load(file: Path) -> ModuleType:
     with usercode.guarded(""):
         spec.loader.exec_module(module)
     return module
-
-
-def _has(folder: Path, names: Iterable[str]) -> bool:
-    return any((folder / name).exists() for name in names)
 
 
 def _run_in(folder: Path) -> Path | None:

@@ -42,7 +42,7 @@ class Recording:
     ) -> None:
         """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json.
 
-        `selected` are the keys that the session selected, as far as they are known.
+        `selected` are the keys that all sessions of the run selected, as far as they are known.
         """
         self._plan = plan
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
@@ -91,7 +91,7 @@ class Recording:
         self._about |= {name: before[name] for name in ("gate", "merged") if name in before}
         self._before = records.Selection.of(before)
         self._covered: records.Coverage | None = None
-        self._select({*records.selected(folder), *selected})
+        self._select(selected)
         if before:
             report.remove(folder)
         self.verdict: Verdict | None = None
@@ -226,8 +226,7 @@ class Recording:
             self._about["served_by"] = sorted(self._served_by)
         self._write()
         self.verdict = gates.settle(gate, folder, self._about, covered, stored)
-        known = self._plan.registry
-        made = report.build(folder, known.benchmarks, known.metrics, stored)
+        made = report.build(folder, self._plan.registry.benchmarks, stored)
         # Thousands of images take minutes, which nobody has asked for at the end of a run.
         return report.write(made, html.draw(made, self._items, many="none"))
 

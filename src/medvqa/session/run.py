@@ -237,9 +237,9 @@ class Run:
         """
         if self._recording is None:
             self._hold()
-            self._recording = Recording(self.plan, self.folder, self._process.session, workers, self._selected)
+            selected = {*records.add_selected(self.folder), *self._selected}
+            self._recording = Recording(self.plan, self.folder, self._process.session, workers, selected)
             self._recording.take(delivery)
-            records.add_selected(self.folder)
         else:
             self._recording.take(delivery)
         return self._over_budget(self._recording)
@@ -313,8 +313,7 @@ class Run:
             if records.selected_by(self.folder, self._process.session) is None:
                 # Workers on other machines have stored it there.
                 records.select(self.folder, self._process.session, self._selected)
-            records.add_selected(self.folder)
-            keys.update(records.selected(self.folder))
+            keys.update(records.add_selected(self.folder))
             records.remove_selected(self.folder, self._process.session)
         except (MedVQAError, OSError) as error:
             problem = f"the keys of the selected questions could not be stored: {error}"

@@ -1,7 +1,7 @@
 """Checkpoints in the format of transformers, on a GPU or the CPU: images and text in, text out.
 
 Needs the extra `hf`. One class runs every model that transformers' AutoProcessor and AutoModelForImageTextToText load;
-in what they differ is data (`HFOptions`).
+their differences are data (`HFOptions`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Techniqu
 __all__ = ["HF", "HFOptions"]
 
 BATCH_SIZES: Mapping[str, int] = {"cpu": 8, "mps": 8, "cuda": 32}
-"""Prompts in a batch where the options do not say; the engine halves what does not fit."""
+"""Default number of prompts in a batch; the engine halves a batch that does not fit."""
 PIXELS = frozenset(
     {
         "size",
@@ -48,18 +48,18 @@ PIXELS = frozenset(
         "merge_size",
     }
 )
-"""Settings of an image processor that say how much of an image a model sees; those that it has are recorded."""
+"""Settings of an image processor that limit the pixels a model sees; recorded if present."""
 JUDGE_TOKENS = 1024
-"""New tokens of a judge whose config says nothing."""
+"""Default limit of new tokens of a judge."""
 DECODERS = 4
 """Threads that decode images."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Prompts of a batch that run together: their places in it, and the tensors that a processor made of them.
+    """Prompts of a batch that run together: their places in it, and the processor's tensors.
 
-    `options` are the tokens of each option that is scored, by prompt. `max_tokens` is the limit of all of them.
+    `options`: tokens of each scored option, by prompt. `max_tokens`: the limit of all of them.
     """
 
     technique: Technique
@@ -72,7 +72,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What a batch became: parts, and an error in the place of each prompt that cannot be asked."""
+    """A processed batch: parts, and errors by place for prompts that cannot be asked."""
 
     parts: list[_Part]
     errors: dict[int, AnswerError]
@@ -80,7 +80,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A prompt that was written and whose images were decoded."""
+    """A written prompt with its decoded images."""
 
     place: int
     prompt: Prompt
@@ -107,11 +107,11 @@ class HF(Backend):
 
     @property
     def batch_size(self) -> int | None:
-        """The options' number, or one that suits the device, which is known after `load()`."""
+        """The configured number, else one that suits the device, known after `load()`."""
         return self._batch_size
 
     def load(self) -> None:
-        """Load the checkpoint; UsageError for what `check` refuses, and for what transformers cannot load."""
+        """Load the checkpoint. UsageError as for `check`, and if transformers cannot load it."""
         self.check()
         from medvqa.backends.hf import asking, loading, prompting
 
@@ -119,7 +119,7 @@ class HF(Backend):
         self._checkpoint = checkpoint.obtain(self.argument, options)
         self._started = True
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="medvqa-images")
-        # All that a processor does happens in this thread, so that the next batch is made while one is answered.
+        # The processor runs in its own thread, so that the next batch is processed while one is answered.
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="medvqa-processor")
         self._ahead: deque[tuple[Sequence[Prompt], Future[_Batch]]] = deque(maxlen=2)
         digests = self._decoders.submit(self._checkpoint.digests, code=options.trust_remote_code)
@@ -134,34 +134,34 @@ class HF(Backend):
         self._batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
 
     def check(self) -> None:
-        """Raise UsageError for what can be told without loading: packages, folder, pickles, remote code."""
+        """Raise UsageError for problems visible without loading: packages, folder, pickles, remote code."""
         checkpoint.check(self.argument, self.options)
 
     def preflight(self) -> None:
-        """Raise UsageError for a repository whose weights are neither in the cache nor to be had from the hub."""
+        """Raise UsageError for a repository whose weights are neither cached nor available from the hub."""
         checkpoint.preflight(self.argument, self.options)
 
     def consent(self) -> str | None:
-        """What must not happen because a config says so, but only because the user does."""
+        """An action that needs the user's own consent, beyond the config's; None if there is none."""
         return "runs Python code that comes with its checkpoint" if self.options.trust_remote_code else None
 
     def draws(self) -> bool:
-        """Whether the config samples; what a checkpoint's own generation config says is not followed."""
+        """Whether the config samples; the checkpoint's own generation config is ignored."""
         return bool(self.options.generation.get("do_sample"))
 
     def token_limits(self) -> TokenLimits:
-        """The limit of prompts that name none. There is always one, as a checkpoint may never write its end token."""
+        """The default token limit. There is always one, as a checkpoint may never write its end token."""
         options = self.options
         return TokenLimits(options.own_tokens, configured=options.max_new_tokens is not None, required=True)
 
     def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options of a judge, which explains itself: a reply of 32 tokens would mostly be cut off."""
+        """Options of a judge, with a higher token limit: a judge explains itself."""
         return {"max_new_tokens": JUDGE_TOKENS, **options}
 
     def places(self) -> tuple[str, ...] | None:
-        """The devices that can each hold one copy, as values of CUDA_VISIBLE_DEVICES; None when it runs without GPU.
+        """The devices of each copy, as values of CUDA_VISIBLE_DEVICES; None without a GPU.
 
-        () where one copy takes more GPUs than there are.
+        () if one copy needs more GPUs than exist.
         """
         from medvqa.backends.hf import loading
 
@@ -170,16 +170,16 @@ class HF(Backend):
         return checkpoint.places(gpus, options) if gpus else None
 
     def size(self) -> int | None:
-        """Bytes that the weights of one copy take once loaded; None for a repository that is not looked at."""
+        """Bytes of one copy's weights once loaded; None for a repository on the hub."""
         argument, options = self.argument, self.options
         if checkpoint.local(argument) is None:
             return None
-        # Which precision "auto" is depends on the GPU, of which nothing is known without torch.
+        # The precision of "auto" depends on the GPU, which only torch knows.
         torch = options.dtype == "auto" and find_spec("torch") is not None
         return checkpoint.size(argument, options, gpu=torch and self.places() is not None)
 
     def memory(self, place: str) -> int | None:
-        """Bytes on the GPUs of a place together, as the driver tells them; None where it does not."""
+        """Total bytes on the GPUs of a place, by the driver; None if it does not say."""
         arguments = ("--query-gpu=memory.total", "--format=csv,noheader,nounits", f"--id={place}")
         try:
             process = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603, S607
@@ -188,7 +188,7 @@ class HF(Backend):
             return None
 
     def about(self) -> dict[str, Any]:
-        """What run.json says of the model."""
+        """The model's entry in run.json."""
         model, processor = self._loaded.model, self._loaded.processor
         return {
             "checkpoint": str(self._checkpoint.folder),
@@ -203,20 +203,20 @@ class HF(Backend):
         }
 
     def fingerprint(self) -> str:
-        """SHA-256 (hex) over the digests of all files and all settings that could change an answer."""
+        """SHA-256 (hex) over the digests of all files and all settings that can change an answer."""
         what = {"digests": self._digests, "revision": self._checkpoint.revision, "settings": self._settings()}
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()
 
     def identified(self) -> str:
-        """Its fingerprint has them."""
+        """Name the evidence: the fingerprint covers the weights."""
         return "digests of its weights"
 
     def prepare(self, prompts: Sequence[Prompt]) -> None:
-        """Begin to decode and process what `generate` gets next, beside a call that runs; returns at once."""
+        """Start to decode and process the next batch in the background; returns at once."""
         self._ahead.append((prompts, self._maker.submit(self._made, prompts)))
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt by its technique; AnswerError for one that cannot be written, shown or scored."""
+        """Answer each prompt by its technique; AnswerError if it cannot be written, shown or scored."""
         drafted = next((ahead for ahead in self._ahead if _same(ahead[0], prompts)), None)
         if drafted is not None:
             self._ahead.remove(drafted)
@@ -253,7 +253,7 @@ class HF(Backend):
         ]
 
     def _seed(self, part: _Part) -> None:
-        """Draw samples from the config's seed, their numbers and the questions that are asked together."""
+        """Seed sampling from the config's seed, the sample numbers and the questions of the batch."""
         if any(prompt.sample for prompt in part.prompts):
             import torch
 
@@ -264,9 +264,9 @@ class HF(Backend):
     # --- called in the processor's thread -----------------------------------------------------------------
 
     def _made(self, prompts: Sequence[Prompt]) -> _Batch:
-        """Write, decode and tokenize; prompts run together that have technique, limit and number of images in common.
+        """Write, decode and tokenize prompts; group them by technique, limit and number of images.
 
-        Not every model masks the images that pad a prompt with fewer of them.
+        Not every model masks the images that pad a prompt with fewer images.
         """
         shown = {image for prompt in prompts for image in _images(prompt)}
         decoded = dict(zip(shown, self._decoders.map(_decoded, shown), strict=True))
@@ -323,7 +323,7 @@ class HF(Backend):
         return padded_left(inputs)
 
     def _tokens(self, draft: _Draft, ids: Sequence[int]) -> list[list[int]]:
-        """The tokens of each option of a prompt that is scored by them."""
+        """The tokens of each option of a scored prompt."""
         options = draft.prompt.options
         if self._loaded.encodes:
             raise AnswerError(
@@ -352,7 +352,7 @@ class HF(Backend):
         return [f"{name} ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else name for name in used]
 
     def _settings(self) -> dict[str, Any]:
-        """What could change an answer beside the files, as it came out of the options."""
+        """The effective settings, besides files, that can change an answer."""
         import torch
         import transformers
 
@@ -382,8 +382,7 @@ class HF(Backend):
 def padded_left(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs with all padding of a row before its first token.
 
-    Processors that put the tokens of an image before the padded text leave it between the two, where it would move
-    one away from the other for models that count places.
+    Some processors put image tokens before the padded text. Padding between the two would shift their positions.
     """
     mask = inputs["attention_mask"]
     if not bool((mask.diff(dim=1) < 0).any()):
@@ -404,7 +403,7 @@ def _same(prompts: Sequence[Prompt], those: Sequence[Prompt]) -> bool:
 
 
 def _decoded(image: Image) -> Any:
-    """The picture, or the error that says why there is none: another prompt's must not be lost with it."""
+    """The picture, or its error, so that other prompts' pictures are not lost with it."""
     try:
         return image.pil()
     except DataError as error:

@@ -1,8 +1,8 @@
-"""Tensors in, texts and log-probabilities out: the three ways in which a loaded model is asked.
+"""Ask a loaded model by each technique: tensors in, texts and log-probabilities out.
 
-A prefix (the prompt with its images) is continued by the hooks that `generate` itself calls between two tokens
-(`prepare_inputs_for_generation` and its like), which each model overrides where its positions, masks or token types
-need it. So nothing here knows one model from another.
+The hooks that `generate` itself calls between two tokens (`prepare_inputs_for_generation` and the like) continue a
+prefix (the prompt with its images). Models override them for their positions, masks or token types, so nothing here
+depends on the model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medvqa.backends.hf.loading import Loaded
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """New text of one prompt; `tokens` counts what was generated, the end token included; `ended` that there is one."""
+    """New text of one prompt; `tokens`: their number, with the end token; `ended`: whether there is an end token."""
 
     text: str
     tokens: int
@@ -26,12 +26,12 @@ class Generated:
 
 
 class CheckpointAsker:
-    """Asks one model. It keeps state between the passes of a call, so that one thread at a time may use it."""
+    """Asks one model. Keeps state between the passes of a call, so only one thread at a time may use it."""
 
     def __init__(self, loaded: Loaded) -> None:
         """Take the model."""
         self._model = loaded.model
-        # Rust tokenizers are borrowed while they work: this one decodes while the other encodes the next batch.
+        # Two threads cannot share a Rust tokenizer: this copy decodes while the other encodes the next batch.
         self._tokenizer = copy.deepcopy(loaded.tokenizer)
         self._encodes = loaded.encodes
         taken = inspect.signature(loaded.model.forward).parameters
@@ -39,7 +39,7 @@ class CheckpointAsker:
         self._trims_logits = "logits_to_keep" in taken
 
     def generate(self, inputs: Mapping[str, Any], config: Any, max_tokens: int | None = None) -> list[Generated]:
-        """Continue each prompt until its end token, or by `max_tokens`; None: by as many as the config says."""
+        """Continue each prompt until its end token, or by `max_tokens`; None: the config's limit."""
         import torch
 
         if max_tokens is not None:
@@ -63,7 +63,7 @@ class CheckpointAsker:
         return answers
 
     def next_token(self, inputs: Mapping[str, Any], tokens: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Natural-log probabilities, over the whole vocabulary, of `tokens[row]` as what follows each prompt."""
+        """Natural log-probabilities, over the whole vocabulary, of `tokens[row]` as next tokens of each prompt."""
         import torch
 
         with torch.inference_mode():
@@ -72,10 +72,10 @@ class CheckpointAsker:
             return [scores[row, list(wanted)].tolist() for row, wanted in enumerate(tokens)]
 
     def likelihoods(self, inputs: Mapping[str, Any], options: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
-        """The mean natural-log probability of the tokens of each option, `options[row][option]`, after its prompt.
+        """The mean natural log-probability of the tokens of each option, `options[row][option]`, after its prompt.
 
-        The prompts run once, and each option continues a copy of what the model kept of them. Models that keep nothing
-        across calls of their forward run prompt and option together.
+        The prompts run once, and each option continues a copy of their cache. For models without a cache, prompt and
+        option run together.
         """
         import torch
 
@@ -106,7 +106,7 @@ class CheckpointAsker:
         }
 
     def _prefix(self, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any] | None]:
-        """Logits (rows, vocabulary) behind each prompt, and what continues it: None where the model keeps no cache."""
+        """Logits (rows, vocabulary) after each prompt, and its state for continuing; None without a cache."""
         state = dict(inputs)
         ids = state.pop("input_ids")
         if self._takes_positions:
@@ -120,7 +120,7 @@ class CheckpointAsker:
         return output.logits[:, -1].float(), None if cache is None else {**state, "past_key_values": cache}
 
     def _continued(self, inputs: Mapping[str, Any], kept: dict[str, Any] | None, rows: Sequence[Sequence[int]]) -> Any:
-        """Logits (rows, longest - 1, vocabulary) behind each token but the last of `rows`, which follow the prompts."""
+        """Logits (rows, longest - 1, vocabulary) after each token of `rows` but the last; `rows` follow the prompts."""
         import torch
 
         ids = inputs["input_ids"]

@@ -1,4 +1,4 @@
-"""A checkpoint's files, looked at without torch: what there is, how large it is, and digests that identify it."""
+"""A checkpoint's files, inspected without torch: presence, size, and digests."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from medvqa.items import DataError, UsageError
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/*.jinja")
-"""What a checkpoint says beside its weights, each pattern relative to its folder."""
+"""Patterns of a checkpoint's files besides weights, relative to its folder."""
 ADAPTER = "adapter_config.json"
-"""What peft writes beside the weights of an adapter (LoRA)."""
+"""File that peft writes beside an adapter's weights (LoRA)."""
 MAX_ADAPTER = 2**20
 """Largest file of that name, in bytes."""
 MAX_BASE = 200
-"""Characters of a model's name that a message shows."""
+"""Maximum characters of a model's name in a message."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
-"""Environment variable that the hub's library reads when it is imported."""
+"""Environment variable that the hub's library reads at import."""
 MAX_HEADER = 100_000_000
 """Largest header of a safetensors file, in bytes (https://github.com/huggingface/safetensors: MAX_HEADER_SIZE)."""
 CACHED_FROM = 64 * 2**20
-"""Size in bytes from which a file's digest is kept for the next run."""
+"""Minimum size in bytes for caching a file's digest."""
 SETTLED = 2.0
-"""Seconds after which a change of a file shows in its times."""
+"""Seconds after which a file's times reliably show a change."""
 BITS = {"F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -53,7 +53,7 @@ class Checkpoint:
     revision: str = ""
 
     def weights(self) -> list[Path]:
-        """The files that hold the weights; UsageError where they are no safetensors, or not all there."""
+        """The weight files; UsageError if they are no safetensors, or incomplete."""
         index = self.folder / INDEX
         if index.is_file():
             try:
@@ -76,7 +76,7 @@ class Checkpoint:
         raise UsageError(f"{self.folder}: no weights; {WEIGHTS} or {INDEX} is expected")
 
     def config(self) -> Mapping[str, Any]:
-        """config.json; UsageError where there is none that can be read."""
+        """The content of config.json; UsageError if it cannot be read."""
         path = self.folder / "config.json"
         try:
             content = json.loads(path.read_bytes())
@@ -99,7 +99,7 @@ class Checkpoint:
         return counts
 
     def digests(self, *, code: bool = False) -> dict[str, str]:
-        """SHA-256 (hex) by file: weights, settings and, with `code`, the Python files that come with them."""
+        """SHA-256 (hex) by file: weights, settings and, with `code`, the checkpoint's Python files."""
         patterns = (*SETTINGS, "*.py") if code else SETTINGS
         settings = [path for pattern in patterns for path in self.folder.glob(pattern)]
         paths = sorted({*self.weights(), *settings})
@@ -109,7 +109,7 @@ class Checkpoint:
 
 
 def header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: tensor -> dtype, shape, offsets; DataError for another file."""
+    """The header of a safetensors file: tensor -> dtype, shape, offsets. DataError if it is none."""
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
@@ -124,10 +124,10 @@ def header(path: Path) -> dict[str, Any]:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 (hex) of a file. That of a large one is kept for as long as path, size and times do not change."""
+    """SHA-256 (hex) of a file; cached for a large file while path, size and times are unchanged."""
     state = path.stat()
     kept: Path | None = None
-    # A file that has only just changed could change again without its times telling.
+    # A file that changed just now could change again within the resolution of its times.
     if state.st_size >= CACHED_FROM and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
         import platformdirs
 
@@ -151,7 +151,7 @@ def digest(path: Path) -> str:
 
 
 def check(argument: str, options: HFOptions) -> None:
-    """Raise UsageError for what can be told without torch and without network."""
+    """Raise UsageError for problems visible without torch and network."""
     flag = f"--model=hf:{argument}"
     if not argument:
         raise UsageError(f"{flag}: hf needs a folder with a checkpoint, or ORG/NAME on the hub: --model=hf:FOLDER")
@@ -167,7 +167,7 @@ def check(argument: str, options: HFOptions) -> None:
 
 
 def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
-    """Raise UsageError for a folder that cannot be used, or only by running code that comes with it."""
+    """Raise UsageError for a folder that cannot be used, or only by running its own code."""
     if (adapter := checkpoint.folder / ADAPTER).is_file():
         base = _base_of(adapter)
         raise UsageError(
@@ -186,7 +186,7 @@ def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
 
 
 def _base_of(adapter: Path) -> str:
-    """The model that an adapter changes, as a literal of Python; BASE if its file does not say."""
+    """An adapter's base model as a Python literal; BASE if its file does not say."""
     try:
         base = json.loads(files.read(adapter, MAX_ADAPTER))["base_model_name_or_path"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
@@ -195,13 +195,13 @@ def _base_of(adapter: Path) -> str:
 
 
 def local(argument: str) -> Checkpoint | None:
-    """The checkpoint in that folder, None when there is no such folder."""
+    """The checkpoint in this folder, None if there is no such folder."""
     folder = Path(argument).expanduser()
     return Checkpoint(folder.resolve()) if folder.is_dir() else None
 
 
 def obtain(argument: str, options: HFOptions) -> Checkpoint:
-    """The checkpoint, downloaded where it is on the hub and not in the cache; UsageError where it cannot be had."""
+    """The checkpoint, downloaded from the hub if not cached. UsageError if it is not available."""
     if checkpoint := local(argument):
         return checkpoint
     os.environ.setdefault(TELEMETRY, "1")
@@ -217,10 +217,10 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
 
 
 def preflight(argument: str, options: HFOptions) -> None:
-    """Raise UsageError where `obtain` would fail in every process: the hub is asked once, and nothing is downloaded.
+    """Raise UsageError if `obtain` would fail in every process; downloads nothing.
 
-    It is asked for a file: it knows repositories whose licence was not accepted, but gives no file of them. A hub that
-    answers with an error of its own, or too late, is not refused: the download tries again.
+    Requests one file: the hub lists repositories whose licence was not accepted, but gives no file of them. A hub error
+    or timeout is accepted here: the download tries again.
     """
     if local(argument) is not None:
         return
@@ -250,7 +250,7 @@ def preflight(argument: str, options: HFOptions) -> None:
 
 
 def _wanted(options: HFOptions) -> dict[str, Any]:
-    """The files of a repository that are used, as arguments of `snapshot_download`."""
+    """The files to download from a repository, as arguments of `snapshot_download`."""
     patterns = [*SETTINGS, "*.safetensors", *(["*.py"] if options.trust_remote_code else [])]
     return {"revision": options.revision or None, "allow_patterns": patterns}
 
@@ -270,7 +270,7 @@ def _cached(argument: str, options: HFOptions) -> bool:
 
 
 def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:
-    """Bytes that the weights take once loaded; None for a repository on the hub, which is not looked at."""
+    """Bytes of the weights once loaded; None for a repository on the hub."""
     checkpoint = local(argument)
     if checkpoint is None:
         return None
@@ -281,7 +281,7 @@ def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:
 
 
 def _known(model_type: str) -> bool:
-    """Whether transformers has a model of that type, told by its folders so that nothing is imported."""
+    """Whether transformers has a model of this type; looks at its folders without importing it."""
     spec = find_spec("transformers")
     folders: Iterator[str] = iter(spec.submodule_search_locations or ()) if spec else iter(())
     name = model_type.replace("-", "_")
@@ -289,7 +289,7 @@ def _known(model_type: str) -> bool:
 
 
 def places(devices: Sequence[str], options: HFOptions) -> tuple[str, ...]:
-    """Which of the devices each copy of a model gets, as values of CUDA_VISIBLE_DEVICES."""
+    """The devices of each copy of a model, as values of CUDA_VISIBLE_DEVICES."""
     per_copy = len(devices) if options.device == "map" and options.gpus == 1 else options.gpus
     return tuple(
         ",".join(devices[start : start + per_copy]) for start in range(0, len(devices) - per_copy + 1, per_copy)

@@ -1,4 +1,4 @@
-"""Checkpoint -> model and processor in memory."""
+"""Load a checkpoint's model and processor."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from medvqa.items import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that is ready to be asked, on `device`, and what turns prompts into its inputs.
-
-    `backend` is what reads pixels: "torchvision" or "pil".
-    """
+    """A loaded model on `device`, and its processor. `backend` reads pixels: "torchvision" or "pil"."""
 
     model: Any
     processor: Any
@@ -29,7 +26,7 @@ class Loaded:
 
     @property
     def encodes(self) -> bool:
-        """Whether its language model has an encoder of its own, so that an answer does not simply follow the prompt."""
+        """Whether its language model has its own encoder, so that an answer does not directly follow the prompt."""
         return bool(getattr(self.model.config.get_text_config(), "is_encoder_decoder", False))
 
     @property
@@ -39,7 +36,7 @@ class Loaded:
 
 
 def load(checkpoint: Checkpoint, options: HFOptions) -> Loaded:
-    """Load weights (safetensors only) and processor; UsageError for what transformers cannot load."""
+    """Load weights (safetensors only) and processor. UsageError if transformers cannot load them."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import torch
     import transformers
@@ -78,7 +75,7 @@ def load(checkpoint: Checkpoint, options: HFOptions) -> Loaded:
 
 
 def dtype(options: HFOptions, device: str) -> Any:
-    """The torch dtype that weights are loaded in."""
+    """The torch dtype of the weights."""
     import torch
 
     if options.dtype != "auto":
@@ -87,7 +84,7 @@ def dtype(options: HFOptions, device: str) -> Any:
 
 
 def visible() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """The GPUs of this process, by their names in CUDA_VISIBLE_DEVICES."""
     import torch
 
     count = torch.cuda.device_count()
@@ -109,7 +106,7 @@ def _device(options: HFOptions) -> str:
 
 
 def _settings(processor: Any) -> frozenset[str]:
-    """What calls of the processor can set: its own table of them, and its image processor's."""
+    """Names of the settings of the processor and its image processor."""
     tables = processor.valid_processor_kwargs.__annotations__
     kinds = [*tables.values(), getattr(processor.image_processor, "valid_kwargs", None)]
     return frozenset(tables).union(*(getattr(kind, "__annotations__", ()) for kind in kinds))
@@ -127,7 +124,7 @@ def _check_settings(option: str, settings: Mapping[str, Any], names: Collection[
 
 
 def _generation(generation: Any, tokenizer: Any, options: HFOptions) -> Any:
-    """Greedy decoding; of the checkpoint's own settings only the tokens that begin, end and pad."""
+    """Greedy decoding; keeps only the begin, end and padding tokens of the checkpoint's own settings."""
     import transformers
 
     ends = generation.eos_token_id if generation.eos_token_id is not None else tokenizer.eos_token_id
@@ -153,7 +150,7 @@ def _pixels(processor: Any) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bars, and no remarks below errors: what matters of them stands in run.json."""
+    """Silence progress bars and messages below errors; run.json has the important facts."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""A run, its baselines and the rules -> the verdict. `medvqa.statistics` decides; here the rules get their numbers."""
+"""Decide the verdict on a run, given baselines and rules. `medvqa.statistics` decides; this file has the numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medvqa import comparing, metrics, records, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
-from medvqa.comparing.gating.preparing import Gate, Target
+from medvqa.comparing.gating.preparing import Gate, Target, unmeasurable
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
@@ -21,21 +21,20 @@ from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
 from medvqa.statistics.sentences import NOTHING_ASKED, NOTHING_COUNTS
 
 SHOWN = 5
-"""Flips of each way, and slices of each end, that a verdict names."""
+"""Number of flips in each direction, and of worst and best slices, in a verdict."""
 READ = 60
-"""Characters that a verdict quotes of what was read from an answer."""
+"""Characters of a reading that a verdict quotes."""
 LEAST_SHOWN = 10
-"""Units of a slice that is named among the worst and the best."""
+"""Minimum units of a slice among the worst and the best."""
 APART = timedelta(hours=24)
-"""Between the first and the last part of a model that nothing identifies: a server may be given other weights."""
+"""Maximum time between parts of a run whose model is not identified: a server may get other weights."""
 
 
 def decide(gate: Gate, new: Side) -> Verdict:
-    """The verdict on a run; there is none on a run that lacks results.
+    """Return the verdict on a run; its outcome is None if results are missing.
 
-    A run is compared with the same questions of a baseline that was asked more; what left is no PASS, unless the rules
-    require no more than what both share. The verdict depends on results, rules and baselines alone, not on how the run
-    was spread.
+    A run is compared with the same questions of a larger baseline. Lost units prevent a PASS, unless the rules require
+    only the shared ones. The verdict depends on results, rules and baselines alone, not on how the run was spread.
     """
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
@@ -46,12 +45,14 @@ def decide(gate: Gate, new: Side) -> Verdict:
     apart, asked_when = _asked_apart(new.run)
     blockers += apart
     plain = tuple(side.revealed([new]) for side in gate.baselines)
-    lost = units.left(replace(gate, baselines=plain), new)
+    unmeasurable = _unmeasurable(gate, new)
+    lost = [] if unmeasurable else units.left(replace(gate, baselines=plain), new)
     benchmarks = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
     questions = {result.key.question for result in results}
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
+    blockers += unmeasurable
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
     pairs: list[Paired] = []
@@ -60,18 +61,18 @@ def decide(gate: Gate, new: Side) -> Verdict:
         if not mine:
             continue
         both = [
-            # What the run lacks is among the blockers already.
+            # Missing results of the run are blockers already.
             replace(side, results=tuple(r for r in side.results if any(_is_of(r, t) for t in mine)), covered=None)
             for side in (new, revealed)
         ]
-        # A question counts with all samples of its answer, however many each run has.
+        # A question counts with all its samples, whatever their number in each run.
         kept = tuple(r for r in both[1].results if r.key.question in questions)
         blockers += _other_judge(new, side, mine)
         parts, here = ({(r.item.benchmark, r.technique) for r in run_side.results} for run_side in (side, new))
         names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - parts]
         blockers += [f"{name}: baseline {side.name} was asked none of its questions" for name in names]
         notes += comparing.notes(*both)
-        paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
+        paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level)
         pairs.append(paired)
         blockers += _blockers(paired)
     notes += [*_judged(gate, results), *identity, *asked_when]
@@ -120,8 +121,20 @@ def decide(gate: Gate, new: Side) -> Verdict:
     )
 
 
+def _unmeasurable(gate: Gate, new: Side) -> list[str]:
+    """Why metrics of users that rules name cannot be gated on the run, one line for each benchmark."""
+    lines: list[str] = []
+    for target in gate.targets:
+        floors = [gate.metric(rule) for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
+        results = [result for result in new.results if _is_of(result, target)]
+        against = [target.metric] if gate.baselines else []
+        whys = (unmeasurable(results, metric, new.run) for metric in dict.fromkeys([*against, *floors]))
+        lines += [f"{target.benchmark.name}: {why}" for why in whys if why]
+    return lines
+
+
 def decided(gate: Gate, folder: Path, new: Side) -> Decided:
-    """The verdict on a run folder, with a note where the rules are not those that were stored before its answers."""
+    """The verdict on a run folder, with a note if the rules changed after they were stored."""
     verdict = decide(gate, new)
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
@@ -131,7 +144,7 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
 
 
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
-    """How rules and baselines differ from those stored before the first answer, as a sentence; None if they do not."""
+    """A sentence on rules and baselines that differ from those stored before the first answer; None if none do."""
     if not stored:
         return (
             "the rules were not stored before the first answer: decided when the answers were known, they could have "
@@ -158,7 +171,7 @@ def _called(baseline: Mapping[str, Any]) -> str:
 
 
 def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
-    """How often a run (its run.json) and those beside it met this baseline, by what run.json and gate.json say.
+    """How often a run (its run.json) and its neighbours met this baseline, by their run.json and gate.json.
 
     A run that asked everything again (`--fresh`) met it again. Shares of a run, and the parts of a run that was merged,
     are one attempt with it.
@@ -183,7 +196,7 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
         run = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         decided = verdict.read(folder)
     except UsageError:
-        # A damaged folder beside this one is no reason to stop.
+        # Skip a damaged neighbour folder.
         return None
     baselines = (run.get("gate") or {}).get("baselines", ())
     digests = {baseline.get("digest") for baseline in baselines} | {
@@ -193,7 +206,7 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
 
 
 _Tested = tuple[Rule, statistics.TestedRule, Compared | None]
-"""A rule, its numbers for `statistics.decide`, and the row of a comparison of two runs that it is about."""
+"""A rule, its numbers for `statistics.decide`, and its row of the comparison of two runs."""
 
 
 def _is_of(result: Result, target: Target) -> bool:
@@ -201,7 +214,7 @@ def _is_of(result: Result, target: Target) -> bool:
 
 
 def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
-    """What a run lacks that has to do with what is gated; what cannot be named may have."""
+    """Lines about missing results of gated benchmarks; unnamed missing results count as gated."""
     if covered is None or covered.complete:
         return []
     names = {target.benchmark.name for target in gate.targets}
@@ -211,7 +224,7 @@ def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
 
 
 def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
-    """Runs that a run was merged from and that are a baseline, or part of one: their answers are not the model's."""
+    """Lines about parts of a merged run that are also (part of) a baseline: their answers are not the new model's."""
     lines = []
     for side in baselines:
         if _named(new.run) == _named(side.run):
@@ -229,7 +242,7 @@ def _named(run: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _asked_apart(run: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Why there is no verdict on parts of a model that nothing identifies, and else when they were asked, as a note."""
+    """For parts of an unidentified model: blockers if they were asked far apart, else a note with their times."""
     parts = [part for part in records.merged_parts(run) if not part.get("merged")]
     if records.is_identified(run) or all(part.get("identity") for part in parts):
         return [], []
@@ -255,7 +268,7 @@ def _time(text: str) -> datetime | None:
 
 
 def _blockers(paired: Paired) -> list[str]:
-    """What is not in both runs, or has no score in one of them though it has an answer."""
+    """Lines about items in one run only, or without a score in one run despite an answer."""
     base = paired.baseline.name
     unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in paired.new.results if r.score.outcome == "error"}
     return [
@@ -273,7 +286,7 @@ def _blockers(paired: Paired) -> list[str]:
 
 
 def _other_judge(new: Side, side: Side, targets: Iterable[Target]) -> list[str]:
-    """Two runs whose answers were scored by different judges: before the first answer, it is not known who judges."""
+    """Lines about different judges of two runs; the judge's identity is known only after its first reply."""
     lines = []
     for name in dict.fromkeys(target.benchmark.name for target in targets):
         one, other = (run.signature(name).get("judge") for run in (new, side))
@@ -286,7 +299,7 @@ def _other_judge(new: Side, side: Side, targets: Iterable[Target]) -> list[str]:
 
 
 def _not_gated(gate: Gate, new: Side) -> list[str]:
-    """Benchmarks with a rule and no result; where there is a baseline, those with results and no rule."""
+    """Lines about benchmarks with a rule but no result, and, given a baseline, with results but no rule."""
     targets = dict.fromkeys(target.benchmark.name for target in gate.targets)
     benchmarks = dict.fromkeys(result.item.benchmark for result in new.results)
     lines = [f"not gated, as none of its questions was asked: {name}" for name in targets if name not in benchmarks]
@@ -296,7 +309,7 @@ def _not_gated(gate: Gate, new: Side) -> list[str]:
 
 
 def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
-    """Rules about measures and slices of which nothing was asked: neither PASS nor FAIL, and not to be forgotten."""
+    """Inconclusive rulings for rules whose measure or slice has no question."""
     absent, about = [], paired.baseline.run.get("benchmarks", {})
     for target in (target for target in gate.targets if target.benchmark.name in about):
         rows = [dict(row.slice) for row in paired.tables if _is_headline(row, target)]
@@ -309,7 +322,7 @@ def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
             if rule.benchmark == target.benchmark.name
             for place in rule.slice.items()
         ]
-        # A slice that is large enough, and of which no answer counts in either run.
+        # A slice that is large enough, but has no counting answer in either run.
         wanted += [
             (_of_slice(whole, slice_[0], None), NOTHING_COUNTS)
             for slice_, design in _designs(gate, paired.new, target).items()
@@ -321,7 +334,7 @@ def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
 
 
 def _of_slice(whole: Rule, place: tuple[str, str], margin: float | None) -> Rule:
-    """The rule about a slice of what a rule is about, with a margin (points), or without as a guard."""
+    """The rule about one slice, derived from the rule on the whole: with a margin (points), or a guard without."""
     return replace(whole, dimension=place[0], value=place[1], margin=margin)
 
 
@@ -334,7 +347,7 @@ def _shortened(lines: Sequence[str], limit: int = 10) -> tuple[str, ...]:
 
 
 def _judged(gate: Gate, results: Sequence[Result]) -> list[str]:
-    """What a reader must know of measures that a judge decided."""
+    """Notes on judged measures."""
     notes = []
     for target in gate.targets:
         if not _is_judged(target, results):
@@ -471,7 +484,7 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
         name,
         statistics.clustered(ratios),
         limit,
-        # A mean of ratios is no count, though each of its units is right or wrong.
+        # A mean of ratios is no count, even if each unit is right or wrong.
         binary=tabled[0].binary and tabled[0].over is None,
         at_most=at_most,
         point=point,
@@ -502,7 +515,7 @@ def _ruling(
     if isinstance(numbers, FloorRule):
         units = None if numbers.design is None else numbers.design.units
         return replace(ruling, value=numbers.value, low=numbers.low, high=numbers.high, units=units)
-    # Decided in terms of "more is better", and shown in those of the measure; "lost" is what became worse in either.
+    # The decision uses "more is better"; the row shows the measure itself. "lost" counts worse units in both.
     comparison, margin = numbers.comparison, numbers.margin
     shown = comparison if row is None else row.shown
     return replace(
@@ -548,7 +561,7 @@ def _flips(gate: Gate, paired: Paired) -> list[Flipped]:
 
 
 def _read(side: Side, result: Result) -> str:
-    """What was read from an answer, in a line; its outcome where that is nothing, or not told but by a digest."""
+    """The reading of an answer, in a line; its outcome if nothing was read, or only a digest is stored."""
     letters = result.score.extracted
     if side.run.get("responses") == records.DIGESTS:
         letters = tuple(letter for letter in letters if letter in result.item.options)
@@ -557,7 +570,7 @@ def _read(side: Side, result: Result) -> str:
 
 
 def _moved(gate: Gate, paired: Paired) -> list[Moved]:
-    """Slices of the benchmarks' own dimensions that are large enough to be named."""
+    """Slices of the benchmarks' own dimensions with at least LEAST_SHOWN units."""
     return [
         Moved(
             benchmark=row.benchmark,

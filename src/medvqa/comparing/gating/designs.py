@@ -1,4 +1,4 @@
-"""What is known of a rule before any answer: units, groups and degrees of freedom, over everything and by slice."""
+"""Designs of rules, known before any answer: units, groups and degrees of freedom, overall and by slice."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from medvqa.items import Answer, Item, Metric, Result, Score
 from medvqa.statistics import Design
 
 Place = tuple[tuple[str, str], ...]
-"""The items of a slice's mapping; () is everything."""
+"""The (dimension, value) pairs of a slice; () is the whole benchmark."""
 
 
 def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> dict[Place, Design]:
     """The design of a measure on the questions of these results, whatever the answers were.
 
-    Every answer that was to be scored counts as wrong: which units a measure counts may depend on the answers
-    (`confusion` leaves out pairs without two valid ones), and they must not choose the rules that are gated.
+    Every scorable answer counts as wrong: a measure may count units by their answers (`confusion` leaves out pairs
+    without two valid ones), and answers must not choose the gated rules.
     """
     import numpy as np
 
-    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions)
+    # A user's metric may fail on results that are made up: its rule then has no design.
+    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[])
     if not tabled:
         return {}
     (tables,) = tabled

@@ -1,7 +1,7 @@
-"""What a gate can show, before anything is asked: the chance of PASS, and the loss that each guard would show.
+"""Plan a gate before asking: the chance of PASS, and the detectable loss of each guard.
 
-What is not known beforehand is how many units flip, and whether the units of a group flip together. The first is
-assumed; for the second each figure is a range, from groups whose units all flip together to independent units.
+Two values are unknown beforehand: the share of units that flip, and whether the units of a group flip together. The
+first is assumed. For the second, each figure is a range, from groups that flip as one to independent units.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from medvqa.statistics.planning import NORMAL
 from medvqa.statistics.sentences import Better, RuleFigures, sentence
 
 DISCORDANCE = 0.15
-"""Share of units that flip either way between two runs of much the same model, where nobody says."""
+"""Default share of units that flip either way between two runs of much the same model."""
 SIZES = (176, 1500, 26_000)
-"""Units that are shown where nobody names a benchmark: about those of MediConfusion, and of the two others."""
+"""Numbers of units to plan for without a benchmark: about those of MediConfusion, and of the two others."""
 
 Range = tuple[float, float]
 """A figure if the units of a group flip together, and if they flip independently."""
@@ -33,10 +33,10 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A rule that a gate would have: a margin (a fraction), or a guard of a slice without one.
+    """A planned rule: with a margin (a fraction), or a guard of a slice without one.
 
-    `chance` is None where nothing says; `baseline_low` is the lower bound of a baseline that is known (`known`). Both
-    are of 1 - measure where less of it is `better`.
+    `chance`: None if unknown. `baseline_low`: the lower bound of the baseline, if it is `known`. Both refer to
+    1 - measure if less is `better`.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Planned:
 
     @property
     def above_chance(self) -> bool:
-        """Whether a baseline that is known is above chance, as PASS asks of it."""
+        """Whether a known baseline is above chance, as PASS requires; True if it is unknown."""
         if not self.known or self.chance is None:
             return True
         return self.baseline_low is not None and self.baseline_low > self.chance
@@ -70,10 +70,10 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What a rule with a margin promises: chances of PASS at no change and at a loss of the margin (fractions).
+    """The prospects of a rule with a margin: chances of PASS at no change and at a loss of the margin (fractions).
 
-    `passable` is the margin that passes in 80 % of runs at no change, `needed` the units that this one takes. None: the
-    groups allow no verdict.
+    `passable`: the margin that passes in 80 % of runs at no change. `needed`: the units that this margin needs for
+    that. None: the groups allow no verdict.
     """
 
     planned: Planned
@@ -85,22 +85,22 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The true loss (a fraction) that a guard shows in 80 % of runs; None: it is not gated."""
+    """The true loss (a fraction) that a guard shows in 80 % of runs; None if it is not gated."""
 
     planned: Planned
     smallest: Range | None
 
 
 def independent(units: int, margin: float) -> Planned:
-    """A rule on so many independent units; UsageError for less than one."""
+    """A rule on independent units; UsageError for less than one."""
     if units < 1:
         raise UsageError(f"--units={units}: at least 1")
     return Planned(f"{units:,} units", Design(units=units, groups=units, df=inf), margin)
 
 
 def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[Planned]:
-    """The rules about a benchmark whose data were read. UsageError for a dimension or a slice that they lack."""
-    target = target_of(benchmark, {"prompts": {"": ""}}, _without_technique(rules, benchmark.name), ())
+    """The rules about a benchmark, given its items. UsageError for a dimension or slice that they lack."""
+    target = target_of(benchmark, {"prompts": {"": ""}}, _without_technique(rules, benchmark.name))
     results = unanswered(items)
     measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
     chances: dict[Place, tuple[float | None, float | None]] = {}
@@ -112,7 +112,7 @@ def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[P
 
 def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]:
     """The rules about a benchmark against a baseline. UsageError as for `of_data`, and for a technique it lacks."""
-    target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules, ())
+    target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules)
     results = [
         result
         for result in side.results
@@ -123,7 +123,7 @@ def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]
 
 
 def _without_technique(rules: Rules, name: str) -> Rules:
-    """The rules without the technique of a benchmark: what its data can show does not depend on it."""
+    """The rules without a benchmark's technique: the power of its data does not depend on it."""
     own = rules.benchmarks.get(name)
     return rules if own is None else replace(rules, benchmarks={**rules.benchmarks, name: replace(own, technique=None)})
 
@@ -170,7 +170,7 @@ def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[t
 def prospects(
     planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
 ) -> list[Prospect]:
-    """What the rules with a margin promise; `deff` takes the place of both ends. UsageError for values out of range."""
+    """The prospects of the rules with a margin; `deff` replaces both ends. UsageError for values out of range."""
     level = _level(looks, deff)
     prospects = []
     for plan in planned:
@@ -206,7 +206,7 @@ def prospects(
 def guards(
     planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
 ) -> list[Guarded]:
-    """What the guards would show: half of the error is shared by all slices that are gated, half by the other rules."""
+    """The detectable losses of the guards: gated slices share half of the error, other rules the other half."""
     alpha = 1 - _level(looks, deff)
     slices = sum(plan.of_slice and plan.gated for plan in planned)
     families = 1 + any(not plan.of_slice and plan.gated for plan in planned)
@@ -244,7 +244,7 @@ def _ends(design: Design, deff: float | None) -> Range:
 
 
 def _wider(df: float | None, level: float) -> float:
-    """How many times as many units Student's distribution takes as the normal one."""
+    """The factor of units by which Student's distribution exceeds the normal one."""
     if df is None or not isfinite(df):
         return 1.0
     from scipy.special import stdtrit

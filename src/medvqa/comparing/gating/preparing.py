@@ -1,4 +1,4 @@
-"""Rules, baselines and what a run asks -> what is gated; all that can be found wrong before anything is asked."""
+"""Prepare a gate from rules, baselines and a run's plan, and check everything that can be checked before asking."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, records
+from medvqa import comparing, metrics, records
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
-from medvqa.items import Benchmark, Item, Metric, QuestionKey, Result, Score, UsageError
+from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One headline measure, asked by one technique, of one benchmark; `rule` has no field left to be chosen."""
+    """One headline measure of one benchmark by one technique; all fields of `rule` are filled in."""
 
     benchmark: Benchmark
     metric: Metric
@@ -28,23 +28,21 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What is gated: the targets, and the baselines as far as they have to do with them.
+    """The targets of a gate, and the relevant parts of its baselines.
 
-    `known` are the benchmarks by name, `extra` metrics that all of them get. `notes` name rules about benchmarks that
-    the run was told to leave out. `dropped` has the benchmarks of baselines that it was told to leave out: baseline,
-    benchmark, technique, and how many questions.
+    `known`: the benchmarks by name. `notes`: lines about rules whose benchmarks the user left out. `dropped`: the
+    benchmarks of baselines that the user left out, as (baseline, benchmark, technique, number of questions).
     """
 
     rules: Rules
     baselines: tuple[Side, ...]
     targets: tuple[Target, ...]
     known: Mapping[str, Benchmark]
-    extra: tuple[Metric, ...]
     notes: tuple[str, ...]
     dropped: tuple[tuple[str, str, str, int], ...] = ()
 
     def stored(self) -> dict[str, Any]:
-        """What run.json says of the gate before the first answer: the rules, their digest, and the baselines."""
+        """The gate's entry in run.json, written before the first answer: rules, their digest, and baselines."""
         paths = self.rules.baseline if len(self.rules.baseline) == len(self.baselines) else ()
         return {
             "digest": self.rules.digest,
@@ -58,17 +56,17 @@ class Gate:
         }
 
     def metric(self, rule: Rule) -> Metric:
-        """The measure that a rule is about."""
-        return metric_of(self.known[rule.benchmark], rule.measure or "", self.extra, "floor")
+        """The measure of a rule."""
+        return metric_of(self.known[rule.benchmark], rule.measure or "", "floor")
 
     def lacking(self, questions: Collection[QuestionKey]) -> str | None:
-        """What is asked (keys without samples) that a baseline has not, as one line; None when it has all."""
+        """A line about questions (keys without samples) that a baseline lacks; None if it has all."""
         for side in self.baselines:
             have = {result.key.question for result in side.results}
             benchmarks = {key.benchmark for key in have}
             for target in self.targets:
                 if target.benchmark.name not in benchmarks:
-                    # Its run found the data and asked nothing: where this one does, that blocks a verdict.
+                    # The baseline's run had the data and asked nothing; this blocks a verdict later.
                     continue
                 of = target.benchmark.name, target.technique
                 wanted = [key for key in questions if (key.benchmark, key.technique) == of]
@@ -81,12 +79,12 @@ class Gate:
 
 
 def load(rules: Rules, folder: Path) -> tuple[Side, ...]:
-    """Read the baselines; paths are relative to the folder. UsageError, DataError for what is none."""
+    """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid."""
     return tuple(_load(path, folder) for path in rules.baseline)
 
 
 def _from_here(path: str) -> str:
-    """A path under the current folder without what lies above, which differs from machine to machine."""
+    """A path below the current folder as a relative one, because folders differ between machines."""
     resolved = Path(path)
     return str(resolved.relative_to(Path.cwd())) if resolved.is_relative_to(Path.cwd()) else path
 
@@ -108,17 +106,15 @@ def prepare(
     baselines: Sequence[Side],
     run: Mapping[str, Any],
     benchmarks: Mapping[str, Benchmark],
-    extra: Sequence[Metric] = (),
 ) -> Gate | None:
-    """What is gated of a run; None where there is no rule about it.
+    """Return the gate of a run; None if no rule applies to it.
 
-    `run` is run.json, or what it will be. A benchmark that the user left out by naming others is no reason to refuse: a
-    benchmark that is merely not there is. Raises UsageError for rules that name what does not exist, and for baselines
-    that may not be compared with the run.
+    `run`: the existing or planned run.json. A benchmark that `--benchmark` left out is accepted; one whose data are
+    missing is an error. UsageError for rules with unknown names, and for baselines that are not comparable.
     """
     if not rules.active:
         return None
-    # A benchmark to which none of the techniques applies is asked nothing.
+    # Skip benchmarks without any applicable technique.
     present = {name: about for name, about in run.get("benchmarks", {}).items() if about.get("prompts")}
     chosen = bool(run.get("options", {}).get("benchmark"))
     _check_names(rules, benchmarks)
@@ -129,33 +125,54 @@ def prepare(
         if sides and not floors and not any(_has(side, name) for side in sides):
             raise UsageError(
                 f"benchmark '{name}' is in no baseline ({', '.join(side.name for side in sides)}). Name others: "
-                f"{' '.join(f'--benchmark={warning}' for warning in _shared(sides, present)) or '--benchmark=NAME'}"
+                f"{' '.join(f'--benchmark={name}' for name in _shared(sides, present)) or '--benchmark=NAME'}"
             )
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     if unknown := [name for name in gated if name not in benchmarks]:
         raise not_known("the run has", unknown[0], benchmarks)
-    targets = tuple(target_of(benchmarks[name], present[name], rules, extra) for name in gated)
+    targets = tuple(target_of(benchmarks[name], present[name], rules) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
         _check_techniques(side, targets)
         _check_errors(side, targets)
+        for target in targets:
+            if why := unmeasurable(_results([side], target), target.metric, side.run):
+                raise UsageError(f"baseline {side.name}, {target.benchmark.name}: {why}")
     for floor in rules.floor:
         if floor.benchmark in present:
-            metric_of(benchmarks[floor.benchmark], floor.measure or "", extra, f"[[{TABLE}.floor]]")
-    dropped = tuple(warning for side in baselines for warning in _dropped(side, present))
-    return Gate(rules, sides, targets, benchmarks, tuple(extra), notes, dropped) if targets else None
+            metric_of(benchmarks[floor.benchmark], floor.measure or "", f"[[{TABLE}.floor]]")
+    dropped = tuple(part for side in baselines for part in _dropped(side, present))
+    return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
+
+
+def unmeasurable(results: Iterable[Result], metric: Metric, run: Mapping[str, Any]) -> str | None:
+    """Return why a metric of a user cannot be gated on these results of a run; None if it can."""
+    if metric.binary is not None:
+        return None
+    if run.get("responses") == records.DIGESTS:
+        return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
+    failed: list[FailedMetric] = []
+    tabled = metrics.tables(list(results), [metric], (), failed)
+    if failed:
+        return failed[0].why
+    if tabled and not tabled[0].metric.percent:
+        return (
+            f"metric '{metric.name}' is a mean of numbers, and the gate decides on percentages: gate a metric that "
+            "returns True or False, or write @medvqa.metric(percent=True) for numbers from 0 to 1"
+        )
+    return None
 
 
 def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, int]]:
-    """The benchmarks of a baseline that the run does not have, with the number of questions by technique."""
+    """The benchmarks of a baseline that the run lacks, with the number of questions by technique."""
     questions = {result.key.question for result in side.results if result.item.benchmark not in present}
     counts = Counter((key.benchmark, key.technique) for key in questions)
     return [(side.name, *part, number) for part, number in sorted(counts.items())]
 
 
-def metric_of(benchmark: Benchmark, name: str, extra: Sequence[Metric], where: str) -> Metric:
-    """A measure of a benchmark by name; UsageError lists what there is."""
-    metrics = {metric.name: metric for metric in (*benchmark.metrics, *extra)}
+def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
+    """A measure of a benchmark by name; UsageError lists the existing ones."""
+    metrics = {metric.name: metric for metric in benchmark.metrics}
     if name not in metrics:
         raise UsageError(
             f"{where}: benchmark '{benchmark.name}' has no measure '{name}'; it has: {', '.join(sorted(metrics))}."
@@ -188,7 +205,7 @@ def _check_names(rules: Rules, benchmarks: Mapping[str, Benchmark]) -> None:
 
 
 def _check_present(rules: Rules, present: Collection[str], chosen: bool) -> tuple[str, ...]:
-    """Notes on rules about benchmarks that the user left out; UsageError where nobody did."""
+    """Notes on rules about benchmarks that the user left out; UsageError if they are missing otherwise."""
     about = [rule.benchmark for rule in rules.floor]
     if rules.baseline:
         about += [rule.benchmark for rule in rules.slice]
@@ -215,7 +232,7 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
         )
     compared, judge = side, (run.get("judge") or {})
     if judge and "identity" not in judge:
-        # It is told once the judge was made: `decide` compares it.
+        # The judge's identity is known once it is loaded; `decide` then compares it.
         run, compared = _without_judge(run), replace(side, run=_without_judge(side.run))
     if differences := [*comparing.refusals(_announced(run), compared), *_other_judge(run, side)]:
         more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
@@ -224,7 +241,7 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
 
 
 def _without_judge(run: Mapping[str, Any]) -> dict[str, Any]:
-    """run.json without the judge's identity; how it judges stays."""
+    """run.json without the judge's identity, but with its settings."""
 
     def without(about: Mapping[str, Any]) -> dict[str, Any]:
         kept = {name: value for name, value in about.get("signature", {}).items() if name != "judge"}
@@ -258,7 +275,7 @@ def _announced(run: Mapping[str, Any]) -> Side:
     return Side("this run", run, tuple(results))
 
 
-def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
+def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules) -> Target:
     """What is gated of a benchmark, `about` which run.json says this. UsageError for what it does not have."""
     own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
@@ -271,7 +288,7 @@ def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extr
         )
     if technique not in techniques:
         raise UsageError(f"{where}: technique = '{technique}', and this run asks by {', '.join(techniques)}")
-    metric = metric_of(benchmark, own.measure or benchmark.headline[0], extra, where)
+    metric = metric_of(benchmark, own.measure or benchmark.headline[0], where)
     if metric.mean_over is not None and (rules.slices or any(rule.benchmark == benchmark.name for rule in rules.slice)):
         raise UsageError(
             f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another "

@@ -1,4 +1,4 @@
-"""The gate's rules: tables `[tool.medvqa.gate]` of a pyproject.toml, and what is typed over them.
+"""The gate's rules: tables `[tool.medvqa.gate]` of a pyproject.toml, overridden by options.
 
 [tool.medvqa.gate]
 baseline = "baselines/main.medvqa"      # or several, in a list; relative to the file's folder
@@ -47,12 +47,12 @@ DEFAULT_MARGIN = 2.0
 """Points."""
 FILE = "pyproject.toml"
 MAX_BYTES = 2**20
-"""Bytes of the file, which is the user's pyproject.toml as a rule."""
+"""Bytes of the file, normally the user's pyproject.toml."""
 TABLE = "tool.medvqa.gate"
 
 Inconclusive = Literal["pass", "fail"]
 Require = Literal["baseline", "all", "shared"]
-"""Which units must count for a PASS: the baseline's, all of the data set too, or only those that both runs share."""
+"""The units that a PASS requires: the baseline's, the whole data set's too, or only those of both runs."""
 REQUIRE: tuple[Require, ...] = ("baseline", "all", "shared")
 
 
@@ -64,16 +64,16 @@ SLICE_KEYS = ("benchmark", "dimension", "value", "margin")
 FLOOR_KEYS = ("benchmark", "measure", "at_least", "at_most", "point")
 REQUIRED = {"slice": SLICE_KEYS, "floor": FLOOR_KEYS[:2]}
 OUTSIDE = ("file", "typed")
-"""Fields of `Rules` that no file has: where the rules were read."""
+"""Fields of `Rules` that are not in a file: the origin of the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule about a benchmark: a margin against a baseline, a guard of a slice, or a floor.
 
-    The rule of a file holds what its table says: None leaves the choice to the benchmark, the run and the rules for
-    all, and `prepare` fills it in. `margin` is in points; a rule about a slice without a margin is a guard. `at_least`
-    and `at_most` are fractions. `point`: the estimate alone decides.
+    In a rule from a file, None leaves the choice to the benchmark, the run and the general rules; `prepare` fills it
+    in. `margin` is in points; a rule about a slice without a margin is a guard. `at_least` and `at_most` are fractions.
+    `point`: the estimate alone decides.
     """
 
     benchmark: str
@@ -91,7 +91,7 @@ class Rule:
 
     @property
     def kind(self) -> RuleKind:
-        """What is decided by it."""
+        """The kind of the rule."""
         if self.limit is not None:
             return "point" if self.point else "floor"
         if self.dimension is None:
@@ -100,7 +100,7 @@ class Rule:
 
     @property
     def slice(self) -> dict[str, str]:
-        """The slice that it is about, {} for the whole benchmark."""
+        """The rule's slice, {} for the whole benchmark."""
         return {} if self.dimension is None or self.value is None else {self.dimension: self.value}
 
     @property
@@ -110,7 +110,7 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """What tables and messages call it."""
+        """The rule's name in tables and messages."""
         place = "".join(f" in {dimension} {value}" for dimension, value in self.slice.items())
         subject = f"{self.benchmark}: {self.measure}{place}"
         if self.limit is not None:
@@ -121,7 +121,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a run must meet. Margins are points, limits fractions.
+    """All rules of a gate. Margins are points, limits fractions.
 
     `baseline` are paths of run folders or baseline files. `slices` are dimensions: each of their slices that is large
     enough must not be shown to be worse. `judge_reliability` in (0, 1] is how much of a true difference a judge's
@@ -145,13 +145,13 @@ class Rules:
     typed: tuple[str, ...] = ()
 
     def required(self, benchmark: str) -> Require:
-        """Which units of a benchmark must count for a PASS."""
+        """The units of a benchmark that a PASS requires."""
         own = self.benchmarks.get(benchmark)
         return self.require if own is None or own.require is None else own.require
 
     @property
     def read_from(self) -> str:
-        """Where the rules were read, as a sentence."""
+        """The origin of the rules, as a sentence."""
         typed = ", ".join(self.typed)
         if self.file:
             return f"rules read from {self.file}" + (f", and typed over them: {typed}" if typed else "")
@@ -163,12 +163,12 @@ class Rules:
 
     @property
     def active(self) -> bool:
-        """Whether there is anything to decide."""
+        """Whether there is a rule to decide."""
         return bool(self.baseline or self.floor)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values in the form of a file, less the paths of baselines, which differ from machine to machine."""
-        # There and back: 2 and 2.0 are one margin.
+        """JSON values as in a file, without paths of baselines, which differ between machines."""
+        # Convert there and back, so that 2 and 2.0 are the same margin.
         same = msgspec.convert(msgspec.to_builtins(self), Rules)
         encoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
         for name in ("baseline", *OUTSIDE):
@@ -187,7 +187,7 @@ class Rules:
 
     @property
     def digest(self) -> str:
-        """What identifies the rules, 12 hex digits; the baselines have digests of their own."""
+        """Digest of the rules, 12 hex digits; the baselines have their own."""
         return sha256(msgspec.json.encode(self.as_json(), order="sorted")).hexdigest()[:12]
 
 
@@ -196,12 +196,12 @@ def _only(rule: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 
 def from_json(stored: Mapping[str, Any], where: str) -> Rules:
-    """Rules as stored by `as_json`; UsageError, which names `where`, for what is none."""
+    """Rules as stored by `as_json`; UsageError, naming `where`, if they are invalid."""
     return _convert(stored, where)
 
 
 def read(path: Path) -> Rules:
-    """The rules of a file, none where it has none or is not there. UsageError names the file and the key."""
+    """The rules of a file; empty if it has none or does not exist. UsageError names the file and the key."""
     table: Any = configs.project_table(path, MAX_BYTES).get("gate", {})
     rules = _convert(table, f"{path}: [{TABLE}]")
     file = os.path.relpath(path) if table else ""
@@ -209,7 +209,7 @@ def read(path: Path) -> Rules:
 
 
 def above(folder: Path) -> Path | None:
-    """The nearest file above a folder that has a table of rules; files that cannot be read are passed over."""
+    """The nearest file above a folder with a table of rules; unreadable files are skipped."""
     for parent in folder.resolve().parents:
         try:
             if (parent / FILE).is_file() and read(parent / FILE).file:
@@ -229,9 +229,9 @@ def typed_over(
     inconclusive: str | None = None,
     require: str | None = None,
 ) -> Rules:
-    """The rules with what was typed: `--baseline` and so on take the place of the file's keys of these names.
+    """The rules overridden by options: `--baseline` and so on replace the file's keys of the same names.
 
-    UsageError for values out of range, and for what has no meaning without a baseline or without any rule.
+    UsageError for values out of range, and for options that need a baseline or a rule.
     """
     changes: dict[str, Any] = {
         "baseline": tuple(baseline),
@@ -264,7 +264,7 @@ def typed_over(
             "question of the data set must be asked) or shared (decide on what both runs have)"
         )
     if require is not None:
-        # What is typed is for all benchmarks.
+        # An option applies to all benchmarks.
         changed = replace(
             changed, benchmarks={n: replace(rule, require=None) for n, rule in changed.benchmarks.items()}
         )
@@ -321,7 +321,7 @@ def _check_values(rules: Rules, inside: str, close: str) -> None:
 
 
 def _of(inside: str, key: str, close: str) -> str:
-    """How a file names an array of tables: `FILE: [[tool.medvqa.gate.floor]]`."""
+    """The name of an array of tables: `FILE: [[tool.medvqa.gate.floor]]`."""
     return f"{inside.replace('[', '[[', 1)}.{key}{close * 2}"
 
 
@@ -343,6 +343,6 @@ def _check_keys(table: Any, keys: Sequence[str], where: str) -> None:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """A sentence that names what was perhaps meant, "" where nothing is near."""
+    """A sentence that suggests the nearest name, "" if none is near."""
     close = get_close_matches(name, list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

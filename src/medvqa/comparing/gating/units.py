@@ -1,4 +1,4 @@
-"""The units that a measure counts in a baseline, or could count, and does not count in the run: they give no PASS."""
+"""Lost units: they count in a baseline's measure, or could count, but not in the run's. They prevent a PASS."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SAID = {"error": "ended in error", "unscored": "without a score"}
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many units of a measure count in the run, of those that should. `whose` are they, what is `unit`.
+    """The number of units that count in the run (`there`) of those that should (`of`).
 
-    `reasons` counts the others by what became of them.
+    `whose`: the baseline or data set; `unit`: the singular name. `reasons`: numbers of lost units by reason.
     """
 
     benchmark: str
@@ -38,20 +38,20 @@ class Counted:
 
     @property
     def line(self) -> str:
-        """How many units count, and what became of the others."""
+        """The number of counting units, and the reasons for the others."""
         why = ", ".join(f"{number:,} {reason}" for reason, number in sorted(self.reasons.items()))
         return f"{self.there:,} of {self.of:,} {self.unit}s count here: {why}"
 
     @property
     def share(self) -> str:
-        """How many of how many: "10 of 60 questions of main"."""
+        """The share in words: "10 of 60 questions of main"."""
         return f"{self.there:,} of {self.of:,} {self.unit}s of {self.whose}"
 
     @property
     def ruling(self) -> Ruling:
-        """The row that keeps a gate from passing."""
+        """The row that prevents a PASS."""
         rule = Rule(benchmark=self.benchmark, measure=self.measure, technique=self.technique)
-        # What to do about refusals is not said: to leave them out would only hide them.
+        # Give no advice about refusals: leaving them out would only hide them.
         remedy = ". Ask all, or decide on a part: --require=shared" if NOT_ASKED in self.reasons else ""
         ruling = Ruling.of(rule, "INCONCLUSIVE", f"{self.line}{remedy}")
         what = f"{self.measure} on every" if self.measure else "every"
@@ -60,9 +60,9 @@ class Counted:
 
 
 def left(gate: Gate, new: Side) -> list[Counted]:
-    """What does not count in the run, for each baseline and benchmark, then for each floor and data set.
+    """The lost units of the gated measures, by baseline and benchmark, then by floor and data set.
 
-    Counted are the units of the gated measure. What the rules do not require beyond what both runs share is in it too.
+    Includes units that the rules do not require (`require = "shared"`).
     """
     counted: list[Counted] = []
     for side in gate.baselines:
@@ -90,7 +90,7 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
     name, technique = target.benchmark.name, target.technique
     was = matching.by_question(side.results, name, technique)
     now = matching.by_question(new.results, name, technique)
-    # The run's results on the baseline's items, so that units have the baseline's names.
+    # Give the run's results the baseline's items, so that units have the baseline's names.
     here = {
         key: [replace(result, item=was[key][0].item) for result in now[partner]]
         for key, partner in matching.partners(was, now).items()
@@ -111,7 +111,7 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
 
 
 def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
-    """The units that were asked and could count, whatever the answers were, and do not."""
+    """The asked units that could count, whatever their answers, but do not."""
     questions = matching.by_question(new.results, target.benchmark.name, target.technique)
     results = [result for samples in questions.values() for result in samples]
     wanted = _units(map(as_wrong, results), metric)
@@ -129,7 +129,7 @@ def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
 
 
 def _not_asked(new: Side, target: Target) -> list[Counted]:
-    """The questions of the data set that the run did not ask; none where run.json does not say how many there are."""
+    """The questions of the data set that the run did not ask; none if run.json has no total."""
     name, technique = target.benchmark.name, target.technique
     about = new.run.get("benchmarks", {}).get(name, {})
     of = about.get("questions", {}).get(technique, about.get("items", 0))
@@ -138,7 +138,7 @@ def _not_asked(new: Side, target: Target) -> list[Counted]:
 
 
 def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
-    """Questions that lie in other slices than in the baseline, of dimensions whose slices are gated."""
+    """Questions in other slices than in the baseline, for gated dimensions."""
     name, technique = target.benchmark.name, target.technique
     own = [rule.dimension for rule in gate.rules.slice if rule.benchmark == name]
     was = matching.by_question(side.results, name, technique)
@@ -167,7 +167,7 @@ def _units(results: Iterable[Result], metric: Metric) -> set[Unit]:
 
 
 def _why(unit: Unit, here: Mapping[QuestionKey, Sequence[Result]]) -> str:
-    """What became of a unit that does not count."""
+    """The reason why a unit does not count."""
     if any(key not in here for key in unit):
         return NOT_ASKED
     outcomes = [result.score.outcome for key in unit for result in here[key]]

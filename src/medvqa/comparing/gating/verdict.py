@@ -1,4 +1,4 @@
-"""The gate's verdict as a value, and as `gate.json` of a run folder, from which reports draw it."""
+"""The gate's verdict as a value, and as `gate.json` of a run folder, the source for reports."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FILE = "gate.json"
 SCHEMA = 1
 
 FAILED, UNDECIDED = 10, 11
-"""Exit codes of a gate that failed, and of one that is inconclusive."""
+"""Exit codes of a failed and of an inconclusive gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """A rule with its figures and what became of it: a row of gate.json and of every table of rules.
+    """A rule with its figures and outcome: a row of gate.json and of every table of rules.
 
-    `rule` is the rule's name. Fractions, also margins and limits; None where a rule has no such number.
+    `rule` is the rule's name. All figures are fractions, also margins and limits; None if a rule has no such figure.
 
     `difference` is new - baseline with its one-sided bounds `low` and `high`, all in terms of the measure, of which
     `better` says whether more of it is better or less. Of a floor, `low` and `high` bound `value`. `p` before and
@@ -107,13 +107,13 @@ class Moved:
 
     @property
     def gain(self) -> float:
-        """The difference, above 0 where the slice became better."""
+        """The difference, above 0 if the slice became better."""
         return self.difference if self.better == "higher" else -self.difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flipped:
-    """A unit that is right in one run alone: what was read from the answers of both, question by question."""
+    """A unit that is right in one run only, with the readings of both runs, question by question."""
 
     benchmark: str
     unit: str
@@ -164,9 +164,9 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 where there is no verdict.
+        """0 for PASS, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 without a verdict.
 
-        `inconclusive = "pass"` is about what the data leave open: units that left are no such thing.
+        `inconclusive = "pass"` covers uncertainty in the data, not lost units.
         """
         if self.outcome is None:
             return 1
@@ -177,7 +177,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What gate.json holds: the verdict, and what depends on where the run folder lies.
+    """The content of gate.json: the verdict, and values that depend on the run folder's place.
 
     `attempts` counts, for each baseline, the runs of the folder (this one included) that were compared with it.
     """
@@ -193,7 +193,7 @@ def write(folder: Path, decided: Decided) -> None:
 
 
 def read(folder: Path) -> Decided | None:
-    """What was decided of a run, None where nothing was. UsageError when gate.json is damaged."""
+    """The stored verdict of a run, None if there is none. UsageError if gate.json is damaged."""
     path = folder / FILE
     try:
         return msgspec.json.decode(files.read(path, records.MAX_RUN), type=Decided)
@@ -204,12 +204,12 @@ def read(folder: Path) -> Decided | None:
 
 
 def remove(folder: Path) -> None:
-    """Take an earlier verdict away."""
+    """Remove an earlier verdict."""
     (folder / FILE).unlink(missing_ok=True)
 
 
 def digest(run: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """What identifies the results of a run, 12 hex digits: questions, what was said, and how it was scored."""
+    """Digest of a run's results, 12 hex digits: questions, responses and scores."""
     total = sha256()
     for result in sorted(results, key=lambda result: result.key):
         score = result.score.outcome, result.score.value
