@@ -126,7 +126,7 @@ def test_every_member_has_its_sentence() -> None:
 
 
 def test_the_page_about_models_tells_every_member() -> None:
-    table = PAGE.read_text().partition("### All members")[2].partition("`__init__` is not overridden")[0]
+    table = PAGE.read_text().partition("### All members")[2].partition("Do not override `__init__`")[0]
     assert {name for name in MEMBERS if not re.search(rf"`{name}(\([a-z]*\))?`", table)} == set()
 
 

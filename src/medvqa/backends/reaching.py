@@ -1,4 +1,4 @@
-"""Whether a server can be reached, told by one connection that sends nothing."""
+"""Check whether a server is reachable, by one connection that sends nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 SECONDS = 2.0
-"""How long a connection may take before it is known to be slow."""
+"""Seconds after which a connection counts as slow."""
 
 
 def refusal(url: str, *, seconds: float = SECONDS) -> OSError | None:
-    """Return why no connection to the server of a URL can be opened, None if it can; TimeoutError if it is slow.
+    """Return the error of a connection to a URL's server, None if it opens; TimeoutError if it is slow.
 
-    Nothing is sent. The name is looked up too, in a thread of its own, since looking up has no time-out.
+    Sends nothing. A separate thread also looks up the name, because name look-up has no time-out.
     """
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -36,7 +36,7 @@ def refusal(url: str, *, seconds: float = SECONDS) -> OSError | None:
 
 
 def proxied(url: str) -> bool:
-    """Whether requests for a URL go through a proxy of the environment: a connection of our own then tells nothing."""
+    """Whether requests for a URL go through a proxy of the environment; a direct connection then proves nothing."""
     return proxy(url) is not None
 
 
@@ -52,7 +52,7 @@ def proxy(url: str) -> str | None:
 
 
 def reason(error: OSError) -> str:
-    """The words of an error of the network, without its number."""
+    """The message of a network error, without its number."""
     return error.strerror or (os.strerror(error.errno) if error.errno else str(error))
 
 

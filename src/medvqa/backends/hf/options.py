@@ -1,4 +1,4 @@
-"""What the table [options] of a config may say about a checkpoint."""
+"""The table [options] of a checkpoint's config."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class HFOptions:
 
     @property
     def own_tokens(self) -> int:
-        """The limit of new tokens where a prompt names none."""
+        """The default limit of new tokens."""
         return OFFICIAL_TOKENS if self.max_new_tokens is None else self.max_new_tokens
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that contradict each other."""
         if "{text}" not in self.raw:
-            raise ValueError("`raw` has no {text}, so that no question would be asked")
+            raise ValueError("`raw` has no {text}, so no question would be asked")
         if taken := sorted({"text", "images", "videos", "return_tensors", "padding"} & self.processor.keys()):
             raise ValueError(f"`processor` has {', '.join(taken)}, which the backend sets")
         if taken := sorted({"max_new_tokens", "max_length", "num_return_sequences"} & self.generation.keys()):

@@ -1,4 +1,4 @@
-"""Prompt -> the text and images that a processor takes, and option -> the tokens that follow it."""
+"""Write prompts for a processor as text and images, and tokenize the options that follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medvqa.backends.hf.options import HFOptions
 from medvqa.items import AnswerError, Image, Prompt, UsageError
 
 TAIL = 8
-"""Tokens by which the end of a prompt is recognised in what a processor made of it."""
+"""Number of last tokens that identify a prompt's end in the processor's output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PromptWriter:
     """Writes prompts for one processor."""
 
     def __init__(self, processor: Any, options: HFOptions) -> None:
-        """Take the processor; UsageError when a chat template is asked for and there is none."""
+        """Take the processor. UsageError if a chat template is required and missing."""
         self._processor = processor
         self._tokenizer = getattr(processor, "tokenizer", processor)
         self._special = frozenset(self._tokenizer.all_special_ids)
@@ -39,7 +39,7 @@ class PromptWriter:
         self.image_token = str(getattr(token, "content", token))
 
     def write(self, prompt: Prompt) -> Rendered:
-        """The prompt as the model reads it; AnswerError where it cannot be written without loss."""
+        """The prompt as the model reads it. AnswerError if it cannot be written without loss."""
         system = prompt.system if self._options.system is None else self._options.system
         turns = [(shot.text, shot.images, shot.answer) for shot in prompt.shots]
         turns.append((prompt.text, prompt.images, ""))
@@ -89,19 +89,19 @@ class PromptWriter:
         return "".join(written)
 
     def special(self, text: str) -> bool:
-        """Whether the tokenizer shall add its special tokens: not when the text begins with them."""
+        """Whether the tokenizer must add its special tokens: not if the text begins with them."""
         first = self._tokenizer.bos_token
         return not (first and text.startswith(first))
 
     def open(self, text: str) -> str:
-        """The text without the spaces at its end: they belong to the token of the option that follows."""
+        """The text without trailing spaces: they belong to the first token of the option."""
         return text.rstrip(" ") if self._options.lead is None else text
 
     def continuations(self, text: str, ids: Sequence[int], options: Sequence[str]) -> list[list[int]]:
-        """The tokens of each option where it follows `text`, of which the processor made `ids`.
+        """The tokens of each option after `text`, whose tokens are `ids`.
 
-        Text and option are tokenized together, as pieces may not tokenize like the whole. AnswerError where an option
-        has no tokens of its own, or changes those of the prompt.
+        Text and option are tokenized together, because pieces may tokenize differently. AnswerError if an option has no
+        tokens of its own, or changes those of the prompt.
         """
         before, *wholes = self._tails(text, options)
         if not _ends_with(ids, self._ends(before)):
@@ -126,7 +126,7 @@ class PromptWriter:
     def _tails(self, text: str, options: Sequence[str]) -> list[list[int]]:
         """The tokens of `text`, and of `text` with each option, from the last control token on.
 
-        That is where tokenizers cut first, so that what stands before has no part in what follows.
+        Tokenizers cut there first, so earlier text does not affect later tokens.
         """
         lead, special = self._lead(text), self.special(text)
         start = max((text.rfind(token) for token in self._tokenizer.all_special_tokens), default=0)
@@ -135,12 +135,12 @@ class PromptWriter:
         return ids
 
     def _ends(self, ids: list[int]) -> list[int]:
-        """A prompt's last tokens, from behind its last placeholder: those are repeated for the parts of an image."""
+        """A prompt's last tokens after its last image placeholder, which is repeated for the parts of an image."""
         start = next((place for place in range(len(ids) - 1, 0, -1) if ids[place - 1] in self._special), 0)
         return ids[start:][-TAIL:]
 
     def _added(self, ends: list[int], ids: Sequence[int]) -> str:
-        """What the processor itself put behind a prompt with those last tokens, for instance a line end; else ""."""
+        """The text that the processor appended to a prompt with these last tokens, such as a line end; else ""."""
         for count in range(1, len(ids) - len(ends) + 1):
             if _ends_with(ids[:-count], ends):
                 added: str = self._tokenizer.decode(list(ids[-count:]))
@@ -153,5 +153,5 @@ def _ends_with(ids: Sequence[int], ends: list[int]) -> bool:
 
 
 def fill(template: str, fields: Mapping[str, str]) -> str:
-    """The template with its fields in braces filled in; braces in what they are filled with are text."""
+    """The template with its fields in braces filled in; braces in the values are plain text."""
     return re.sub("{(" + "|".join(fields) + ")}", lambda match: fields[match[1]], template)

@@ -1,4 +1,4 @@
-"""The charts that are drawn by matplotlib: SVG without script or style attributes, in the page's own colours.
+"""Charts drawn by matplotlib: SVG without script or style attributes, in the page's own colours.
 
 Everything else on the page is a table; without matplotlib (extra `html`) the numbers of these charts still are.
 """
@@ -24,7 +24,7 @@ COLOURS: Mapping[str, str] = {
     "#010207": "var(--second)",
     "#010208": "var(--third)",
 }
-"""The colours that are drawn with, and what the page's style sheet says of them: one drawing is light and dark."""
+"""Drawing colours and their style-sheet variables: one drawing serves light and dark."""
 INK, MUTED, LINE, *SERIES = COLOURS
 
 _NAMESPACES = re.compile(r"\{[^}]*\}")
@@ -38,7 +38,7 @@ def available() -> bool:
 
 
 def radar(names: Sequence[str], series: Mapping[str, Sequence[float | None]], *, title: str) -> str:
-    """Fractions from 0 to 1 on one axis for each name; a series with a gap is not closed over it."""
+    """A radar chart of fractions from 0 to 1, one axis per name; a series with a gap is not closed over it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.4, 4.2))
@@ -60,7 +60,7 @@ def radar(names: Sequence[str], series: Mapping[str, Sequence[float | None]], *,
 
 
 def reliability(bins: Sequence[tuple[float, float, int]], *, title: str) -> str:
-    """Mean confidence and share of right answers of each bin, both fractions, with its number of answers."""
+    """A reliability diagram: mean confidence and share of right answers by bin, with numbers of answers."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6, 4.4))

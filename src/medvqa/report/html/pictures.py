@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 Images = Literal["thumbs", "folder", "none"]
 IMAGES: tuple[Images, ...] = get_args(Images)
 FOLDER = "images"
-"""Where the files lie, beside the page."""
+"""The folder of image files, beside the page."""
 INSIDE = 400
-"""Up to so many images stand inside the page unless something else is asked for: about 6 MB."""
+"""Maximum number of images inside the page by default: about 6 MB."""
 SMALL, LARGE = 384, 1600
 """Longest side in pixels of an image inside the page, and of one in the folder."""
 
 Load = Callable[[Benchmark], Iterable[Item] | None]
-"""The items of a benchmark with the paths of their images; None when it is not known where the data lie."""
+"""The items of a benchmark with the paths of their images; None if the data folder is unknown."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """`sources` maps (benchmark, item id) to what stands in `src`, "" for an image that could not be had.
+    """`sources` maps (benchmark, item id) to the `src` attributes, "" for an image that could not be read.
 
-    `note` says in one or more sentences where the images are, for the page's banner.
+    `note`: one or more sentences about the images' place, for the page's banner.
     """
 
     mode: Images
@@ -47,10 +47,10 @@ class Pictures:
 
 
 def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images = "folder") -> Pictures:
-    """Read and draw the images of a run's items; `mode` None chooses by their number, `many` where there are many.
+    """Read and draw the images of a run's items; `mode` None chooses by their number, `many` if there are many.
 
     Without `mode`, images of data that are not declared public (`Benchmark.public`) are left out. With "folder", files
-    are written to images/ in the run folder. Nothing here fails a report: the note names what could not be read.
+    are written to images/ in the run folder. Never fails a report: the note names unreadable images.
     """
     if mode == "none":
         return Pictures("none", "Images are left out, as was asked for.")
@@ -79,7 +79,7 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
 
 
 def inside(drawn: Iterable[Pictures]) -> Pictures:
-    """Of the images of several runs those that stand in their pages, for a page about all of them."""
+    """The images inside the pages of several runs, for a page about all of them."""
     sources: dict[tuple[str, str], tuple[str, ...]] = {}
     for picture in drawn:
         if picture.mode == "thumbs":
@@ -90,7 +90,7 @@ def inside(drawn: Iterable[Pictures]) -> Pictures:
 
 
 def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> dict[tuple[str, str], tuple[Image, ...]]:
-    """The image references of a part's items, with their paths; says in `notes` why there are none."""
+    """The image references of a part's items, with their paths; adds a reason to `notes` if there are none."""
     benchmark = part.benchmark
     if not any(result.item.images for result in part.results):
         return {}
@@ -122,14 +122,14 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
 
 
 def _same(recorded: Image, current: Image | None) -> Image | None:
-    """The image of the data folder that a run recorded by name; None for another one."""
+    """The data folder's image, if it is the recorded one; else None."""
     if current is None or (recorded.digest and current.digest and recorded.digest != current.digest):
         return None
     return current
 
 
 def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[Image, str], list[str]]:
-    """What stands in `src` for each image, and what was wrong with those that are missing."""
+    """The `src` attribute of each image, and the errors of unreadable ones."""
     drawn: dict[Image, str] = {}
     unread: list[str] = []
     if mode == "folder":
@@ -148,7 +148,7 @@ def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[
             drawn[image] = "data:image/jpeg;base64," + base64.b64encode(content).decode()
         else:
             name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()[:20]}.jpg"
-            # Not forced to the disk one by one: there may be thousands, and they are drawn anew each time.
+            # Do not sync: there may be thousands of files, and they are drawn anew each time.
             files.replace(folder / name, content, sync=False)
             drawn[image] = name
     return drawn, unread

@@ -1,4 +1,4 @@
-"""The page of several runs on the same questions: differences slice by slice, what flipped, and a ranking."""
+"""The page of several runs on the same questions: differences by slice, flipped questions, and a ranking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medvqa.report.html.pictures import Pictures
 from medvqa.report.html.texts import title_of
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Where the axis of differences may end, as fractions."""
+"""Possible ends of the axis of differences, as fractions."""
 SURE = 0.05
 """Adjusted p-values up to this are marked."""
 OPEN = 24
@@ -25,10 +25,7 @@ OPEN = 24
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """A comparison as it is shown: with why it may not be trusted, and what else must be known.
-
-    Where there are `refusals`, the runs may not be compared, and nothing of `paired` is shown.
-    """
+    """A comparison with its refusals and notes. If there are `refusals`, `paired` is not shown."""
 
     paired: Paired
     refusals: tuple[str, ...] = ()
@@ -37,7 +34,7 @@ class Versus:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One measure, over everything or over one value of a dimension."""
+    """One measure, over all items or over one value of a dimension."""
 
     label: str
     short: str
@@ -50,7 +47,7 @@ class ComparedRow:
 
     @property
     def sure(self) -> str:
-        """Which way it differs, by p after Holm in its family, "" if that is not shown."""
+        """The direction of a significant difference, by p after Holm in its family; "" if it is not significant."""
         p, difference = self.seen.adjusted, self.seen.comparison.difference
         if p is None or p > SURE or not difference or self.few:
             return ""
@@ -58,7 +55,7 @@ class ComparedRow:
 
     @property
     def ways(self) -> tuple[int, int]:
-        """Units that are better, and units that are worse in the new run."""
+        """The numbers of better and of worse units in the new run."""
         return self.seen.comparison.gained, self.seen.comparison.lost
 
 
@@ -133,7 +130,7 @@ LONG = 200
 
 
 def comparison_name(sides: Sequence[Side]) -> str:
-    """What the page's file is called: `new-against-baseline.html`, of more runs `3-runs-against-baseline.html`."""
+    """The page's file name: `new-against-baseline.html`, or with more runs `3-runs-against-baseline.html`."""
     return _title(sides).replace("/", "-").replace("\\", "-").replace(" ", "-")[:LONG] + ".html"
 
 
@@ -186,7 +183,7 @@ def _ranking_as_csv(rankings: Sequence[Ranking]) -> str:
 
 
 def _about(side: Side) -> dict[str, str]:
-    """What a run was, in the columns of the table of runs."""
+    """A run's set-up, as a row of the table of runs."""
     model = side.run.get("model") or {}
     return {
         "Model": str(model.get("name", "unknown")),
@@ -257,14 +254,14 @@ def _sliced(compared: Sequence[Compared], metric: str, dimension: str) -> Sliced
         )
         for table in tables
     ]
-    # Worst first: of what became better nobody must be told.
+    # Worst first, because losses decide.
     rows.sort(key=lambda row: (row.few, row.seen.comparison.difference or 0.0, row.label))
     lower = bool(tables) and tables[0].better == "lower"
     return Sliced(metric, lower, dimension, tuple(rows), _end(rows))
 
 
 def _end(rows: Sequence[ComparedRow]) -> float:
-    """Where the axis of a table ends: after the farthest bound, but not farther than 1."""
+    """The end of a table's axis: after the farthest bound, at most 1."""
     shown = [row.seen.shown for row in rows if not row.few]
     farthest = max(
         (abs(bound) for value in shown for bound in (value.low, value.high, value.difference) if bound is not None),

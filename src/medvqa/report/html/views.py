@@ -1,4 +1,4 @@
-"""What is shown of one benchmark, as values that the template only sets."""
+"""The view of one benchmark, as values for the template."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from medvqa.report.html.texts import link, title_of
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""
 OPEN = 24
-"""A dimension with more values than these is folded at first."""
+"""A dimension with more values is folded at first."""
 FIELDS = 4
-"""A heat map needs at least so many rows and columns together."""
+"""Minimum of rows and columns together for a heat map."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceRow:
-    """One value of a dimension, its measures in the order of the columns, and where its items are shown."""
+    """One value of a dimension, its measures in column order, and the link to its items."""
 
     label: str
     short: str
@@ -37,7 +37,7 @@ class SliceRow:
 
     @property
     def few(self) -> bool:
-        """Whether there are too few units for a percentage to say much."""
+        """Whether there are too few units for a percentage."""
         return all(cell is None or tables.few(cell) for cell in self.cells)
 
 
@@ -51,7 +51,7 @@ class Slices:
 
     @property
     def intervals(self) -> tuple[bool, ...]:
-        """Whether any value of each measure has an interval, or a reason for having none."""
+        """For each measure: whether any value has an interval, or a reason for its absence."""
         return tuple(any(cell is not None and tables.interval(cell) for cell in column) for column in self._columns)
 
     @property
@@ -89,7 +89,7 @@ class Cell:
 
     @property
     def shown(self) -> str:
-        """In percent, or counts where there are few units."""
+        """The value in percent, or counts if there are few units."""
         few = self.n < tables.FEW
         return f"{round(self.value * self.n, 2):g}/{self.n:g}" if few else f"{100 * self.value:.0f}"
 
@@ -107,7 +107,7 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """How often a position was offered, was a right answer, was chosen, and was right when chosen."""
+    """Counts of one position: offered, correct, chosen, and correct when chosen."""
 
     letter: str
     offered: int
@@ -127,14 +127,14 @@ class Calibration:
 
     @property
     def figure(self) -> str:
-        """The reliability diagram, "" where it cannot be drawn."""
+        """The reliability diagram, "" without matplotlib."""
         title = f"Reliability of technique {self.technique}: share of right answers by confidence"
         return figures.reliability(self.bins, title=title) if figures.available() else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Rows of a paper among which the run's own stands; values are fractions, `own` marks the run's."""
+    """Rows of a paper with the run's own among them; values are fractions, `own` marks the run's row."""
 
     source: str
     note: str
@@ -144,7 +144,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkSection:
-    """What is shown of one benchmark."""
+    """The view of one benchmark."""
 
     part: Part
     title: str
@@ -160,7 +160,7 @@ class BenchmarkSection:
 
 
 def section(part: Part, report: Report, number: int) -> BenchmarkSection:
-    """Everything about one benchmark and technique, the `number`-th of its run."""
+    """The view of one benchmark and technique, the `number`-th of its run."""
     several = len(report.techniques) > 1
     technique = part.technique if several and part.results else ""
     named = part.benchmark.title or part.benchmark.name
@@ -182,7 +182,7 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
 
 
 def _dimensions(part: Part) -> list[str]:
-    """Those of the benchmark, then the kind of question where there are several."""
+    """The benchmark's dimensions, then the kind of question if there are several."""
     several = len({result.item.kind for result in part.results}) > 1
     return [
         *part.benchmark.dimensions,
@@ -215,7 +215,7 @@ def _first(row: SliceRow) -> float:
 
 
 def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
-    """MedLesionVQA's abilities, as its paper draws them, beside percentages of physicians where there are any."""
+    """MedLesionVQA's abilities, as in its paper, with the physicians' percentages if published."""
     abilities = lexicon.medlesionvqa().dimensions["ability"].values
     measured = {
         measure.slice["ability"]: measure.value
@@ -232,9 +232,9 @@ def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None:
-    """The first headline metric of items over two dimensions; None where the items hardly differ in them.
+    """The first headline metric of items over two dimensions; None if the items hardly differ in them.
 
-    `asked` names the technique in links, "" where the run has one. Samples of a question count as one.
+    `technique`: for links, "" if the run has only one. Samples of a question count as one.
     """
     metric = pack.score_of(part.benchmark)
     terms = pack.shared(part.results, pack.terms_of(metric))
@@ -244,7 +244,7 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
             total = sums.setdefault(key, [0.0, 0.0])
             total[0] += numerator
             total[1] += denominator
-    # Thirds of three samples are one, to the last digit.
+    # Round, so that thirds of three samples add up to exactly 1.
     sums = {key: [count, round(n, 9)] for key, (count, n) in sums.items() if n}
     rows = sorted({a for a, _ in sums}, key=lambda value: title_of(down, value))
     columns = sorted({b for _, b in sums}, key=lambda value: title_of(across, value))
@@ -269,7 +269,7 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
 
 
 def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
-    """Positions of the choice questions that were scored: offered, right by the key, chosen, chosen and right."""
+    """Positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
     counts: dict[str, Counter[str]] = {}
     for result in results:
         if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
@@ -287,7 +287,7 @@ def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
 
 
 def calibrations(results: Iterable[Result]) -> Iterable[Calibration]:
-    """One for each technique whose answers to single-choice questions hold log-probabilities of options.
+    """One calibration per technique whose answers to single-choice questions hold log-probabilities of options.
 
     Confidence is the largest of the options' probabilities, normalised over the options. The error is the mean
     distance of confidence and share of right answers over bins of equal width, weighted by their answers
@@ -312,7 +312,7 @@ def calibrations(results: Iterable[Result]) -> Iterable[Calibration]:
 def confidence(result: Result) -> float | None:
     """The probability of the likeliest option; None without log-probabilities of options, or without a score.
 
-    An option whose log-probability is not told was too unlikely to be: its probability is 0.
+    A missing option was below the server's top-k: its probability counts as 0.
     """
     logprobs = result.answer.option_logprobs if result.answer is not None else None
     if (
@@ -330,7 +330,7 @@ def confidence(result: Result) -> float | None:
 
 
 def published(part: Part) -> Published | None:
-    """The rows of the benchmark's paper of the part's technique, best first; None for a benchmark without."""
+    """The rows of the benchmark's paper for the part's technique, best first; None without a paper."""
     paper = papers().get(part.benchmark.name)
     if paper is None or not part.results:
         return None
@@ -348,6 +348,6 @@ def published(part: Part) -> Published | None:
 
 @cache
 def papers() -> dict[str, Any]:
-    """published.json: for a benchmark source, note, measures and rows (name, technique or "", percentages)."""
+    """published.json: source, note, measures and rows (name, technique or "", percentages) by benchmark."""
     content: dict[str, Any] = json.loads(resources.files(__package__).joinpath("published.json").read_text("utf-8"))
     return content
