@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.sessions import SPREAD_SLOWLY
 from support.strangers import CONFTEST, TEST
 
 pytest.importorskip("pytest_html")
@@ -60,7 +61,8 @@ class Blob(HTMLParser):
 
 def page(pytester: pytest.Pytester, *arguments: str) -> Blob:
     command = ("--html=page.html", "--self-contained-html", "-p", "no:randomly", "-p", "no:benchmark", *arguments)
-    pytester.runpytest_inprocess(*command)
+    way = pytester.runpytest_subprocess if "-n2" in arguments else pytester.runpytest_inprocess
+    way(*command)
     return Blob(Path("page.html").read_text())
 
 
@@ -70,7 +72,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_outcome_and_what_was_read_stand_in_columns(pytester: pytest.Pytester, spread: tuple[str, ...]) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_slake=TEST, test_zzz="def test_else(): pass")

@@ -11,6 +11,8 @@ from typing import Any
 import openpyxl
 import pytest
 
+from support.sessions import SPREAD_SLOWLY
+
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 CUT = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
 COLUMNS = ("index", "image", "question", "A", "B", "C", "answer", "category", "clinical VQA task", "department")
@@ -135,7 +137,7 @@ def test_missing_parts_of_test_end_the_session_before_anything_is_asked(suite: p
 # --- withheld keys ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_withheld_keys_end_unscored_and_give_the_sheet(
     suite: pytest.Pytester, tmp_path: Path, spread: tuple[str, ...]
 ) -> None:
@@ -220,7 +222,7 @@ def test_a_bad_image_costs_its_item_and_no_other(
 # --- bad files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 @pytest.mark.parametrize(
     ("cells", "message"),
     [

@@ -117,6 +117,8 @@ def session(
     (pytester.path / "models").mkdir(exist_ok=True)
     options = "" if places is None else f"places = {json.dumps(list(places))}"
     (pytester.path / "models/mine.toml").write_text(f'backend = "placed"\n[options]\nsize = {size}\n{options}')
+    if "-n2" in arguments or ("--collect-only" not in arguments and "-nauto" in arguments):
+        return pytester.runpytest_subprocess(*COMMON, *arguments)  # its workers start warm
     return pytester.runpytest_inprocess(*COMMON, *arguments, plugins=plugins)
 
 

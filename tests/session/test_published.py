@@ -21,6 +21,7 @@ from medvqa.data import lexicon
 from medvqa.items import Benchmark, Item, Query, Result
 from medvqa.metrics import parts
 from medvqa.protocols import prompts
+from support.sessions import SPREAD_SLOWLY
 
 SHARED = Path(__file__).parents[3] / "shared"
 REFERENCE = SHARED / "reference"
@@ -36,13 +37,14 @@ def test_mediconfusion(item, evaluate):
 
 
 @needs_shared
-@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_the_official_numbers_of_a_recorded_run_come_out_exactly(
     pytester: pytest.Pytester, spread: tuple[str, ...]
 ) -> None:
     folder = REFERENCE / "mediconfusion"
     pytester.makepyfile(TEST)
-    result = pytester.runpytest_inprocess(
+    way = pytester.runpytest_subprocess if spread else pytester.runpytest_inprocess
+    result = way(
         f"--model=replay:{folder / 'gpt4o_mc_predictions.json'}",
         "--benchmark=mediconfusion",
         f"--data={REFERENCE}",

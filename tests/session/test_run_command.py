@@ -29,6 +29,7 @@ from medvqa.session.options import Options, Setting
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.root import root_of
 from medvqa.session.selecting import select
+from support.laws import examples
 from support.strangers import CONFTEST
 
 MODELS = '''
@@ -253,12 +254,12 @@ def test_expressions_select_as_with_k_and_m(collected: list[pytest.Item]) -> Non
         expected = [keys[id(node)] for node in collected if compiled.evaluate(matcher(node))]
         assert [query.key for query in select(plan, Expression.parse(expression)).queries] == expected
 
-    @settings(max_examples=40, derandomize=True)
+    @settings(examples(40), derandomize=True)
     @given(expressions(WORDS))
     def by_word(expression: str) -> None:
         check(expression, KeywordMatcher.from_item)
 
-    @settings(max_examples=20, derandomize=True)
+    @settings(examples(20), derandomize=True)
     @given(expressions(TAGS))
     def by_tag(expression: str) -> None:
         check(expression, lambda node: MarkMatcher.from_markers(node.iter_markers()))

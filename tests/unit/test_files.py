@@ -169,7 +169,6 @@ READS = """
 import os, resource, shutil, signal
 from pathlib import Path
 from medvqa.cli import main
-from support import processes
 resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 for name in ("run.json", "results.jsonl", "gate.json", "metrics.json"):
     for kind in ("pipe", "sparse"):

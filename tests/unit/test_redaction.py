@@ -101,7 +101,6 @@ def session(folder: Path, *arguments: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
     )
     assert "INTERNALERROR" not in called.stdout
     return called.stdout
