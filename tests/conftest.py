@@ -40,9 +40,11 @@ for name in ("safetensors", "torch"):
     with suppress(ModuleNotFoundError):
         importlib.import_module(name)
 
-if "CI" not in os.environ:  # there hypothesis loads a profile of its own, without deadline and reproducible
-    settings.register_profile("local", deadline=None)
-    settings.load_profile("local")
+# The fast tier tries a fifth of the examples of each law (support.laws), the slow tier all of them. In CI, hypothesis
+# has loaded a profile of its own, whose settings both inherit.
+settings.register_profile("full", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session", autouse=True)

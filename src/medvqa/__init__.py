@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from medvqa.items import Benchmark as Benchmark
     from medvqa.items import Item as Item
     from medvqa.items import MedVQAError as MedVQAError
+    from medvqa.metrics import metric as metric
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ _WHERE = {
     "compare": "medvqa.face",
     "evaluate": "medvqa.face",
     "load": "medvqa.face",
+    "metric": "medvqa.metrics",
 }
 
 

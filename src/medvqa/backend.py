@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cached_property, wraps
 from math import inf
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
-from medvqa import answers
+from medvqa import answers, usercode
 from medvqa.items import Answer, AnswerError, Item, Prompt, TokenLimits, UsageError
 
 if TYPE_CHECKING:
@@ -425,7 +426,7 @@ def _guarded(kind: type[Backend], name: str, found: Any) -> Any:
         if not isinstance(found, FunctionType):
             raise UsageError(f"{where}: {name} is of type {_type(found)}; a method is expected: {_signature(name)}")
         _check_parameters(where, name, found)
-        return _returning(name, found) if name in _EXPECTED else found
+        return found if name == "generate" else _returning(name, found)
     if isinstance(found, FunctionType | staticmethod | classmethod):
         raise UsageError(f"{where}: {name} is a method; a value is expected, or a property: @property above its def")
     if expected == "value" and isinstance(found, property) and found.fget is not None:
@@ -453,8 +454,9 @@ def _check_parameters(where: str, name: str, function: FunctionType) -> None:
 def _returning(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def method(self: Backend, *arguments: Any) -> Any:
-        found = function(self, *arguments)
-        return _converted(lambda: f"model '{self.title}'", name, found)
+        with _user_code(self, f"{name}()", function):
+            value = function(self, *arguments)
+            return _converted(lambda: f"model '{self.title}'", name, value) if name in _EXPECTED else value
 
     return method
 
@@ -462,10 +464,19 @@ def _returning(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def _holding(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @wraps(function)
     def getter(self: Backend) -> Any:
-        found = function(self)
-        return _converted(lambda: f"model '{_default_title(self) if name == 'title' else self.title}'", name, found)
+        with _user_code(self, name, function):
+            value = function(self)
+            where = f"model '{_default_title(self) if name == 'title' else self.title}'"
+            return _converted(where, name, value)
 
     return getter
+
+
+def _user_code(backend: Backend, member: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Convert exceptions of a user's member to UsageError; those of shipped backends keep their traceback."""
+    if type(backend).__module__.startswith("medvqa."):
+        return nullcontext()
+    return usercode.guarded(f"model '{_default_title(backend)}', {member}", function=function)
 
 
 def _default_title(backend: Backend) -> str:

@@ -243,7 +243,8 @@ class Measure:
     whole benchmark, or like {"department": "ophthalmology"}. `references` holds levels that need no model:
     `random`, `majority`, `image_blind`. Two measures are comparable if their `signature` is equal. `technique` is the
     technique of the answers, or a maximum over several: `max(gd,mc,ps)`. `units` counts pairs and questions without a
-    pair, `groups` the independent groups of them; both are None if not counted.
+    pair, `groups` the independent groups of them; both are None if not counted. `percent`: show it as a
+    percentage; False: as the number that it is.
     """
 
     benchmark: str
@@ -260,6 +261,15 @@ class Measure:
     technique: str = ""
     units: int | None = None
     groups: int | None = None
+    percent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FailedMetric:
+    """A metric that could not be computed: `why` names the file, the line, the exception and what was expected."""
+
+    name: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +278,21 @@ class Metric:
 
     `terms` takes the results of one unit (one result, or the two of a pair) and returns its (numerator,
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
-    so that a binomial interval applies. `mean_over` names a lexicon dimension: the metric is then the
-    unweighted mean of the ratio over the values of that dimension (macro average). Kinds outside `kinds`
-    are left out (None: all kinds). `better` says whether a higher or a lower value is better.
+    so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
+    dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
+    Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
+    `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
 
     name: str
     terms: Callable[[Sequence[Result]], tuple[float, float]]
     unit: Literal["item", "pair"] = "item"
-    binary: bool = True
+    binary: bool | None = True
     mean_over: str | None = None
     kinds: frozenset[Kind] | None = None
     definition: str = ""
     better: Literal["higher", "lower"] = "higher"
+    percent: bool | None = True
 
 
 @dataclass(frozen=True, slots=True)

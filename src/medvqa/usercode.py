@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
 
-from medvqa import printing
+from medvqa import answers, printing
 from medvqa.items import MedVQAError, UsageError
 
 MAX_MESSAGE = 300
@@ -50,7 +50,7 @@ def described(error: Exception, what: str, expected: str = "", function: object 
     FILE:LINE is `place(error)`, or where `function` is defined if the error was raised outside of it.
     """
     where = place(error) or place_of(function)
-    message = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    message = error.msg if isinstance(error, SyntaxError) else " ".join(answers.line_of(error).split())
     if where not in _tracebacks and len(_tracebacks) < MAX_TRACEBACKS:
         _tracebacks[where] = "".join(traceback.format_exception(error))
     parts = (what, where, type(error).__name__, printing.line(message)[:MAX_MESSAGE])

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from medvqa.plugin.spread import BatchScheduling
+from support import processes
 from support.sessions import SPREAD, folder, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
 
@@ -50,7 +51,7 @@ class Hanging(Logged):
 
     def _say(self, prompts):
         if {prompt.item for prompt in prompts} & set(self.argument.split(",")):
-            time.sleep(60)
+            time.sleep(3600)
         return super()._say(prompts)
 
 
@@ -281,11 +282,9 @@ def test_no_number_of_errors_stops_a_run_that_may_have_all(slake: pytest.Pyteste
 # One worker: with two, the other one may take all tests that would follow the error.
 @pytest.mark.parametrize("spread", [(), ("-n1",)])
 def test_a_model_that_hangs_holds_up_neither_tests_nor_the_end(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
-    start = time.monotonic()
     arguments = ["--model=hanging:q12", "--deadline=0.5", "--batch-size=2", "--max-errors=4"]
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:benchmark", *arguments, *spread]
-    done = subprocess.run(command, cwd=slake.path, capture_output=True, text=True, timeout=50, check=False)
-    assert time.monotonic() - start < 40
+    done = processes.run(command, cwd=slake.path, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == pytest.ExitCode.INTERRUPTED
     assert "errors in a row, the last: model 'logged' hangs: a call never came back (--max-errors=4)" in done.stdout
     lines = [json.loads(line) for line in (folder(slake) / "results.jsonl").read_text().splitlines()]
@@ -295,13 +294,12 @@ def test_a_model_that_hangs_holds_up_neither_tests_nor_the_end(slake: pytest.Pyt
 
 def test_ctrl_c_ends_a_run_that_waits_for_an_answer(slake: pytest.Pytester) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--model=hanging:q02", "--batch-size=2"]
-    session = subprocess.Popen(command, cwd=slake.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not ((slake.path / "calls").exists() and "q02" in asked(slake)):
+    session = processes.Popen(command, cwd=slake.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    while session.poll() is None and not ((slake.path / "calls").exists() and "q02" in asked(slake)):
         time.sleep(0.1)
     time.sleep(0.5)
     os.kill(session.pid, signal.SIGINT)
-    output, _ = session.communicate(timeout=30)
+    output, _ = session.communicate(timeout=250)
     assert session.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in output
     assert outcomes(folder(slake)).total() == 2, "what was answered before is kept"

@@ -21,7 +21,7 @@ from medvqa.backends.replay import Replay
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, UsageError
 from medvqa.records import store as store_module
-from support import pages
+from support import pages, processes
 
 OPTIONS = {"A": "liver", "B": "spleen"}
 NAME = "0" * 64
@@ -341,7 +341,7 @@ class Repository:
 
     def call(self, *arguments: str, **environment: str) -> tuple[int, str]:
         known = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEDVQA_"))}
-        called = subprocess.run(
+        called = processes.run(
             [sys.executable, "-m", *arguments],
             cwd=self.path,
             env=known | environment,

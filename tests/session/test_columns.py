@@ -60,7 +60,7 @@ class Blob(HTMLParser):
 
 def page(pytester: pytest.Pytester, *arguments: str) -> Blob:
     command = ("--html=page.html", "--self-contained-html", "-p", "no:randomly", "-p", "no:benchmark", *arguments)
-    pytester.runpytest_subprocess(*command)
+    pytester.runpytest_inprocess(*command)
     return Blob(Path("page.html").read_text())
 
 
@@ -70,7 +70,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
 def test_outcome_and_what_was_read_stand_in_columns(pytester: pytest.Pytester, spread: tuple[str, ...]) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_slake=TEST, test_zzz="def test_else(): pass")

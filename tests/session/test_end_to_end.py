@@ -135,7 +135,7 @@ def test_missing_parts_of_test_end_the_session_before_anything_is_asked(suite: p
 # --- withheld keys ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
 def test_withheld_keys_end_unscored_and_give_the_sheet(
     suite: pytest.Pytester, tmp_path: Path, spread: tuple[str, ...]
 ) -> None:
@@ -220,7 +220,7 @@ def test_a_bad_image_costs_its_item_and_no_other(
 # --- bad files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [(), ("-n2",)], ids=["serial", "n2"])
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
@@ -244,10 +244,10 @@ def test_a_bad_file_is_one_line_before_collection(
 
 
 def test_recorded_answers_of_another_run_are_scored_again(suite: pytest.Pytester, tmp_path: Path) -> None:
-    run(suite, "--model=random", "--benchmark=phantom")
+    run(suite, "--model=random", "--benchmark=phantom", "--limit=20")
     first = (folder(suite) / "metrics.json").read_text()
     (suite.path / "reports" / "it").rename(suite.path / "reports" / "first")
-    result = run(suite, "--model=replay:reports/first/results.jsonl", "--benchmark=phantom")
+    result = run(suite, "--model=replay:reports/first/results.jsonl", "--benchmark=phantom", "--limit=20")
     assert result.ret == 0
     again = (folder(suite) / "metrics.json").read_text()
     assert json.loads(first)["measures"] == json.loads(again)["measures"]

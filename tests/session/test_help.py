@@ -12,6 +12,7 @@ import pytest
 from medvqa import cli
 from medvqa.plugin import options
 from medvqa.session.options import OPTIONS
+from support import processes
 
 COMMANDS = (
     "run",
@@ -33,7 +34,7 @@ def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedP
     alone = ("PYTEST_", "MEDVQA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
     command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return processes.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_pytest_explains_each_option(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-medvqa[hf]'")
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
 
-from support import tinies  # noqa: E402 - imports torch
+from support import processes, tinies  # noqa: E402 - imports torch
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def evaluated(suite: Path, checkpoint: Path, run: str, *arguments: str) -> subpr
     alone = ("PYTEST_", "MEDVQA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
     environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
+    return processes.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
 
 
 def told(suite: Path, run: str, name: str = "run.json") -> Any:

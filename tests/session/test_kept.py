@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from kept import drawing
+from support import processes
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ("matplotlib", "numpy", "pillow", "rich", "scipy")
@@ -100,7 +100,7 @@ def session(pytester: pytest.Pytester, run: str, typed: Sequence[str] = ()) -> t
         made = pytester.runpytest_inprocess(*arguments)
         return int(made.ret), made.stdout.str()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "-m", "pytest", *arguments], cwd=pytester.path, env=environment, capture_output=True, text=True
     )
     return done.returncode, done.stdout

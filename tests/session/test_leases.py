@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +40,7 @@ def pytest_configure(config):
 
 @dataclass(frozen=True)
 class Options:
-    places: tuple[str, ...] | None = ("0", "1")
+    places: tuple[str, ...] | None = ("0", "1", "2")
     size: int | None = None
 
 
@@ -103,16 +102,22 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def session(
-    pytester: pytest.Pytester, *arguments: str, places: Sequence[str] | None = ("0", "1"), size: int = 0
+    pytester: pytest.Pytester,
+    *arguments: str,
+    places: Sequence[str] | None = ("0", "1"),
+    size: int = 0,
+    plugins: Sequence[object] = (),
 ) -> pytest.RunResult:
     """A session of a stranger's repository whose model says how large it is, and that it can run in these places."""
     # TOML has no null: that a model takes no place is the default of its options.
-    pytester.makeconftest(CONFTEST + PLACED.replace('= ("0", "1")', "= None") if places is None else CONFTEST + PLACED)
+    pytester.makeconftest(
+        CONFTEST + PLACED.replace('= ("0", "1", "2")', "= None") if places is None else CONFTEST + PLACED
+    )
     pytester.makepyfile(test_slake=TEST)
     (pytester.path / "models").mkdir(exist_ok=True)
     options = "" if places is None else f"places = {json.dumps(list(places))}"
     (pytester.path / "models/mine.toml").write_text(f'backend = "placed"\n[options]\nsize = {size}\n{options}')
-    return pytester.runpytest_subprocess(*COMMON, *arguments)
+    return pytester.runpytest_inprocess(*COMMON, *arguments, plugins=plugins)
 
 
 def where(pytester: pytest.Pytester) -> dict[str, set[str]]:
@@ -136,15 +141,10 @@ def about(pytester: pytest.Pytester) -> dict[str, Any]:
     return told
 
 
-def test_each_worker_has_a_place_of_its_own(pytester: pytest.Pytester) -> None:
-    result = session(pytester, "--model=mine", "-n2", places=("2,3", "5"))
+def test_each_worker_has_a_place_of_its_own_of_those_that_are_large_enough(pytester: pytest.Pytester) -> None:
+    result = session(pytester, "--model=mine", "-nauto", places=("0", "2,3", "9"), size=3_000_000_000)
     assert result.ret == 0, result.stdout.str()
-    assert where(pytester) == {"gw0": {"2,3"}, "gw1": {"5"}}
-
-
-def test_fewer_workers_than_places(pytester: pytest.Pytester) -> None:
-    assert session(pytester, "--model=mine", "-n1", places=("4", "5", "6")).ret == 0
-    assert where(pytester) == {"gw0": {"4"}}
+    assert where(pytester) == {"gw0": {"2,3"}, "gw1": {"9"}}
 
 
 def test_serially_it_is_the_first_place(pytester: pytest.Pytester) -> None:
@@ -154,15 +154,16 @@ def test_serially_it_is_the_first_place(pytester: pytest.Pytester) -> None:
     assert about(pytester)["model"]["place"] == "0"
 
 
-@pytest.mark.parametrize("spread", [(), ("-n2",)])
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)])
 def test_a_model_on_the_cpu_takes_none(pytester: pytest.Pytester, spread: tuple[str, ...]) -> None:
     result = session(pytester, "--model=mine", *spread, places=None)
     assert result.ret == 0, result.stdout.str()
     assert set.union(*where(pytester).values()) == {"none"}
 
 
-@pytest.mark.parametrize("item", ["q00", "q13"])
+@pytest.mark.parametrize("item", [pytest.param("q00", marks=pytest.mark.slow), "q13"])
 def test_the_worker_that_replaces_a_dead_one_gets_its_place(pytester: pytest.Pytester, item: str) -> None:
+    # Fewer workers than places: the third place stays free.
     result = session(pytester, f"--model=placed:{item}", "-n2")
     assert result.ret == 0, result.stdout.str()
     assert "replacing crashed worker gw" in result.stdout.str()
@@ -208,34 +209,37 @@ def test_a_model_that_takes_more_gpus_than_there_are(pytester: pytest.Pytester) 
     assert errors(result) == ["ERROR: 'mine' takes more GPUs than are here: choose a model that runs on the CPU"]
 
 
-def test_places_that_are_too_small_are_left_out(pytester: pytest.Pytester) -> None:
-    result = session(pytester, "--model=mine", "-nauto", places=("0", "1,2", "9"), size=3_000_000_000)
+class Workers:
+    """A plugin that notes how many workers a session would start: with --collect-only, xdist counts and starts none."""
+
+    count: int | None = None
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        self.count = config.option.numprocesses
+
+
+def workers(pytester: pytest.Pytester, *arguments: str, **more: Any) -> int | None:
+    """The workers of `-n auto`."""
+    noted = Workers()
+    result = session(pytester, "-nauto", "--collect-only", *arguments, plugins=[noted], **more)
     assert result.ret == 0, result.stdout.str()
-    assert set.union(*where(pytester).values()) == {"1,2", "9"}
-
-
-def workers(result: pytest.RunResult) -> int:
-    (count,) = re.findall(r"^(?:created: \d+/)?(\d+) workers?", result.stdout.str(), re.MULTILINE)[:1] or ["0"]
-    return int(count)
+    return noted.count
 
 
 def test_auto_is_the_number_of_places(pytester: pytest.Pytester) -> None:
-    result = session(pytester, "--model=mine", "-nauto", places=("0", "1", "2"))
-    assert result.ret == 0, result.stdout.str()
-    assert workers(result) == 3
+    assert workers(pytester, "--model=mine", places=("0", "1", "2")) == 3
+    assert workers(pytester, "--model=mine", places=("0", "1,2", "9"), size=3_000_000_000) == 2
 
 
 def test_auto_is_left_to_xdist_without_a_model_on_gpus(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     xdists_own = pytest_xdist_auto_num_workers(SimpleNamespace(option=SimpleNamespace(numprocesses="auto")))
-    result = session(pytester, "--model=stubborn:A", "-nauto", "-k", "q00", places=("0",) * (xdists_own + 1))
-    assert workers(result) == xdists_own, result.stdout.str()
+    assert workers(pytester, "--model=stubborn:A", places=("0",) * (xdists_own + 1)) == xdists_own
     result = session(pytester, "--model=nosuch", "-nauto")
     assert errors(result)[0].startswith("ERROR: no model 'nosuch'; found: ")
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
-    result = session(pytester, "--model=mine", "-nauto", places=("0", "1", "2"))
-    assert workers(result) == 1
+    assert workers(pytester, "--model=mine", places=("0", "1", "2")) == 1
 
 
 @pytest.mark.parametrize("spread", [(), ("-n2",), ("-nauto",)])
@@ -244,10 +248,13 @@ def test_a_backend_that_is_not_ready_is_not_asked(pytester: pytest.Pytester, spr
     assert errors(result) == ["ERROR: not installed"]
 
 
-def test_a_repository_without_the_plugins_options_is_left_alone(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n1",), marks=pytest.mark.slow)])
+def test_a_repository_without_the_plugins_options_is_left_alone(
+    pytester: pytest.Pytester, spread: tuple[str, ...]
+) -> None:
     pytester.makeconftest(CONFTEST + PLACED)
     pytester.makepyfile("import os\ndef test_it(): assert 'CUDA_VISIBLE_DEVICES' not in os.environ")
-    assert pytester.runpytest_subprocess("-n1", "-p", "no:randomly", "-p", "no:benchmark").ret == 0
+    assert pytester.runpytest_inprocess(*spread, "-p", "no:randomly", "-p", "no:benchmark").ret == 0
 
 
 def test_the_environment_is_as_before_after_a_serial_session(

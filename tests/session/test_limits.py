@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+from medvqa.cli import main
 from medvqa.items import (
     CHOICE_KINDS,
     KINDS,
@@ -47,8 +46,12 @@ KEY = "sk-test-0123456789abcdef"
 class Repository:
     """A repository of a suite file and a config for a local server."""
 
-    path: Path
+    pytester: pytest.Pytester
     url: str
+
+    @property
+    def path(self) -> Path:
+        return self.pytester.path
 
     def config(self, options: str = "", more: str = "") -> None:
         (self.path / "models").mkdir(exist_ok=True)
@@ -58,14 +61,10 @@ class Repository:
         )
 
     def run(self, *arguments: str, model: str = "mine") -> tuple[int, str]:
-        command = [sys.executable, "-m", "pytest", f"--model={model}", "-p", "no:randomly", "-p", "no:benchmark"]
-        alone = ("PYTEST_", "MEDVQA_", "OPENAI_")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
-        environment |= {"OPENAI_API_KEY": KEY, "COLUMNS": "120"}
-        done = subprocess.run(
-            [*command, *arguments], cwd=self.path, env=environment, capture_output=True, text=True, check=False
+        done = self.pytester.runpytest_inprocess(
+            f"--model={model}", "-p", "no:randomly", "-p", "no:benchmark", *arguments
         )
-        return done.returncode, done.stdout + done.stderr
+        return int(done.ret), done.stdout.str() + done.stderr.str()
 
     def told(self, run: str, name: str = "run.json") -> Any:
         return json.loads((self.path / "reports" / run / name).read_text())
@@ -79,11 +78,17 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Callable[..., Repository]:
+def repository(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Repository]:
+    for name in os.environ:
+        if name.startswith(("PYTEST_", "MEDVQA_", "OPENAI_")) and name != "PYTEST_CURRENT_TEST":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("COLUMNS", "120")
+
     def made(url: str = "http://127.0.0.1:1/v1", options: str = "", more: str = "") -> Repository:
-        (tmp_path / "pytest.ini").write_text("[pytest]\n")
-        (tmp_path / "test_questions.py").write_text(SUITE)
-        one = Repository(tmp_path, url)
+        pytester.makeini("[pytest]\n")
+        pytester.makepyfile(test_questions=SUITE)
+        one = Repository(pytester, url)
         one.config(options, more)
         return one
 
@@ -560,7 +565,9 @@ def test_answers_without_text_and_of_unknown_end_are_not_in_the_rate(
 
 
 @pytest.mark.slow
-def test_a_folder_of_an_earlier_version_is_read(repository: Callable[..., Repository]) -> None:
+def test_a_folder_of_an_earlier_version_is_read(
+    repository: Callable[..., Repository], capsys: pytest.CaptureFixture[str]
+) -> None:
     with Server(cut) as server:
         mine = repository(server.url, "concurrency = 1")
         mine.run(f"--benchmark={PAIRS}", "--limit=4", "--run=first", "--batch-size=1")
@@ -570,15 +577,8 @@ def test_a_folder_of_an_earlier_version_is_read(repository: Callable[..., Reposi
     del about["options"]["max_tokens"], about["config"]["max_tokens"]
     (mine.path / "reports/first/run.json").write_text(json.dumps(about))
     (mine.path / "reports/first/metrics.json").unlink()
-    done = subprocess.run(
-        [sys.executable, "-m", "medvqa.cli", "report", "reports/first"],
-        cwd=mine.path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "2 of 4 answers were cut off (finish=length), at a limit that is not recorded" in done.stdout
+    assert main(["report", "reports/first"]) == 0
+    assert "2 of 4 answers were cut off (finish=length), at a limit that is not recorded" in capsys.readouterr().out
     assert mine.measure("first", "truncated_rate")["value"] == 0.5
 
 

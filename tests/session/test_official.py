@@ -75,7 +75,7 @@ OURS = (
 
 
 def test_the_official_rule_reads_what_it_is_for_and_ours_the_rest(pytester: pytest.Pytester, answers: Path) -> None:
-    code, output = session(pytester, answers, "--extraction=official")
+    code, output = session(pytester, answers, "--extraction=official", "--limit=30")
     assert code == 0, output
     single, several = measures(pytester, GMAI)["accuracy"], measures(pytester, GMAI)["precision_mcls"]
     assert (single["value"], several["value"]) == (1, 1)
@@ -98,7 +98,7 @@ def test_the_official_rule_reads_what_it_is_for_and_ours_the_rest(pytester: pyte
 def test_a_run_is_scored_again_by_the_official_rule_where_there_is_one(
     pytester: pytest.Pytester, answers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert session(pytester, answers)[0] == 0
+    assert session(pytester, answers, "--limit=30")[0] == 0
     capsys.readouterr()
     assert main(["rescore", "reports/first", "--extraction=official"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -208,7 +208,7 @@ def test_a_version_is_chosen_and_recorded(
     said = "it is, which nobody who looks at it could ever doubt"
     rows = [{"id": each.id, "response": f"{each.answers[0]} {said}"} for each in items_of(GMAI)]
     answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, output = session(pytester, answers, f"--benchmark={GMAI}", f"--extraction={typed}")
+    code, output = session(pytester, answers, f"--benchmark={GMAI}", f"--extraction={typed}", "--limit=20")
     assert code == 0, output
     assert about(pytester)["extraction"] == recorded
     lines = (pytester.path / "reports/first/results.jsonl").read_text().splitlines()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support import strangers
+from support import processes, strangers
 from support.servers import Reply, Server, completion
 
 HUB = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def asked(suite: Path, *arguments: str, **variables: str) -> subprocess.Complete
     environment |= {"HF_HOME": str(suite.parent / "hub"), "OMP_NUM_THREADS": "1", **variables}
     common = ("--benchmark=slake", "-p", "no:randomly", "-p", "no:benchmark")
     command = [sys.executable, "-m", "pytest", *common, *arguments]
-    return subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
+    return processes.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
 
 
 def refused(session: subprocess.CompletedProcess[str], suite: Path) -> str:

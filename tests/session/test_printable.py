@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -18,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medvqa import printing
+from support import processes
 
 HOSTILE = (
     "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\ \x1b[2J\x9b31m\x00\x08\x7f\u202eevil\u2066 \u2028::error::c\r"
@@ -88,7 +88,7 @@ def environment(**more: str) -> dict[str, str]:
 def run(folder: Path, *arguments: str, **more: str) -> str:
     """What a process printed, both streams."""
     command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120, env=environment(**more), check=False)
+    done = processes.run(command, cwd=folder, capture_output=True, timeout=120, env=environment(**more), check=False)
     printed = (done.stdout + b"\n" + done.stderr).decode()
     assert "INTERNALERROR" not in printed, printed
     return printed
@@ -135,9 +135,9 @@ def test_a_session_prints_no_control_characters(printed: str) -> None:
         pytest.param(("-n2", "-v", "--run=n"), "", id="workers", marks=pytest.mark.slow),
         pytest.param(("--co",), "", id="collect", marks=pytest.mark.slow),
         pytest.param(("--tb=line", "-rA", "--run=l"), "", id="lines", marks=pytest.mark.slow),
-        pytest.param(("--run=d",), "data", id="data error"),
+        pytest.param(("--run=d",), "data", id="data error", marks=pytest.mark.slow),
         pytest.param(("-n2", "--run=dn"), "data", id="data error of workers", marks=pytest.mark.slow),
-        pytest.param(("--run=m", "--max-errors=2"), "model", id="model error"),
+        pytest.param(("--run=m", "--max-errors=2"), "model", id="model error", marks=pytest.mark.slow),
         pytest.param((f"--run={LINE.replace(chr(0), '')}",), "", id="run name", marks=pytest.mark.slow),
         pytest.param((f"--benchmark={LINE.replace(chr(0), '')}",), "", id="benchmark name", marks=pytest.mark.slow),
         pytest.param((f"--model=replay:{LINE.replace(chr(0), '')}",), "", id="file name", marks=pytest.mark.slow),

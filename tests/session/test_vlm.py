@@ -62,6 +62,7 @@ class TestData:
                 # Decoders of JPEG may differ by a level or two.
                 assert np.abs(there - made.images[one.picture]).mean() < 1
 
+    @pytest.mark.slow
     def test_phantoms_are_joined(self, lesson):
         both = data.phantoms([1, 2])
         second = data.phantom(2)
@@ -129,6 +130,7 @@ class TestLessons:
             lessons.by_text(several, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 class TestScript:
     def test_what_it_writes_is_read_by_transformers_and_answers(self, made, lesson):
         import torch

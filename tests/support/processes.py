@@ -31,6 +31,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+"""Signals that a process ignores if the process that starts it does."""
 TESTS = Path(__file__).parents[1]
 WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet passes to `python -c` to start a worker."""
@@ -66,13 +68,13 @@ class Parent:
 
     @classmethod
     def start(cls) -> "Parent":
-        """Start a parent that imports everything; it ends with this process."""
+        """Start a parent that has run a session; it ends with this process."""
         ours, theirs = socket.socketpair()
         code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); from support import processes; processes.main()"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         subprocess.Popen(
             [sys.executable, "-c", code, str(theirs.fileno())],
-            env=environment,
+            env=environment | {"OMP_NUM_THREADS": "1"},  # a process with threads cannot be forked
             cwd=TESTS,
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
@@ -190,6 +192,8 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in request["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
     for number, fd in enumerate(os.dup(fd) for fd in streams):
         os.dup2(fd, number)
     os.closerange(3, 1024)
@@ -202,9 +206,12 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     time.tzset()
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = [os.getcwd(), *filter(None, folders), *(path for path in sys.path[1:] if path != str(TESTS))]
-    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)  # type: ignore[misc]
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding, closefd=False)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding, closefd=False)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = os.fdopen(  # type: ignore[misc]
+        2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False
+    )
     if not request["is_worker"]:
         _warm_workers()
     code = 1
@@ -215,6 +222,7 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
             exec(WORKER, vars(sys.modules["__main__"]))
         else:
             sys.argv[:] = request["arguments"]
+            sys.modules.pop(f"{sys.argv[0]}.__main__", None)
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
@@ -269,7 +277,10 @@ def _warm_workers() -> None:
 def _starts_warm(command: Sequence[str], environment: dict[str, str]) -> bool:
     is_python = command[0] == sys.executable
     is_known = command[1].startswith("-m") or command[-1] == WORKER
-    configured = {name for name in environment if name.startswith(("PYTHON", "LC_"))} - {"PYTHONPATH"}
+    configured = {name for name in environment if name.startswith(("PYTHON", "LC_"))} - {
+        "PYTHONPATH",
+        "PYTHONIOENCODING",
+    }
     inherited = all(environment[name] == os.environ.get(name) for name in configured)
     return is_python and is_known and inherited
 
@@ -287,7 +298,7 @@ class Popen(subprocess.Popen[Any]):
         given = dict(zip(names.split(), arguments, strict=True))
         command = [os.fspath(word) for word in given["args"]]
         environment = dict(os.environ if given["env"] is None else given["env"])
-        if not _starts_warm(command, environment):
+        if given["preexec_fn"] is not None or not _starts_warm(command, environment):
             super()._execute_child(*arguments)  # type: ignore[misc]
             return
         read, write, error = given["p2cread"], given["c2pwrite"], given["errwrite"]
@@ -298,6 +309,7 @@ class Popen(subprocess.Popen[Any]):
             "cwd": os.fspath(given["cwd"] or os.getcwd()),
             "environment": environment,
             "new_session": given["start_new_session"],
+            "ignored": [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_IGN],
         }
         streams = [number if fd == -1 else fd for number, fd in enumerate((read, write, error))]
         self.pid, self._status = parent().spawn(request, streams)

@@ -15,7 +15,7 @@ import krippendorff
 import numpy as np
 import openpyxl
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
@@ -27,6 +27,7 @@ from medvqa.items import Answer, DataError, Item, Judgement, Result, Score, Usag
 from medvqa.judging import agreement
 from medvqa.judging.agreement import SCALE, Agreement, Ratings
 from medvqa.judging.agreement.figures import MEASURES, _chance, counts_of, estimates, figures_of
+from support.laws import examples
 
 APART = np.subtract.outer(SCALE, SCALE) ** 2
 TABLES = st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=3, max_size=3).map(np.array)
@@ -203,7 +204,7 @@ def close(value: float | None) -> object:
 @example(np.diag([0, 7, 0]), 1)
 @example(np.diag([1, 0, 0]), 1)
 @example(np.array([[0, 5, 0], [0, 0, 0], [0, 0, 0]]), 1)
-@settings(max_examples=200)
+@examples(200)
 def test_kappa_and_alpha_of_a_table_are_those_of_the_libraries(table: np.ndarray, times: int) -> None:
     codes = np.array([np.repeat(each.ravel(), table.ravel() * times) for each in np.indices((3, 3))]).T
     found = estimates(codes)
@@ -216,7 +217,7 @@ def test_kappa_and_alpha_of_a_table_are_those_of_the_libraries(table: np.ndarray
 @given(CODES)
 @example(np.array([[1, 1, 1], [1, -1, 1]]))
 @example(np.array([[0, 0, 2, -1]]))
-@settings(max_examples=300)
+@examples(300)
 def test_kappa_and_alpha_of_scores_with_gaps_are_those_of_the_libraries(codes: np.ndarray) -> None:
     codes = codes[(codes >= 0).sum(1) > 1]
     assume(len(codes))
@@ -357,7 +358,15 @@ def test_intervals_cover_nearly_as_often_as_they_say(together: int) -> None:
     assert min(covered[name] for name in MEASURES) > 0.88 * times
 
 
-@pytest.mark.parametrize(("n", "together"), [(73, 1), (100, 1), (160, 1), (160, 4)])
+@pytest.mark.parametrize(
+    ("n", "together"),
+    [
+        (73, 1),
+        pytest.param(100, 1, marks=pytest.mark.slow),
+        pytest.param(160, 1, marks=pytest.mark.slow),
+        (160, 4),
+    ],
+)
 def test_lower_bounds_are_right_where_raters_agree_nearly_always(n: int, together: int) -> None:
     """Kappa .95, exact agreement .965: percentile intervals were right in as few as 79 % of the samples."""
     draw = np.random.default_rng(n)
@@ -780,7 +789,7 @@ def many(tmp_path: Path) -> Path:
 
 
 @given(number=st.integers(1, 500), seed=st.integers(0, 10**6))
-@settings(max_examples=30)
+@examples(30)
 def test_every_stratum_has_its_share_in_a_sample(
     tmp_path_factory: pytest.TempPathFactory, number: int, seed: int
 ) -> None:

@@ -733,8 +733,7 @@ def test_what_is_wrong_with_a_class_is_told_before_anything_is_asked(
     slake: Callable[[str], pytest.Pytester], changed: tuple[str, str], told: str
 ) -> None:
     repository = slake((MINE + HOOK).replace(*changed))
-    # A conftest that cannot be imported ends a process.
-    result = repository.runpytest_subprocess("-p", "no:randomly", "-p", "no:benchmark", "--model=mine", "--run=first")
+    result = repository.runpytest_inprocess("-p", "no:randomly", "-p", "no:benchmark", "--model=mine", "--run=first")
     assert result.ret != 0
     printed = " ".join(text(result).split())
     assert re.search(told, printed), printed

@@ -18,7 +18,7 @@ from typing import Any
 import openpyxl
 import pandas
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import judging, records
@@ -43,6 +43,7 @@ from medvqa.items import (
 )
 from medvqa.protocols.techniques import NEEDS
 from medvqa.scoring import likeliest
+from support.laws import examples
 
 (MEDICONFUSION,) = mediconfusion.BENCHMARKS
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "mediconfusion"
@@ -280,7 +281,7 @@ IDS = st.lists(st.from_regex(r"[a-zA-Z_/é-]{1,9}|[1-9][0-9]{0,5}", fullmatch=Tr
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_tables_come_back_as_written(tmp_path_factory: Any, write: Callable[..., None], data: st.DataObject) -> None:
     rows = [(index, data.draw(TEXT | LONG)) for index in data.draw(IDS)]
@@ -499,7 +500,7 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:
     assert len(prints[0]) == 64
 
 
-@pytest.mark.parametrize("write", [as_jsonl, as_results])
+@pytest.mark.parametrize("write", [as_jsonl, pytest.param(as_results, marks=pytest.mark.slow)])
 def test_100_000_lines_are_all_read(tmp_path: Path, write: Callable[..., None]) -> None:
     path = tmp_path / "answers"
     write([(str(number), "The correct answer is B.") for number in range(100_000)], path)
@@ -672,7 +673,7 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from(SEEDS), st.data())
 def test_damaged_files_are_read_or_are_data_errors(tmp_path_factory: Any, seed: bytes, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(seed)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
 from medvqa.data import overlays
+from support.laws import examples
 from tools import scenes
 from tools.canvas import Finding, Scene
 from tools.questions import LETTERS, multiple_responses, single_choices
@@ -178,7 +179,7 @@ def test_width_below_one():
 
 
 class TestScenes:
-    @settings(max_examples=40, deadline=None)
+    @examples(40)
     @given(st.sampled_from(sorted(scenes.LOOKS)), st.integers(0, 2**32))
     def test_a_scene_is_drawn_with_a_mask_for_each_finding(self, look, seed):
         scene = scenes.scene(np.random.default_rng(seed), look)
@@ -188,7 +189,7 @@ class TestScenes:
         assert len(masks) == len(scene.findings) > 0
         assert all(mask.shape == (64, 64) and mask.dtype == bool and mask.any() for mask in masks)
 
-    @settings(max_examples=20, deadline=None)
+    @examples(20)
     @given(st.integers(0, 2**32))
     def test_the_same_seed_draws_the_same(self, seed):
         first, second = (scenes.scene(np.random.default_rng(seed)) for _ in range(2))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm, t
 from statsmodels.stats.multitest import multipletests
@@ -18,6 +18,7 @@ from medvqa import comparing, metrics, records, statistics
 from medvqa.comparing import Compared, Paired, Side
 from medvqa.data import selection
 from medvqa.items import Answer, Benchmark, Image, Item, Outcome, Prompt, Result, Score, UsageError
+from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 
@@ -29,7 +30,7 @@ def scored(item: Item, answer: Answer) -> Score:
     return Score(float(right), "correct" if right else "wrong", (answer.text,))
 
 
-@metrics.metric(binary=False)
+@metrics.ratio(binary=False)
 def words(results: Sequence[Result]) -> tuple[float, float]:
     """Mean number of words of an answer."""
     answer = results[0].answer
@@ -293,7 +294,8 @@ def test_a_metric_that_leaves_0_to_1_is_compared_in_its_own_units() -> None:
         side(name, [said(question(n), "x " * (5 + extra * (1 + n % 2))) for n in range(12)])
         for name, extra in (("new", 1), ("old", 0))
     )
-    seen = of(compared(new, old, metrics=[words]), "words").comparison
+    known = {name: replace(each, metrics=(*each.metrics, words)) for name, each in KNOWN.items()}
+    seen = of(comparing.compare(new, old, known), "words").comparison
     half = t.ppf(0.95, 11) * 0.5 / 11**0.5
     assert (seen.baseline, seen.new, seen.difference) == pytest.approx((5, 6.5, 1.5))
     assert (seen.low, seen.high) == pytest.approx((1.5 - half, 1.5 + half))
@@ -399,7 +401,7 @@ letters = st.lists(st.sampled_from(["AB", "AA", "BB", "BA", "A?", "??"]), min_si
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_as_many_units_flip_as_are_counted(new: list[str], draw: random.Random) -> None:
     old = [draw.choice(["AB", "AA", "BA", "?B"]) for _ in new]
     found = compared(pairs("new", new), pairs("old", old))
@@ -417,7 +419,7 @@ def numbers(paired: Paired) -> list[tuple[Any, ...]]:
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_swapping_the_runs_negates_difference_and_bounds(new: list[str], draw: random.Random) -> None:
     old = [draw.choice(["AB", "AA", "BA", "?B"]) for _ in new]
     clusters = [str(draw.randrange(6)) for _ in new]
@@ -443,7 +445,7 @@ def test_swapping_the_runs_negates_difference_and_bounds(new: list[str], draw: r
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_the_order_of_results_does_not_matter(new: list[str], draw: random.Random) -> None:
     one, other = pairs("one", new), pairs("other", ["AB"] * len(new))
     shuffled = [replace(run, results=tuple(draw.sample(run.results, len(run.results)))) for run in (one, other)]
@@ -451,7 +453,7 @@ def test_the_order_of_results_does_not_matter(new: list[str], draw: random.Rando
 
 
 @given(letters)
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_a_run_compared_with_itself_is_unchanged(texts: list[str]) -> None:
     run = pairs("run", texts)
     found = compared(run, run)
@@ -461,7 +463,7 @@ def test_a_run_compared_with_itself_is_unchanged(texts: list[str]) -> None:
 
 
 @given(letters, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_bounds_contain_the_difference(new: list[str], draw: random.Random) -> None:
     found = compared(pairs("new", new), pairs("old", [draw.choice(["AB", "AA", "B?"]) for _ in new]))
     for each in found.tables:

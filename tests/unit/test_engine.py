@@ -1,5 +1,6 @@
 """Asking and scoring: one answer or error for each prompt, whatever a model does."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,9 @@ class Scripted:
         if isinstance(self.said, Exception):
             raise self.said
         return self.said
+
+
+RAISED = f"{__file__.removeprefix(os.getcwd() + os.sep)}:{Scripted.generate.__code__.co_firstlineno + 2}"
 
 
 def score(item: Item, answer: Answer) -> Score:
@@ -86,7 +90,7 @@ def test_the_time_of_a_batch_is_shared_out_where_the_model_did_not_tell() -> Non
     ("said", "why"),
     [
         (AnswerError("the line was busy"), "the line was busy"),
-        (RuntimeError("out of paper"), "RuntimeError: out of paper"),
+        (RuntimeError("out of paper"), f"model 'scripted': {RAISED}: RuntimeError: out of paper"),
         ([AnswerError("only this one")], "only this one"),
         ([], "model 'scripted' gave 0 answers to 1 prompts"),
         ([None], "model 'scripted' gave a NoneType instead of an Answer"),

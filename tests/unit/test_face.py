@@ -224,17 +224,39 @@ def test_ctrl_c_stores_all_and_the_same_call_continues() -> None:
     assert Counter(Always._asked).most_common(1)[0][1] == 1, "no question is asked twice"
 
 
-def test_an_exception_of_a_model_is_raised_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VISIBLE, "7")
+class OnGpu(Backend):
+    """Takes a GPU, and says as a reason of its failure which one it sees."""
+
+    sends_to = None
+
+    def places(self) -> tuple[str, ...]:
+        return ("3",)
+
+    def load(self) -> None:
+        if self.argument:
+            raise RuntimeError(f"no weights on {os.environ[VISIBLE]}")
+
+    def generate(self, prompts: Any) -> list[Answer]:
+        return [Answer("A" if os.environ[VISIBLE] == "3" else "?") for _ in prompts]
+
+
+@pytest.mark.parametrize("before", ["7", None])
+def test_an_exception_of_a_model_leaves_nothing_behind(before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if before is None:
+        monkeypatch.delenv(VISIBLE, raising=False)
+    else:
+        monkeypatch.setenv(VISIBLE, before)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="no weights here"):
-            slake("unmakable")
-    run = slake("stubborn:A", run="second")
-    assert slake("stubborn:A", run="second").finished
-    assert os.environ[VISIBLE] == "7"
-    lock = records.Lock(run.folder)
-    assert lock.acquire() is None, "nobody holds the run"
-    lock.release()
+        with pytest.raises(UsageError, match="RuntimeError: no weights on 3"):
+            slake(OnGpu("broken"))
+        assert os.environ.get(VISIBLE) == before
+    model = OnGpu()
+    for name in ("second", "third"):
+        assert set(slake(model, run=name).results.answer) == {"A"}
+        assert os.environ.get(VISIBLE) == before
+        lock = records.Lock(Path("reports") / name)
+        assert lock.acquire() is None, "nobody holds the run"
+        lock.release()
 
 
 def test_a_run_in_a_thread_and_in_a_running_loop() -> None:
@@ -425,14 +447,27 @@ def test_a_name_without_its_folder_and_a_baseline_file_are_told_apart() -> None:
     assert medvqa.compare("first.medvqa", "reports/first", plugins=["conftest.py"]).unchanged
 
 
-def test_an_older_run_folder_is_loaded() -> None:
+def test_run_folders_of_an_earlier_version_are_loaded() -> None:
     kept = Path(__file__).parents[1] / "kept"
-    for folder in sorted((kept / "runs").iterdir()):
-        if (folder / "run.json").is_file():
-            with_conftest = [kept / "suite/conftest.py"] if (kept / "suite/conftest.py").is_file() else []
-            run = medvqa.load(folder, plugins=with_conftest)
-            assert len(run.results) == len(records.read(folder).results)
-            assert run.finished == run.coverage.finished
+    runs = {
+        folder.name: medvqa.load(folder, plugins=[kept / "suite/conftest.py"]) for folder in (kept / "runs").iterdir()
+    }
+    assert {name for name, run in runs.items() if not run.finished} == {"killed", "killed-spread"}
+    assert {name: run.verdict.outcome for name, run in runs.items() if run.verdict is not None} == {
+        "other": "INCONCLUSIVE",
+        "ruled": "INCONCLUSIVE",
+        "same": "PASS",
+        "worse": "FAIL",
+    }
+    assert "2/2" in runs["part1"].warnings[0]
+    assert repr(runs["part1"]).startswith(f"! {runs['part1'].warnings[0]}\n")
+    assert len(runs["merged"].results) == len(runs["whole"].results) == 36
+    assert (len(runs["repeated"].results), len(runs["repeated"].items)) == (30, 10)
+    assert set(runs["repeated"].results["sample"]) == {1, 2, 3}
+    assert "max(gd,mc,ps)" in set(runs["techniques"].measures.technique)
+    assert runs["judged"].results.judge.value_counts().to_dict() == {"rubric": 18}
+    compared = medvqa.compare(kept / "main.medvqa", runs["worse"])
+    assert compared.differences.query("headline").difference[0] < 0
 
 
 # Comparing
@@ -494,11 +529,11 @@ def test_runs_that_differ_are_refused_with_each_difference() -> None:
     said = error_of(lambda: medvqa.compare(before, after))
     assert said.splitlines() == [
         "these runs are not comparable:",
-        "  slake: what was done to the images is text-only in after and nothing in before",
+        "  slake: the ablation is text-only in after and none in before",
         "anyway=True compares them nevertheless, benchmark='NAME' one benchmark alone",
     ]
     compared = medvqa.compare(before, after, anyway=True)
-    assert compared.notes[0].startswith("not comparable: slake: what was done to the images")
+    assert compared.notes[0].startswith("not comparable: slake: the ablation")
     assert "not comparable" in repr(compared)
     assert "not comparable" in compared._repr_html_()
     assert error_of(lambda: medvqa.compare(before, after, benchmark="nowhere")) == (

@@ -10,10 +10,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from medvqa.cli import main
+from support import processes
 from support.strangers import CONFTEST, TEST
 
 SECRET = "export PATH\n"
@@ -24,13 +28,16 @@ def environment() -> dict[str, str]:
 
 
 def medvqa(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "medvqa.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment())
+    """What the command line would do in the folder, in this process."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        patch.chdir(folder)
+        code = main(list(arguments))
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def session(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment())
+    return processes.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment())
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +79,9 @@ def test_report_replaces_links_and_leaves_what_they_lead_to(received: Path, home
         (run / name).symlink_to(home)
         (run / f"{name}.tmp").symlink_to(home)
         (run / f".{name}").symlink_to(home)
-    # A process number is a small number: a stranger may lay a link for each.
-    script = (
-        "import os, sys; from pathlib import Path; from medvqa.cli import main\n"
-        f"[Path('reports/r', f'.{{name}}.{{os.getpid()}}').symlink_to({str(home)!r}) for name in {names!r}]\n"
-        "sys.exit(main(['report', 'reports/r', '--plugin=conftest.py']))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=received, capture_output=True, text=True, timeout=60)
+        # A process number is a small number: a stranger may lay a link for each.
+        (run / f".{name}.{os.getpid()}").symlink_to(home)
+    done = medvqa(received, "report", "reports/r", "--plugin=conftest.py")
     assert done.returncode == 0, done.stderr
     assert untouched(home)
     assert not any((run / name).is_symlink() for name in names)
@@ -166,6 +169,7 @@ READS = """
 import os, resource, shutil, signal
 from pathlib import Path
 from medvqa.cli import main
+from support import processes
 resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 for name in ("run.json", "results.jsonl", "gate.json", "metrics.json"):
     for kind in ("pipe", "sparse"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import metrics, records, scoring, statistics
@@ -18,6 +18,7 @@ from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
 from medvqa.report.gate import headline
+from support.laws import examples
 
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}
 
@@ -954,7 +955,7 @@ def test_less_of_a_rate_is_better() -> None:
     assert (fewer.entries[0].difference, fewer.entries[0].gained) == (pytest.approx(-1 / 3), 100)
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_results_does_not_matter(random: Any) -> None:
     new = side("new", model(60, 0.7, lambda i: i % 7 == 0))

@@ -16,12 +16,13 @@ from types import ModuleType
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.data import index, lexicon
 from medvqa.items import TECHNIQUES, Answer, DataError, Item, Result, Score, Technique
+from support.laws import examples
 
 OTHERS = ("index", "image", "question")
 COLUMNS = (
@@ -408,7 +409,7 @@ def test_the_sheet_has_the_letter_where_a_technique_gives_no_text(withheld: list
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=8))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_no_cell_of_the_sheet_is_a_formula(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     from openpyxl import load_workbook
 

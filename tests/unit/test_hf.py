@@ -127,11 +127,18 @@ def best(answer: Answer) -> str:
     return max(answer.option_logprobs, key=answer.option_logprobs.__getitem__)
 
 
+FAST = frozenset({"mllama", "paligemma", "qwen2_vl"})
+"""Families of the fast tier: cross-attention to the image, a raw prompt, and as many image tokens as the size asks."""
+every_family = pytest.mark.parametrize(
+    "family", [family if family in FAST else pytest.param(family, marks=pytest.mark.slow) for family in tinies.FAMILIES]
+)
+
+
 # --- laws over the families ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("technique", ["mc", "gd", "ps"])
-@pytest.mark.parametrize("family", tinies.FAMILIES)
+@every_family
 def test_batched_equals_unbatched(
     family: str, technique: Technique, load: Callable[..., HF], pictures: list[Image]
 ) -> None:
@@ -143,7 +150,7 @@ def test_batched_equals_unbatched(
         assert len({answer.text for answer in alone}) > 4  # not all the same, whatever is asked
 
 
-@pytest.mark.parametrize("family", tinies.FAMILIES)
+@every_family
 def test_scores_are_those_of_a_plain_forward_pass(
     family: str, load: Callable[..., HF], folder: Callable[[str], Path], pictures: list[Image]
 ) -> None:
@@ -194,7 +201,7 @@ def plain_scores(family: str, model: HF, plain: Any, prompt: Prompt, option: str
     return steps.gather(1, ids[start:, None])[:, 0].tolist()
 
 
-@pytest.mark.parametrize("family", tinies.FAMILIES)
+@every_family
 def test_generation_is_greedy_by_plain_forward_passes(
     family: str, load: Callable[..., HF], folder: Callable[[str], Path], pictures: list[Image]
 ) -> None:
@@ -222,7 +229,7 @@ def test_generation_is_greedy_by_plain_forward_passes(
     assert answer.finish == ("stop" if said[-1] == model._loaded.tokenizer.eos_token_id else "length")
 
 
-@pytest.mark.parametrize("family", tinies.FAMILIES)
+@every_family
 def test_answers_depend_on_the_image(family: str, load: Callable[..., HF], pictures: list[Image]) -> None:
     (prompt,) = questions(family, "gd", pictures, 1)
     one, other = answered(load(family).generate([prompt, replace(prompt, images=(pictures[-1],))]))

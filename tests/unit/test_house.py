@@ -17,7 +17,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import medvqa
-from support import pages
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -89,13 +88,6 @@ def test_reports_and_gates_need_neither_engine_nor_session() -> None:
     code = "import sys, medvqa.report, medvqa.comparing.gating; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert {"medvqa.engine", "medvqa.session", "medvqa.plugin", "pytest"} & set(modules) == set()
-
-
-def test_the_command_report_imports_no_pytest(tmp_path: Path) -> None:
-    run = pages.write(tmp_path / "reports" / "first", pages.guesses())
-    code = "import sys; from medvqa.cli import main; assert main(['report', sys.argv[1]]) == 0; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, run], check=True, capture_output=True, text=True)
-    assert {"pytest", "_pytest", "medvqa.plugin"} & set(done.stdout.split()) == set()
 
 
 def test_one_version() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import PIL.Image
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import image as room
@@ -21,6 +21,7 @@ from medvqa import records
 from medvqa.image import FORMATS, inside
 from medvqa.items import DataError, Image, Item, Prompt
 from medvqa.protocols import prompts
+from support.laws import examples
 
 
 def encoded(image: PIL.Image.Image, form: str = "PNG", **options: object) -> bytes:
@@ -89,7 +90,7 @@ def test_inside_names_backslashes_and_what_is_no_path(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("./ab\\\0~ \ud800"), max_size=12))
-@settings(max_examples=200)
+@examples(200)
 def test_nothing_gets_out(tmp_path_factory: pytest.TempPathFactory, relative: str) -> None:
     folder = tmp_path_factory.getbasetemp()
     try:
@@ -286,7 +287,7 @@ def test_a_decompression_bomb_is_not_decoded(tmp_path: Path, width: int, height:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_damaged_images_end_in_a_message_or_a_picture(
     tmp_path_factory: pytest.TempPathFactory, colours: PIL.Image.Image, data: st.DataObject
 ) -> None:

@@ -17,12 +17,13 @@ from unittest import mock
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.data import index, limits, streamed
 from medvqa.data.progress import show
 from medvqa.items import DataError, DataWarning
+from support.laws import examples
 
 GENERATOR = Path(__file__).parents[2] / "bench" / "make_gmai.py"
 PIXELS = [bytes([number]) * 100 for number in range(4)]
@@ -79,7 +80,7 @@ def frames(draw: st.DrawFn) -> pd.DataFrame:
     chunk=st.sampled_from([1, 7, 64, 2**20]),
     cut=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_cells_are_those_of_pandas_and_offsets_hold_the_images(
     tmp_path_factory: pytest.TempPathFactory,
     frame: pd.DataFrame,

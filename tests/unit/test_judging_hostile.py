@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import judging
@@ -15,6 +15,7 @@ from medvqa.items import Answer, Benchmark, Item, Score, Technique
 from medvqa.judging.fences import HEAD, TAIL, fence_of, is_hidden, neutral
 from medvqa.scoring import score_single_choice
 from support import hostile, judges
+from support.laws import examples
 
 OPEN = Item("1", "phantom-medlesionvqa", "fill_in_the_blank", "Which colour is it?", answers=("red",))
 PAIR = Item(
@@ -155,13 +156,13 @@ attacks = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(attacks, st.sampled_from(judging.TASKS), st.sampled_from([judges.obedient, judges.quoting]))
 def test_no_mixture_of_attacks_gets_a_better_score(attack: str, task: str, judge: Judge) -> None:
     assert judged(task, attack.replace("@", WRONG[task]), judge).value == 0
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(attacks | st.text(), st.sampled_from(judging.TASKS))
 def test_every_response_stays_within_its_fence(response: str, task: str) -> None:
     plain, _ = case(task, "black")
@@ -176,7 +177,7 @@ def test_every_response_stays_within_its_fence(response: str, task: str) -> None
         assert found == case(task, response)[0], "the same prompt each time, so that a stored reply is found"
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(attacks, attacks, attacks)
 def test_questions_references_and_options_stay_within_their_fences(question: str, reference: str, option: str) -> None:
     """Data sets are not trusted either."""

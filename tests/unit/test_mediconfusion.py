@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import benchmarks
 from medvqa.benchmarks import mediconfusion
 from medvqa.data import lexicon, selection
 from medvqa.items import Answer, DataError, DataWarning, Image, Item
+from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_reference = pytest.mark.skipif(
@@ -172,7 +173,7 @@ pairs = st.dictionaries(
 
 
 @pytest.mark.filterwarnings("ignore::medvqa.items.DataWarning")
-@settings(max_examples=50)
+@examples(50)
 @given(pairs)
 def test_the_twin_says_the_same(pairs: dict[str, dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -181,7 +182,7 @@ def test_the_twin_says_the_same(pairs: dict[str, dict[str, Any]]) -> None:
         assert load(write_json(data, pairs)) == twin
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=8))
 def test_items_share_a_cluster_when_images_connect_them(links: list[tuple[int, int]]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -306,7 +307,7 @@ json_values = st.recursive(
 
 
 @pytest.mark.filterwarnings("ignore::medvqa.items.DataWarning")
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.sampled_from(["dataset.json", "dataset.csv"]),
     st.binary(max_size=200)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import benchmarks, metrics
 from medvqa.benchmarks import medlesionvqa
 from medvqa.data import lexicon
 from medvqa.items import KINDS, Answer, Benchmark, DataError, DataWarning, Image, Item, Result
+from support.laws import examples
 
 VAL, TEST = medlesionvqa.BENCHMARKS
 
@@ -193,7 +194,7 @@ def test_images_patients_and_cases_join_items(tmp_path: Path) -> None:
     assert clusters["7"] is None
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     st.lists(st.tuples(st.sampled_from(["val", "test"]), st.sampled_from(["one", "two"])), min_size=1, max_size=12),
 )
@@ -310,7 +311,7 @@ json_values = st.recursive(
 
 
 @pytest.mark.filterwarnings("ignore::medvqa.items.DataWarning")
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.binary(max_size=200)
     | json_values.map(lambda value: json.dumps(value).encode())

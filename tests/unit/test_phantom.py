@@ -60,6 +60,7 @@ def table(folder):
 
 
 class TestFiles:
+    @pytest.mark.slow
     def test_the_script_draws_what_ships(self, drawn):
         assert shipped(drawn) == shipped(FOLDER)
         for name in shipped(FOLDER):
@@ -74,6 +75,7 @@ class TestFiles:
             else:
                 assert name.suffix == ".tsv"
 
+    @pytest.mark.slow
     def test_the_table_too(self, drawn):
         for made, there in zip(table(drawn), table(FOLDER), strict=True):
             made_image, image = made.pop("image"), there.pop("image")
@@ -83,6 +85,7 @@ class TestFiles:
             else:
                 assert (pixels(base64.b64decode(made_image)) == pixels(base64.b64decode(image))).all()
 
+    @pytest.mark.slow
     def test_another_seed_draws_another_phantom(self, tmp_path):
         script.main([str(tmp_path), "--seed", "1"])
         assert "--seed 1" in (tmp_path / "README.md").read_text()

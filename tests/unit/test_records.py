@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import records
 from medvqa.items import KINDS, OUTCOMES, Answer, Image, Item, QuestionKey, Result, Score, UsageError
+from support.laws import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LETTERS = st.dictionaries(st.sampled_from("ABCDE"), TEXT, max_size=5)
@@ -53,7 +54,7 @@ def result(item_id: str, outcome: str = "correct", **fields: object) -> Result:
 
 
 @given(RESULTS)
-@settings(max_examples=100)
+@examples(100)
 def test_a_result_survives_its_line(result: Result) -> None:
     line = records.encode(result)
     assert b"\n" not in line

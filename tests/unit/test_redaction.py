@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from support import processes
 from support.servers import Reply, Request, Server, completion, error, scored
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:html", "-p", "no:benchmark")
@@ -93,7 +94,7 @@ def folder_with(path: Path, url: str) -> Path:
 
 def session(folder: Path, *arguments: str) -> str:
     known = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEDVQA_"))}
-    called = subprocess.run(
+    called = processes.run(
         [*PYTEST, "--model=echoing", "--run=r", "--max-errors=0", "-rA", "-vv", "--junitxml=own.xml", *arguments],
         cwd=folder,
         env=known | {"CANDIDATES_KEY": KEY, "JUDGES_KEY": JUDGES},

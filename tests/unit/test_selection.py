@@ -305,6 +305,7 @@ def test_a_share_is_read_as_it_is_written() -> None:
     assert str(Shard(2, 8)) == "2/8"
 
 
+@pytest.mark.slow
 def test_sharing_out_130000_items_takes_no_time() -> None:
     items = [item(str(n), pair=str(n // 2)) for n in range(130_000)]
     start = time.process_time()

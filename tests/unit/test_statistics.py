@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, norm, t
@@ -22,6 +22,7 @@ from medvqa import statistics
 from medvqa.benchmarks import mediconfusion
 from medvqa.items import Answer
 from medvqa.statistics import Table, clopper_pearson, clustered, holm, intervals, mean_over, ratios, wilson
+from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
@@ -352,7 +353,7 @@ def test_as_many_groups_again_narrow_the_interval_by_the_root(times: int, binary
     assert (once[1] - once[0]) / (again[1] - again[0]) == pytest.approx(times**0.5, rel=0.04)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(grouped(least=6, binary=True))
 def test_groups_never_narrow_a_binomial_interval(data: tuple[Floats, NDArray[np.intp]]) -> None:
     value, group = data
@@ -424,7 +425,7 @@ def test_holms_example() -> None:
     assert holm([0.022, 0.01, 0.09, 0.02]) == pytest.approx([0.06, 0.04, 0.09, 0.06])
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_equal_weights_are_statsmodels_holm(p: list[float]) -> None:
     expected = multipletests(p, method="holm")[1]
@@ -558,7 +559,7 @@ def test_an_interval_that_four_groups_alone_decide_is_that_of_the_groups() -> No
     assert (low[0], high[0]) == pytest.approx(proportion_confint(value.mean() * n, n, method="wilson"))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(grouped(least=9), levels)
 def test_no_bound_of_a_mean_is_cut_off(data: tuple[Floats, NDArray[np.intp]], level: float) -> None:
     """0 and 1 are bounds only where the estimate is: Wilson's interval needs no clipping."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.statistics import (
@@ -26,6 +26,7 @@ from medvqa.statistics import (
     ratios,
     smallest_loss,
 )
+from support.laws import examples
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared" / "reference"
@@ -305,7 +306,7 @@ def test_floors() -> None:
     assert verdicts[0].why == "63.0 % (60.4 to 65.5 %); less than 55 % is ruled out"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 200), st.floats(0.01, 0.99), st.booleans())
 def test_at_most_mirrors_at_least(right: int, limit: float, binary: bool) -> None:
     at_least = floor("a", measured(right, 200), limit, binary=binary)
@@ -403,7 +404,7 @@ counts = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(31, 300))
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(counts, min_size=1, max_size=5), st.randoms())
 def test_the_order_of_rules_does_not_matter(drawn: list[tuple[int, int, int]], random: Any) -> None:
     rules = [guard(*each, name=str(i)) for i, each in enumerate(drawn)] + [rule(*drawn[0])]
@@ -413,7 +414,7 @@ def test_the_order_of_rules_does_not_matter(drawn: list[tuple[int, int, int]], r
     assert {v.name: (v.outcome, v.why) for v in one.verdicts} == {v.name: (v.outcome, v.why) for v in other.verdicts}
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(counts, st.floats(0.001, 0.3), st.floats(0.001, 0.3))
 def test_a_wider_margin_never_makes_it_worse(drawn: tuple[int, int, int], one: float, other: float) -> None:
     rank = {"FAIL": 0, "INCONCLUSIVE": 1, "PASS": 2}

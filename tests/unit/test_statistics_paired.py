@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest, norm, t
@@ -24,6 +24,7 @@ from medvqa.statistics import (
     units_needed,
 )
 from medvqa.statistics.paired import score_variance
+from support.laws import examples
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +120,7 @@ def test_the_published_example_of_mcnemars_test() -> None:
     assert found.worse == pytest.approx(norm.cdf(-(17.356**0.5)), rel=0.07)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_exact_mcnemar_is_the_binomial_test(gained: int, lost: int) -> None:
     (found,) = compare(*counted(5, lost, gained, 5), binary=True)
@@ -153,7 +154,7 @@ def negated(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.booleans().flatmap(lambda binary: st.tuples(st.just(binary), paired(binary))))
 def test_swapping_the_runs_negates_difference_and_bounds(drawn: tuple[bool, dict[str, Any]]) -> None:
     binary, data = drawn
@@ -167,7 +168,7 @@ def test_swapping_the_runs_negates_difference_and_bounds(drawn: tuple[bool, dict
         assert getattr(other, name) == near(getattr(one, name))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.booleans().flatmap(lambda binary: st.tuples(st.just(binary), paired(binary))))
 def test_bounds_contain_the_difference_and_agree_with_p(drawn: tuple[bool, dict[str, Any]]) -> None:
     binary, data = drawn
@@ -182,7 +183,7 @@ def test_bounds_contain_the_difference_and_agree_with_p(drawn: tuple[bool, dict[
         assert (found.high < 0) == (found.worse < 0.05)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.booleans().flatmap(lambda binary: st.tuples(st.just(binary), paired(binary))), st.randoms())
 def test_the_order_of_rows_does_not_matter(drawn: tuple[bool, dict[str, Any]], random: Any) -> None:
     binary, data = drawn
@@ -213,7 +214,7 @@ def test_as_many_groups_again_narrow_the_bounds_by_the_root(times: int, binary: 
     assert again.difference == pytest.approx(once.difference)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(5, 200))
 def test_independent_units_have_tangos_interval_but_for_student(gained: int, lost: int, rest: int) -> None:
     (found,) = compare(*counted(rest, lost, gained, 0), binary=True)
@@ -386,7 +387,7 @@ def test_a_loss_of_the_margin_seldom_passes_where_groups_flip_as_one(
     assert passed <= 0.06
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(12, 40), st.integers(2, 6), st.booleans())
 def test_with_few_discordant_groups_the_bounds_are_at_least_those_of_as_many_units_as_groups(
     gained: int, lost: int, groups: int, size: int, binary: bool
@@ -410,7 +411,7 @@ def test_with_few_discordant_groups_the_bounds_are_at_least_those_of_as_many_uni
     assert found.high >= high - 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(20, 200), st.booleans())
 def test_few_flips_of_independent_units_are_bounded_as_any_other(
     gained: int, lost: int, rest: int, binary: bool

@@ -10,13 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import records
 from medvqa.items import Answer, Image, Prompt, Shot
 from medvqa.protocols import prompts
 from medvqa.records import store as store_module
+from support.laws import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 ANSWERS = st.builds(
@@ -46,7 +47,7 @@ def files(folder: Path) -> list[Path]:
 # --- laws ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     batches=st.lists(
         st.tuples(st.integers(0, 3), st.lists(st.tuples(st.integers(0, 30), ANSWERS), max_size=6)), max_size=12
@@ -67,7 +68,7 @@ def test_what_any_process_stored_every_process_finds(batches: list[tuple[int, li
             store.close()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     first=st.lists(ANSWERS, min_size=1, max_size=8),
     second=st.lists(ANSWERS, min_size=1, max_size=8),

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.engine import AnswerMemory, Limits, Recollection, Stream, Streamed
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
+from support.laws import examples
 from support.streams import Ahead, item, prompt
 from support.stubs import backend
 
@@ -87,7 +88,7 @@ def said(stream: Stream, items: Sequence[Query], ahead: Ahead | None = None) -> 
 # --- laws ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     lengths=st.lists(st.integers(1, 60), max_size=60),
     shared=st.integers(1, 5),
@@ -111,7 +112,7 @@ def test_every_prompt_is_asked_once_and_gets_its_own_answer(
     assert len(model.threads) <= 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     count=st.integers(1, 40),
     size=st.integers(1, 16),
@@ -133,7 +134,7 @@ def test_a_batch_that_raises_is_halved_until_the_bad_items_stand_alone(
         assert said(stream, ITEMS[:count]) == expected
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(size=st.integers(1, 64), fits=st.integers(1, 64))
 def test_out_of_memory_halves_the_size_for_good(size: int, fits: int) -> None:
     def refuse(texts: list[str]) -> None:
@@ -319,7 +320,7 @@ class Kept:
         self.calls[call] = ()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(known=st.sets(st.integers(0, 49)), size=st.integers(1, 9), window=st.integers(1, 5), lanes=st.integers(1, 3))
 def test_what_is_known_is_not_asked_and_the_rest_is_asked_in_full_batches(
     known: set[int], size: int, window: int, lanes: int
@@ -338,7 +339,7 @@ def test_what_is_known_is_not_asked_and_the_rest_is_asked_in_full_batches(
         assert len(model.batches) <= (50 - len(known)) // size + windows
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(bad=st.sets(st.integers(0, 29), max_size=5), size=st.integers(1, 9), lanes=st.integers(1, 4))
 def test_what_is_suspected_is_asked_when_nothing_else_is(bad: set[int], size: int, lanes: int) -> None:
     model, memory = Recorded(lambda texts: time.sleep(0.001)), Kept(bad={f"q{n}" for n in bad})

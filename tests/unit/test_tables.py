@@ -13,11 +13,12 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medvqa.data import limits, tables
 from medvqa.items import DataError
+from support.laws import examples
 
 FORMATS = ("csv", "tsv", "xlsx", "json", "jsonl", "object")
 
@@ -48,7 +49,7 @@ def read(path: Path, **options: object) -> list[tables.TableRow]:
 cell = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(cell, cell), min_size=1, max_size=6))
 @example([("a,b;c\t", "\"'"), ("N/A", "None"), ("=1", "_x0041_")])
 def test_every_format_gives_the_same_rows(
@@ -202,7 +203,7 @@ def test_a_table_that_is_not_read_to_its_end_leaves_nothing_open(tmp_path: Path,
         gc.collect()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.sampled_from(["x.csv", "x.json", "x.jsonl"]),
     st.binary(max_size=60)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from medvqa import printing
+from medvqa import printing, usercode
 from medvqa.data import folders
 from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, MedVQAError, UsageError
 
@@ -208,18 +207,13 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
 
 def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
-    """The items as the benchmark yields them; DataError in one line for whatever its code raises, with the place."""
-    try:
-        yield from benchmark.items(data)
-    except (MedVQAError, Warning):
-        raise
-    except Exception as error:
-        # The first frame is this one; the next is the benchmark's own, and what it calls in its file follows.
-        frames = traceback.extract_tb(error.__traceback__)[1:]
-        own = [frame for frame in frames if frame.filename == frames[0].filename]
-        place = f" ({os.path.basename(own[-1].filename)} line {own[-1].lineno})" if own else ""
-        why = printing.line(" ".join(f"{type(error).__name__}: {error}".split()))[:MAX_SHOWN]
-        raise DataError(f"benchmark {benchmark.name}: its items cannot be read: {why}{place}") from error
+    """The items as the benchmark yields them; DataError in one line, with the place, for exceptions of its code."""
+    what, expected = f"benchmark '{benchmark.name}', items", "items yields each Item of the data folder"
+    with usercode.guarded(what, expected, DataError, benchmark.items):
+        for item in benchmark.items(data):
+            if not isinstance(item, Item):
+                raise TypeError(f"it yielded a value of type {type(item).__name__}")
+            yield item
 
 
 def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | None:

@@ -1,4 +1,9 @@
-"""`medvqa`: what is done with data and run folders outside of a test session; a file for each command."""
+"""`medvqa`: commands for data and run folders, without a test session; a file for each command.
+
+A command is a module with `add(commands, common)`, which calls `commands.add_parser(NAME, parents=[common], help=...)`
+and `set_defaults(command=function)`. The function takes the parsed arguments and returns a text to print, or the text
+and an exit code. Installed packages add commands by entry points of the group `medvqa.commands`, named as the command.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from medvqa import __version__, printing
+from medvqa import __version__, printing, usercode
 from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore, run
-from medvqa.cli.common import say
-from medvqa.items import MedVQAError
+from medvqa.cli.common import Commands, say
+from medvqa.items import MedVQAError, UsageError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -26,14 +31,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         sys.excepthook = _excepthook
-    options = _parser().parse_args(arguments)
-    options.words = list(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    usercode.take_tracebacks()
+    options = _parser(words).parse_args(words)
+    options.words = words
     try:
         with printing.printable_warnings():
-            made = options.command(options)
+            made = _call(options)
     except MedVQAError as error:
         say(f"medvqa: {error}")
         return 4
+    finally:
+        if options.traceback and (text := usercode.take_tracebacks()):
+            say(text)
     output, code = made if isinstance(made, tuple) else (made, 0)
     try:
         print(printing.lines(output), flush=True)
@@ -41,6 +51,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has seen enough; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return int(code)
+
+
+def _call(options: argparse.Namespace) -> str | tuple[str, int]:
+    """Run the command that was typed (MedVQAError)."""
+    if options.medvqa_package is None:
+        made: str | tuple[str, int] = options.command(options)
+        return made
+    with usercode.guarded(options.medvqa_package, _RETURNS):
+        made = options.command(options)
+        if not isinstance(made[0] if isinstance(made, tuple) and len(made) == 2 else made, str):
+            raise TypeError(f"it returned a value of type {type(made).__name__}")
+        return made
+
+
+_RETURNS = "a function of the parsed arguments that returns a text, or a text and an exit code"
+COMMANDS = "medvqa.commands"
+"""Entry points that name a module or function of a package, which adds the command of the entry point's name."""
+
+
+def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the commands of installed packages; print one line for each that cannot be added."""
+    from importlib.metadata import entry_points
+
+    from medvqa.session.registry import load_entry_point, named
+
+    shipped = frozenset(commands.choices)
+    for entry in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
+        try:
+            if entry.name in shipped:
+                raise UsageError(f"{named(entry)}: there is a command '{entry.name}' already")
+            found = load_entry_point(entry)
+            add = getattr(found, "add", found)
+            with usercode.guarded(
+                named(entry), "add(commands, common) adds one command and its function", function=add
+            ):
+                add(commands, common)
+                parser = commands.choices.get(entry.name)
+                if parser is None or not callable(parser.get_default("command")):
+                    raise TypeError(f"it added no command '{entry.name}' with set_defaults(command=function)")
+                parser.set_defaults(medvqa_package=named(entry))
+        except UsageError as error:
+            say(f"medvqa: {error}")
+            if entry.name not in shipped:
+                commands.choices.pop(entry.name, None)
 
 
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -55,8 +109,11 @@ class _Parser(argparse.ArgumentParser):
         super()._print_message(printing.lines(message), file)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="medvqa", description=__doc__, allow_abbrev=False)
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of all shipped commands, and of those of packages if no shipped one is typed."""
+    parser = _Parser(
+        prog="medvqa", description="Commands for data and run folders, without a test session.", allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"pytest-medvqa {__version__}")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -68,7 +125,14 @@ def _parser() -> argparse.ArgumentParser:
         "(repeatable)",
     )
     common.add_argument("--noconftest", action="store_true", help="do not read conftest.py files")
+    common.add_argument(
+        "--traceback", action="store_true", help="show the traceback of errors in code that is not pytest-medvqa's own"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (run, report, rescore, compare, gate, baseline, merge, agreement, lexicon, models, cache):
         command.add(commands, common)
+    parser.set_defaults(medvqa_package=None, traceback=False)
+    if not (words and words[0] in commands.choices):
+        # A shipped command must not wait for the imports of packages.
+        _add_installed(commands, common)
     return parser

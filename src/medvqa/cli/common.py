@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medvqa import printing
 from medvqa.items import UsageError
@@ -13,7 +13,7 @@ from medvqa.items import UsageError
 if TYPE_CHECKING:
     from medvqa.session.registry import Registry
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # argparse has no public name
 """The argument of a command's `add`, to which it adds its parser."""
 
 

@@ -104,10 +104,7 @@ def run(options: argparse.Namespace) -> str:
             + "\n--anyway compares them nevertheless, --benchmark=NAME one benchmark alone"
         )
     notes = [comparing.notes(new, baseline) for new, baseline in pairs]
-    made = [
-        comparing.compare(new, baseline, known.benchmarks, metrics=known.metrics, bootstrap=options.bootstrap)
-        for new, baseline in pairs
-    ]
+    made = [comparing.compare(new, baseline, known.benchmarks, bootstrap=options.bootstrap) for new, baseline in pairs]
     if not any(paired.parts for paired in made):
         new, baseline = pairs[0]
         raise UsageError(f"{new.name} and {baseline.name} have no benchmark and technique in common")

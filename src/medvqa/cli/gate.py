@@ -101,7 +101,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
             "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or floors in "
             f"[[{TABLE}.floor]] of {FILE}"
         )
-    gate = gating.prepare(rules, gating.load(rules, Path()), about, known.benchmarks, known.metrics)
+    gate = gating.prepare(rules, gating.load(rules, Path()), about, known.benchmarks)
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
     side = comparing.load(options.run)
@@ -111,7 +111,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
         raise UsageError(f"{options.run} did not end: finish it by pytest --run={options.run.name}")
     decided = gating.decided(gate, options.run, side)
     gating.write(options.run, decided)
-    made = report.build(options.run, known.benchmarks, known.metrics)
+    made = report.build(options.run, known.benchmarks)
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:

@@ -46,6 +46,6 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
             raise benchmarks.not_known(f"{path} holds", name, known.benchmarks)
     merged = merging.merge(parts, folder.name)
     merging.write(merged, folder, options.runs)
-    made = report.build(folder, known.benchmarks, known.metrics)
+    made = report.build(folder, known.benchmarks)
     notes = [f"! {printing.line(note)}" for note in merged.notes]
     return "\n".join([*notes, summary(report.write(made), width=100, exits=False)]), not merged.complete

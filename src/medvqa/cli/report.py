@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         raise UsageError("-o names the page that compares several runs: name a second RUN")
     texts, drawn, unfinished = [], [], False
     for folder in runs:
-        made = report.build(folder, known.benchmarks, known.metrics)
+        made = report.build(folder, known.benchmarks)
         unfinished |= not made.covered.finished
         drawn.append(html.draw(made, load, options.images))
         texts.append(summary(report.write(made, drawn[-1]), width=100, exits=False))
@@ -96,7 +96,7 @@ def _compared(runs: Sequence[Path], output: Path | None, known: Registry, drawn:
     compared, lines = [], []
     for new in others:
         refusals = comparing.refusals(new, baseline)
-        paired = comparing.compare(new, baseline, known.benchmarks, metrics=known.metrics)
+        paired = comparing.compare(new, baseline, known.benchmarks)
         if not refusals and not paired.parts:
             refusals = [f"{new.name} and {baseline.name} have no benchmark and technique in common"]
         compared.append(html.Versus(paired, tuple(refusals), tuple(comparing.notes(new, baseline))))

@@ -92,7 +92,7 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
         stopped = rescoring.rescore(planned, say=say, progress=_progress)
     if stopped is not None:
         return stopped, True
-    made = report.build(typed.run, registry.benchmarks, registry.metrics)
+    made = report.build(typed.run, registry.benchmarks)
     data = options.data
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
-from medvqa import statistics
+from medvqa import records, statistics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, Result
+from medvqa.items import Benchmark, FailedMetric, Metric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
 from medvqa.statistics import Comparison, Table
 
@@ -31,7 +31,7 @@ class PairedPart:
     `matched`: number of items in both runs, by content, not by id. `scored`: number of these with a score in both
     runs; measures are compared on these. `unmatched_*`: ids of items in one run only. `errors_*`: ids of matched items
     without an answer, or without a score that the other run has. Both block a verdict. `unchanged`: equal items,
-    responses and scores.
+    responses and scores. `failed`: metrics that could not be computed for one of the runs.
     """
 
     benchmark: str
@@ -43,6 +43,7 @@ class PairedPart:
     errors_baseline: tuple[str, ...]
     unchanged: bool
     scored: int
+    failed: tuple[FailedMetric, ...] = ()
 
     @property
     def asked(self) -> int:
@@ -61,6 +62,7 @@ class Compared:
     of a headline measure over everything, among all headline measures of the comparison; None else. `resampled` is the
     percentile interval of the difference by cluster bootstrap, as in `shown`, each bound of the level of the
     comparison; None where it was not asked for. `headline` marks the measures by which the benchmark is known.
+    `percent`: values are fractions and shown as percentages.
     """
 
     benchmark: str
@@ -74,6 +76,7 @@ class Compared:
     adjusted: float | None = None
     resampled: tuple[float, float] | None = None
     headline: bool = False
+    percent: bool = True
     counted: Literal["items", "pairs", "items and pairs"] = "items"
 
     @property
@@ -164,15 +167,14 @@ def compare(
     baseline: Side,
     benchmarks: Mapping[str, Benchmark],
     *,
-    metrics: Sequence[Metric] = (),
     level: float = LEVEL,
     bootstrap: bool = False,
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks`: the known benchmarks by name. `metrics`: extra metrics for each. `level`: of each one-sided bound.
-    Items are matched by question, options, key and images. Tags and pairs come from the new run; groups of both runs
-    are joined. `bootstrap` adds the seeded cluster bootstrap of headline measures. UsageError for an unknown benchmark.
+    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
+    options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
+    seeded cluster bootstrap of headline measures. UsageError for an unknown benchmark.
     """
     new_techniques, baseline_techniques = new.asked, baseline.asked
     common = {
@@ -183,7 +185,7 @@ def compare(
     if unknown := [name for name in common if name not in benchmarks]:
         raise not_known("the runs have", unknown[0], benchmarks)
     compared_parts = [
-        _part(new, baseline, benchmarks[name], technique, metrics, level, bootstrap)
+        _part(new, baseline, benchmarks[name], technique, level, bootstrap)
         for name, techniques in common.items()
         for technique in techniques
     ]
@@ -202,13 +204,13 @@ def _part(
     baseline: Side,
     benchmark: Benchmark,
     technique: str,
-    extra: Sequence[Metric],
     level: float,
     bootstrap: bool,
 ) -> tuple[PairedPart, list[Compared], list[Flip]]:
     sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
     matched = matching.match(*sides)
     both = list(zip(matched.first, matched.second, strict=True))
+    failed: list[FailedMetric] = []
     part = PairedPart(
         benchmark.name,
         technique,
@@ -222,9 +224,14 @@ def _part(
         and all(matching.same_responses(new, baseline, one, other) for one, other in both),
         sum(matching.scored(one) and matching.scored(other) for one, other in both),
     )
-    wanted = (*benchmark.metrics, *extra)
     rows = [[result for samples in side for result in samples] for side in (matched.first, matched.second)]
-    tables = [measures.tables(side, wanted, benchmark.dimensions) for side in rows]
+    tables = [
+        measures.tables(each, _computable(benchmark, side, failed), benchmark.dimensions, failed)
+        for each, side in zip(rows, (new, baseline), strict=True)
+    ]
+    part = replace(part, failed=tuple({each.name: each for each in failed}.values()))
+    without = {each.name for each in failed}
+    tables = [[each for each in side if each.metric.name not in without] for side in tables]
     compared, flips = [], []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
     for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
@@ -234,10 +241,19 @@ def _part(
         ]
         if headline and bootstrap:
             measures_compared = _resampled(measures_compared, one, other, level, resamples)
-        if headline and one.over is None:
+        if headline and one.over is None and one.metric.percent:
             flips += _flips(one, other, benchmark.name, technique)
         compared += _adjusted(measures_compared)
     return part, compared, flips
+
+
+def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
+    """The metrics of a benchmark, without those of users if a baseline holds no responses: these may look at them."""
+    if side.run.get("responses") != records.DIGESTS:
+        return list(benchmark.metrics)
+    why = f"baseline {side.name} holds no responses; write it again without --no-responses"
+    failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.binary is None]
+    return [metric for metric in benchmark.metrics if metric.binary is not None]
 
 
 def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:
@@ -262,6 +278,7 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
             _scaled(comparison, scale),
             metric.better,
             None if comparison.worse is None else min(1.0, 2 * min(comparison.worse, 1 - comparison.worse)),
+            percent=bool(metric.percent),
             counted=counted,
         )
         for (dimension, value), comparison in zip(slices, comparisons, strict=True)

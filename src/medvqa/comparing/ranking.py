@@ -11,7 +11,7 @@ from medvqa import metrics as measures
 from medvqa import statistics
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, Metric, QuestionKey, Result
+from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
 from medvqa.metrics import Tabled
 from medvqa.statistics import Table
 
@@ -74,7 +74,11 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
 def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
     rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
-    tabled = [measures.tables(results, chosen, benchmark.dimensions) for results in rows]
+    failed: list[FailedMetric] = []
+    tabled = [measures.tables(each, chosen, benchmark.dimensions, failed) for each in rows]
+    without = {each.name for each in failed}
+    # A comparison of two runs says why a metric failed, and shows numbers that are no percentages.
+    tabled = [[table for table in run if table.metric.percent and table.metric.name not in without] for run in tabled]
     answered = [{result.item.id for result in results if matching.scored([result])} for results in rows]
     items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
     names = [side.name for side in sides]

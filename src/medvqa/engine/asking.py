@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa import answers
+from medvqa import answers, usercode
 from medvqa.backend import Backend
 from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt
 from medvqa.protocols.techniques import NEEDS
@@ -48,8 +48,10 @@ def attempt(
     except MedVQAError as error:
         return Failure(_line(error, secrets))
     except Exception as error:  # noqa: BLE001 - see the docstring
-        line = answers.redacted(f"{type(error).__name__}: {answers.line_of(error)}", secrets)
-        return Failure(line, memory=_out_of_memory(error))
+        line = f"{type(error).__name__}: {answers.line_of(error)}"
+        if not type(model).__module__.startswith("medvqa."):
+            line = usercode.described(error, f"model '{_name(model)}'", function=type(model).generate)
+        return Failure(answers.redacted(line, secrets), memory=_out_of_memory(error))
     if len(replies) != len(batch):
         return Failure(f"model '{_name(model)}' gave {len(replies)} answers to {len(batch)} prompts")
     share, name = (time.perf_counter() - start) / len(batch), _name(model)

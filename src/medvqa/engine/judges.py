@@ -168,4 +168,4 @@ class Judge:
 
 
 def _no_prompt(query: Query) -> Prompt:
-    raise AssertionError(f"a judge was new_replies {query}")
+    raise AssertionError(f"a judge takes prompts, not {query}")

@@ -132,7 +132,7 @@ def compare(
             + "\n  ".join(refusals)
             + "\nanyway=True compares them nevertheless, benchmark='NAME' one benchmark alone"
         )
-    paired = comparing.compare(side, old, known.benchmarks, metrics=known.metrics, bootstrap=bootstrap)
+    paired = comparing.compare(side, old, known.benchmarks, bootstrap=bootstrap)
     if not paired.parts:
         raise UsageError(f"{side.name} and {old.name} have no benchmark and technique in common")
     return ComparedRuns(paired, known, tuple(refusals), tuple(comparing.notes(side, old)))

@@ -95,8 +95,8 @@ def evaluate(
     Returns the run as of `medvqa.load`. It may be unfinished, for instance after errors in a row: `finished` and
     `warnings` say so.
 
-    Raises UsageError for options that do not fit, DataError for data that cannot be read, and whatever a model raises
-    that cannot be loaded. KeyboardInterrupt is raised again after all answers are stored and the reports are written.
+    Raises UsageError for options that do not fit and for a model that cannot be loaded, and DataError for data that
+    cannot be read. KeyboardInterrupt is raised again after all answers are stored and the reports are written.
     """
     given = _given(options)
     registry = known_with(metrics=metrics, plugins=plugins)
@@ -126,6 +126,8 @@ def evaluate(
             )
     finally:
         shown.close()
+    for line in ended.finished.failed_hooks:
+        shown.say(f"! {line}")
     if ended.interrupted:
         raise KeyboardInterrupt(ended.stopped)
     return _run(ended, registry, cwd)

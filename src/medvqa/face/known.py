@@ -24,14 +24,8 @@ def known_with(
     plugins: Iterable[Extra] = (),
 ) -> Registry:
     """What ships, what the plugins define, and these values (UsageError if two benchmarks share a name)."""
-    registry = Registry.of([_module(extra) for extra in plugins]).with_objects(benchmarks=list(benchmarks))
-    taken = {metric.name: metric for metric in registry.metrics}
-    for metric in metrics:
-        if not isinstance(metric, Metric):
-            raise UsageError(f"metrics: {metric!r} is no metric; write @medvqa.metric above the function")
-        if taken.setdefault(metric.name, metric) is not metric:
-            raise UsageError(f"two metrics are called '{metric.name}'; rename one of them")
-    return replace(registry, metrics=tuple(taken.values()))
+    registry = Registry.of([_module(extra) for extra in plugins])
+    return registry.with_objects(benchmarks=list(benchmarks)).with_metrics(metrics)
 
 
 def joined(registries: Iterable[Registry]) -> Registry:
@@ -42,8 +36,7 @@ def joined(registries: Iterable[Registry]) -> Registry:
             first,
             benchmarks={**other.benchmarks, **first.benchmarks},
             backends={**other.backends, **first.backends},
-            metrics=tuple(dict.fromkeys([*first.metrics, *other.metrics])),
-        )
+        ).with_metrics(other.metrics)
     return first
 
 

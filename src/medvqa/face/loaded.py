@@ -163,4 +163,4 @@ def load(
 
 def loaded(folder: Path, known: Registry) -> LoadedRun:
     """A run folder with the benchmarks and metrics of a registry (UsageError, DataError)."""
-    return LoadedRun(report.build(folder, known.benchmarks, known.metrics), known)
+    return LoadedRun(report.build(folder, known.benchmarks), known)

@@ -13,7 +13,7 @@ from medvqa.items import Outcome
 from medvqa.session.progress import Progress, line
 
 
-class Shown(Protocol):
+class Display(Protocol):
     """Where progress and messages go."""
 
     def say(self, message: str) -> None:
@@ -26,7 +26,7 @@ class Shown(Protocol):
         """Show the last state."""
 
 
-def chosen(progress: bool | None) -> Shown:
+def chosen(progress: bool | None) -> Display:
     """The place for progress: None finds out whether there is a notebook or a terminal, False shows nothing.
 
     True shows a line if there is neither.

@@ -24,7 +24,7 @@ class Settings:
     """Settings for judging, part of the signature of every measure of a judged run.
 
     `gap` is the lead in closeness (inclusive) that makes an option the answer, 0 to 9. `extract` lets the judge read
-    options if rules parts none. `rules_first` lets rules score an answer if they are certain. `prompts` maps tasks
+    options if rules find none. `rules_first` lets rules score an answer if they are certain. `prompts` maps tasks
     to the texts of the user's own prompt files. `recorded`: replies come from a file without their prompts; templates
     are then called `recorded/TASK`. Raises UsageError for invalid settings.
     """

@@ -1,4 +1,4 @@
-"""The metrics of the three benchmarks, and the decorator that makes one.
+"""The metrics of the three benchmarks, and two decorators that make one: `ratio`, and `metric` for users.
 
 Sources: GMAI-MMBench (Chen et al. 2024), formulas (1) to (3); MediConfusion (Sepehri et al. 2024), sections 2.2 and 3,
 whose totals are those of `create_score_table` in
@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import wraps
+from math import isfinite
+from numbers import Real
+from typing import Literal, overload
 
-from medvqa import scoring
+from medvqa import scoring, usercode
 from medvqa.items import (
     CHOICE_KINDS,
     INVALID_OUTCOMES,
+    KINDS,
     OPEN_KINDS,
     OPTION_TECHNIQUES,
     OUTCOMES,
@@ -25,6 +29,7 @@ from medvqa.items import (
     Metric,
     Outcome,
     Result,
+    UsageError,
 )
 
 Terms = Callable[[Sequence[Result]], tuple[float, float]]
@@ -32,6 +37,8 @@ Terms = Callable[[Sequence[Result]], tuple[float, float]]
 
 LEFT_OUT, NO, YES = (0.0, 0.0), (0.0, 1.0), (1.0, 1.0)
 """The terms of most units."""
+MAX_NAME = 60
+"""Characters of a metric's name."""
 
 
 def _share(*outcomes: Outcome) -> Mapping[Outcome, tuple[float, float]]:
@@ -45,7 +52,7 @@ _CORRECT, _INVALID = _share("correct"), _share(*INVALID_OUTCOMES)
 _REFUSED, _ABSTAINED, _UNPARSED = _share("refused"), _share("abstained"), _share("unparsed")
 
 
-def metric(
+def ratio(
     name: str = "",
     *,
     unit: Literal["item", "pair"] = "item",
@@ -53,36 +60,116 @@ def metric(
     kinds: Collection[Kind] | None = None,
     mean_over: str | None = None,
     better: Literal["higher", "lower"] = "higher",
+    percent: bool = True,
 ) -> Callable[[Terms], Metric]:
-    """Make a Metric of a function from the results of one unit to (numerator, denominator).
+    """Make a Metric from a function that maps the results of one unit to (numerator, denominator).
 
     A unit is one result, or the two results of a pair sorted by id. The name defaults to the function's. The first
     line of the docstring is the definition; a digest of it enters the signature of every measure. `binary` promises
-    numerators and denominators of 0 or 1; pass False for anything else. `kinds`, `mean_over` and `better`: see
-    `Metric`.
+    numerators and denominators of 0 or 1; pass False for anything else. `kinds`, `mean_over`, `better` and `percent`:
+    see `Metric`.
     """
 
     def decorate(terms: Terms) -> Metric:
         definition = (terms.__doc__ or "").strip().partition("\n")[0]
         only = None if kinds is None else frozenset(kinds)
-        return Metric(name or terms.__name__, terms, unit, binary, mean_over, only, definition, better)
+        return Metric(name or terms.__name__, terms, unit, binary, mean_over, only, definition, better, percent)
 
     return decorate
 
 
-@metric(kinds={"single_choice"})
+Function = Callable[..., object]
+"""A function of one result, or of the two results of a pair, that returns a bool, a number or None."""
+
+
+@overload
+def metric(function: Function, /) -> Metric: ...
+@overload
+def metric(
+    *,
+    name: str = ...,
+    unit: Literal["item", "pair"] = ...,
+    kinds: Collection[Kind] | None = ...,
+    better: Literal["higher", "lower"] = ...,
+    mean_over: str | None = ...,
+    definition: str = ...,
+    percent: bool | None = ...,
+) -> Callable[[Function], Metric]: ...
+def metric(
+    function: Function | None = None,
+    /,
+    *,
+    name: str = "",
+    unit: Literal["item", "pair"] = "item",
+    kinds: Collection[Kind] | None = None,
+    better: Literal["higher", "lower"] = "higher",
+    mean_over: str | None = None,
+    definition: str = "",
+    percent: bool | None = None,
+) -> Metric | Callable[[Function], Metric]:
+    """Make a Metric from a function of a result, with or without options: `@medvqa.metric`.
+
+    The function gets one Result, or with `unit="pair"` the two results of a pair, sorted by id. It returns True or
+    False (the measure is the share of True), a finite number (the measure is the mean), or None to leave the unit out.
+    It is not called for results without an answer, which ended in error. Options: `name` (default: the function's),
+    `definition` (default: the first line of its docstring; a digest of it enters signatures), `percent` (show the
+    measure as a percentage; None: if the function returns True and False). `kinds`, `better` and `mean_over`: see
+    `Metric`. UsageError for a name, a kind or another option that cannot be used.
+    """
+
+    def decorate(function: Function) -> Metric:
+        where, called = usercode.place_of(function), name or getattr(function, "__name__", "")
+        if not called.isprintable() or not called.strip() or called != called.strip() or len(called) > MAX_NAME:
+            raise UsageError(
+                f"{where}: metric {called[:MAX_NAME]!r}: name=... must be printable text of 1 to {MAX_NAME} characters"
+            )
+        for option, value, allowed in (("unit", unit, ("item", "pair")), ("better", better, ("higher", "lower"))):
+            if value not in allowed:
+                raise UsageError(f"{where}: metric '{called}': {option}={value!r}; there are: {', '.join(allowed)}")
+        if unknown := [kind for kind in kinds or () if kind not in KINDS]:
+            raise UsageError(f"{where}: metric '{called}': no kind {unknown[0]!r}; there are: {', '.join(KINDS)}")
+
+        @wraps(function)
+        def terms(results: Sequence[Result]) -> tuple[float, float]:
+            if any(result.answer is None for result in results):
+                return LEFT_OUT
+            return _term(function(*results))
+
+        first_line = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
+        defined = definition or first_line or f"Mean of {called}."
+        only = None if kinds is None else frozenset(kinds)
+        return Metric(called, terms, unit, None, mean_over, only, defined, better, percent)
+
+    return decorate if function is None else decorate(function)
+
+
+def _term(value: object) -> tuple[float, float]:
+    """The terms of one unit; a bool stays one, which tells shares from means. TypeError and ValueError."""
+    if value is None:
+        return LEFT_OUT
+    # numpy.bool_ is no bool, and numpy is not imported for it.
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value), 1.0
+    if not isinstance(value, Real):
+        raise TypeError(f"it returned a value of type {type(value).__name__}")
+    if not isfinite(value):
+        raise ValueError(f"it returned {float(value)}")
+    return float(value), 1.0
+
+
+@ratio(kinds={"single_choice"})
 def accuracy(results: Sequence[Result]) -> tuple[float, float]:
     """Right answers / scored answers to single-choice questions (micro average)."""
     return _CORRECT[results[0].score.outcome]
 
 
-@metric()
+@ratio()
 def individual_accuracy(results: Sequence[Result]) -> tuple[float, float]:
     """Right answers / scored answers to the questions of pairs."""
     return LEFT_OUT if results[0].item.pair_id is None else _CORRECT[results[0].score.outcome]
 
 
-@metric(unit="pair")
+@ratio(unit="pair")
 def set_accuracy(results: Sequence[Result]) -> tuple[float, float]:
     """Pairs with both answers right / pairs with both answers scored."""
     if not _all_scored(results):
@@ -90,7 +177,7 @@ def set_accuracy(results: Sequence[Result]) -> tuple[float, float]:
     return YES if all(result.score.outcome == "correct" for result in results) else NO
 
 
-@metric(unit="pair", better="lower")
+@ratio(unit="pair", better="lower")
 def confusion(results: Sequence[Result]) -> tuple[float, float]:
     """Pairs with both answers valid and equal / pairs with both answers valid."""
     if not _all_scored(results) or any(result.score.outcome in INVALID_OUTCOMES for result in results):
@@ -99,19 +186,19 @@ def confusion(results: Sequence[Result]) -> tuple[float, float]:
     return YES if first.score.extracted == second.score.extracted else NO
 
 
-@metric(binary=False, kinds={"multiple_response"})
+@ratio(binary=False, kinds={"multiple_response"})
 def precision_mcls(results: Sequence[Result]) -> tuple[float, float]:
     """Mean over multiple-response questions of right chosen options / chosen options (0 for none chosen)."""
     return _matches(results[0], len(results[0].score.extracted))
 
 
-@metric(binary=False, kinds={"multiple_response"})
+@ratio(binary=False, kinds={"multiple_response"})
 def recall_mcls(results: Sequence[Result]) -> tuple[float, float]:
     """Mean over multiple-response questions of right chosen options / right options."""
     return _matches(results[0], len(results[0].item.answers))
 
 
-@metric(kinds={"multiple_response"})
+@ratio(kinds={"multiple_response"})
 def exact_match(results: Sequence[Result]) -> tuple[float, float]:
     """Multiple-response questions with all right options and no other chosen / scored multiple-response questions."""
     result = results[0]
@@ -120,7 +207,7 @@ def exact_match(results: Sequence[Result]) -> tuple[float, float]:
     return YES if set(result.score.extracted) == set(result.item.answers) else NO
 
 
-@metric(binary=False)
+@ratio(binary=False)
 def mean_score(results: Sequence[Result]) -> tuple[float, float]:
     """Mean of the scores from 0 to 1 of scored answers (micro average)."""
     value = results[0].score.value
@@ -144,31 +231,31 @@ def macro_score(dimension: str) -> Metric:
     return replace(mean_score, name="macro_score", mean_over=dimension)
 
 
-@metric(better="lower")
+@ratio(better="lower")
 def invalid_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Refused, abstained and unparsed answers / scored answers."""
     return _INVALID[results[0].score.outcome]
 
 
-@metric(better="lower")
+@ratio(better="lower")
 def refused_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Refused answers / scored answers."""
     return _REFUSED[results[0].score.outcome]
 
 
-@metric(better="lower")
+@ratio(better="lower")
 def abstained_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Abstained answers / scored answers."""
     return _ABSTAINED[results[0].score.outcome]
 
 
-@metric(better="lower")
+@ratio(better="lower")
 def unparsed_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Unparsed answers / scored answers."""
     return _UNPARSED[results[0].score.outcome]
 
 
-@metric(better="lower")
+@ratio(better="lower")
 def error_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Questions without an answer / questions."""
     return YES if results[0].score.outcome == "error" else NO
@@ -184,7 +271,7 @@ def is_complete(result: Result) -> bool | None:
     return not scoring.cut_off(result.answer)
 
 
-@metric(better="lower")
+@ratio(better="lower")
 def truncated_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Answers cut off at a limit of tokens / answers in words whose end is known."""
     complete = is_complete(results[0])

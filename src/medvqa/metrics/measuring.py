@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
 from math import fsum, isnan
 from typing import TYPE_CHECKING
 
-from medvqa import statistics
+from medvqa import statistics, usercode
 from medvqa.data import selection
-from medvqa.items import Answer, Item, Kind, Measure, Metric, Result, Score, UsageError
+from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT
 from medvqa.metrics.frames import Frame, frames
 from medvqa.metrics.references import References, Unit
-from medvqa.statistics import Correction, Influences, Table
+from medvqa.statistics import Correction, Estimates, Influences, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +56,7 @@ def measures(
     signature: Mapping[str, str],
     score: Callable[[Item, Answer], Score] | None = None,
     read_by: Mapping[Kind, str] | None = None,
+    failed: MutableSequence[FailedMetric] | None = None,
 ) -> list[Measure]:
     """Compute each metric over all results of one benchmark, then over each slice.
 
@@ -67,9 +68,10 @@ def measures(
     to each kind of question: the signature of a measure then names the rules of its own kinds as `extraction`.
 
     A measure without units is left out, but over everything it stays, as null, where the metric had something to
-    apply to. Raises UsageError for a metric whose terms are not as `Metric` says.
+    apply to. A metric that raises an exception, or whose terms are not as `Metric` says, is appended to `failed`;
+    without that list it is a UsageError.
     """
-    tabled = tables(results, metrics, dimensions)
+    tabled = tables(results, metrics, dimensions, failed)
     if not tabled:
         return []
     majority = references.majority_answers(result.item for result in tabled[0].rows)
@@ -140,8 +142,13 @@ def scored_in_all(tabled: Sequence[Tabled]) -> list[Tabled]:
     return [replace(each, terms=np.where(lacking, 0.0, each.terms)) for each in tabled]
 
 
-def tables(results: Sequence[Result], metrics: Sequence[Metric], dimensions: Sequence[str]) -> list[Tabled]:
-    """The terms of the results, by metric; without metrics that apply to none of them.
+def tables(
+    results: Sequence[Result],
+    metrics: Sequence[Metric],
+    dimensions: Sequence[str],
+    failed: MutableSequence[FailedMetric] | None = None,
+) -> list[Tabled]:
+    """Return the terms of the results, by metric, without metrics that apply to none of them.
 
     Arguments and errors as for `measures`. Results on the same items give tables that differ in their terms alone.
     """
@@ -149,19 +156,27 @@ def tables(results: Sequence[Result], metrics: Sequence[Metric], dimensions: Seq
     if not rows:
         return []
     by_unit = frames(rows, dimensions)
-    summed: dict[object, NDArray[np.float64] | None] = {}
+    summed: dict[object, tuple[NDArray[np.float64], bool] | None] = {}
     found = []
     for metric in metrics:
         frame, key = by_unit[metric.unit], (metric.terms, metric.unit, metric.binary, metric.kinds)
         if key not in summed:
-            summed[key] = _terms(metric, frame)
+            try:
+                summed[key] = _terms(metric, frame)
+            except UsageError as error:
+                if failed is None:
+                    raise
+                failed.append(FailedMetric(metric.name, str(error)))
+                continue
         over = None
         if metric.mean_over is not None:
             over = [i for i, (dimension, _) in enumerate(frame.slices) if dimension == metric.mean_over]
-        if (terms := summed[key]) is None or over == []:
+        if (made := summed[key]) is None or over == []:
             continue
+        terms, binary = made
+        metric = replace(metric, binary=binary, percent=binary if metric.percent is None else metric.percent)
         bounded = bool((terms >= 0).all() and (terms[0] <= terms[1]).all())
-        found.append(Tabled(metric, rows, frame, terms, over, metric.binary and frame.whole, bounded))
+        found.append(Tabled(metric, rows, frame, terms, over, binary and frame.whole, bounded))
     return found
 
 
@@ -179,7 +194,8 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     After the signatures of sacreBLEU (Post 2018). The metric's name is followed by a digest of its definition.
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
-    parts |= {"interval": statistics.METHOD, "unit": metric.unit, "v": VERSION}
+    method = statistics.METHOD if metric.percent else statistics.METHOD_OF_NUMBERS
+    parts |= {"interval": method, "unit": metric.unit, "v": VERSION}
     if metric.kinds is not None:
         parts["kinds"] = "+".join(sorted(metric.kinds))
     if metric.mean_over is not None:
@@ -240,10 +256,11 @@ def _ratios(
     key = tabled.metric.unit, denominators.tobytes()
     if key not in counts:
         counts[key] = _counted(table)
-    if tabled.bounded:
+    if tabled.bounded or not tabled.metric.percent:
         if key not in corrections:
             corrections[key] = statistics.corrected(found)
-        low, high = statistics.intervals(statistics.clustered(found, corrections[key]), binary=tabled.binary)
+        estimates = statistics.clustered(found, corrections[key])
+        low, high = _interval(tabled, estimates, binary=tabled.binary)
         # The same ratio, but for the order of its sums.
         low, high = np.minimum(low, value), np.maximum(high, value)
     levels = {}
@@ -252,6 +269,13 @@ def _ratios(
         levels[name] = _divide(frame.sums(expected[0]), frame.sums(expected[1])).tolist()
     rows = (count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist())
     return _Ratios(*rows, levels, *counts[key], found)
+
+
+def _interval(tabled: Tabled, estimates: Estimates, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The 95 % intervals: of fractions Wilson's, of other numbers Student's."""
+    if tabled.metric.percent:
+        return statistics.intervals(estimates, binary=binary)
+    return statistics.student(estimates)
 
 
 def _counted(table: Table) -> _Counts:
@@ -265,10 +289,10 @@ def _counted(table: Table) -> _Counts:
     return np.bincount(places, minlength=table.slices).tolist(), np.bincount(groups, minlength=table.slices).tolist()
 
 
-def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
-    """Numerators and denominators, (2, units), 0 and 0 for a unit that is left out; None when all are.
+def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | None:
+    """Numerators and denominators, (2, units), 0 and 0 for a unit that is left out, and whether the metric is binary.
 
-    Of several samples of a unit it is the mean. UsageError for bad terms.
+    None if all units are left out. The terms of a unit with several samples are means. UsageError for bad terms.
     """
     import numpy as np
 
@@ -276,7 +300,11 @@ def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
         return None
     units = frame.samples
     applies = _applies(metric, units)
-    terms = [metric.terms(unit) if here else LEFT_OUT for unit, here in zip(units, applies, strict=True)]
+    with usercode.guarded(f"metric '{metric.name}'", _expected(metric), function=metric.terms):
+        terms = [metric.terms(unit) if here else LEFT_OUT for unit, here in zip(units, applies, strict=True)]
+    binary = metric.binary
+    if binary is None:
+        binary = all(isinstance(numerator, bool) for numerator, denominator in terms if denominator)
     try:
         flat = np.fromiter(chain.from_iterable(terms), float)
     except (TypeError, ValueError):
@@ -286,14 +314,23 @@ def _terms(metric: Metric, frame: Frame) -> NDArray[np.float64] | None:
     numerators, denominators = flat.reshape(-1, 2).T
     good = np.isfinite(numerators) & np.isfinite(denominators) & (denominators >= 0)
     rule = "finite numbers and a denominator of at least 0 are needed"
-    if metric.binary:
+    if binary:
         good &= (denominators == 0) | ((denominators == 1) & ((numerators == 0) | (numerators == 1)))
         rule = "a binary metric needs a numerator of 0 or 1 and a denominator of 0 or 1; say binary=False"
     if not good.all():
         bad = int(np.argmin(good))
         raise UsageError(f"metric '{metric.name}' gave {terms[bad]} for {units[bad][0].item.id}: {rule}")
     counted = denominators > 0
-    return np.array([frame.means(np.where(counted, each, 0.0), counted) for each in (numerators, denominators)])
+    return np.array([frame.means(np.where(counted, each, 0.0), counted) for each in (numerators, denominators)]), binary
+
+
+def _expected(metric: Metric) -> str:
+    """The face of a metric's function, for messages."""
+    if metric.binary is not None:
+        return "a function of the results of one unit that returns (numerator, denominator)"
+    given = "two results" if metric.unit == "pair" else "one result"
+    unit = "pair" if metric.unit == "pair" else "question"
+    return f"a function of {given} that returns True, False, a finite number, or None to leave the {unit} out"
 
 
 def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:
@@ -326,6 +363,7 @@ def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> 
             signature,
             units=ratios.units[i],
             groups=ratios.groups[i],
+            percent=bool(metric.percent),
         )
         for i, (dimension, label) in enumerate(tabled.frame.slices)
         if ratios.n[i] > 0 or i == 0
@@ -337,15 +375,15 @@ def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> l
     defined = [i for i in tabled.over or () if ratios.n[i] > 0]
     lines = {name: _mean([values[i] for i in defined]) for name, values in ratios.references.items()}
     value, low, high = _mean([ratios.value[i] for i in defined]), None, None
-    if tabled.bounded and value is not None:
+    if (tabled.bounded or not tabled.metric.percent) and value is not None:
         found = statistics.clustered(statistics.mean_over(ratios.found, defined))
-        (below,), (above,) = statistics.intervals(found, binary=False)
+        (below,), (above,) = _interval(tabled, found, binary=False)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}
-    name, n = tabled.metric.name, float(len(defined))
-    groups = ratios.groups[0]
-    return [Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature, groups=groups)]
+    name, n, percent = tabled.metric.name, float(len(defined)), bool(tabled.metric.percent)
+    made = Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature)
+    return [replace(made, groups=ratios.groups[0], percent=percent)]
 
 
 def _mean(values: Sequence[float]) -> float | None:

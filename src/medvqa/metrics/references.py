@@ -13,7 +13,7 @@ from itertools import product
 from math import comb, fsum, prod
 from typing import TYPE_CHECKING
 
-from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Answer, Item, Kind, Metric, Result, Score
+from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Answer, AnswerError, Item, Kind, Metric, Result, Score
 from medvqa.metrics import definitions
 
 if TYPE_CHECKING:
@@ -191,7 +191,11 @@ def _result(item: Item, text: str, score: Scorer | None) -> Result:
     if item.kind in CHOICE_KINDS:
         # An option may be called like another's letter, which would stand for the whole class.
         item = replace(item, options={letter: f"option {letter}" for letter in item.options})
-    return Result("", item, "", answer, score(item, answer))
+    try:
+        return Result("", item, "", answer, score(item, answer))
+    except AnswerError:
+        # A user's scoring may fail on answers that are made up: there is no reference then.
+        return Result("", item, "", answer, Score(None, "unscored"))
 
 
 def _letter(item: Item, letter: str) -> Score:

@@ -16,7 +16,7 @@ from medvqa import printing
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error
+from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error, wants_tracebacks
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
@@ -51,7 +51,7 @@ def pytest_load_initial_conftests(
     ours = options.register_aliases(parser)
     for option, value in detached:
         if option in ours or option.startswith("--medvqa-"):
-            raise usage_error(options.detached_error(option, value))
+            raise usage_error(options.detached_error(option, value), early_config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
             with printing.printable_warnings():
                 config.stash[CONTROLLER].check()
         except MedVQAError as error:
-            raise usage_error(error) from error
+            raise usage_error(error, config) from error
 
 
 def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
@@ -141,6 +141,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state.left_out = collection.leave_out(state.plan, config, items)
     collection.reduce(state.plan, config, items)
     return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the controller the tracebacks of users' code that failed in a worker, if they are shown."""
+    config = session.config
+    if is_worker(config) and wants_tracebacks(config):
+        from medvqa import usercode
+
+        config.workeroutput["medvqa_tracebacks"] = usercode.take_tracebacks()  # type: ignore[attr-defined]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -44,6 +44,7 @@ class Controller:
         self._leases: Leases | None = None
         self._finished: Finished | None = None
         self._workers: dict[str, int] = {}
+        self._tracebacks: list[str] = []
         self._interrupted = False
 
     @cached_property
@@ -55,7 +56,7 @@ class Controller:
         try:
             state = state_of(self._config)
         except MedVQAError as error:
-            raise process.usage_error(error) from error
+            raise process.usage_error(error, self._config) from error
         run = Run(state.plan, state.process)
         self._config.add_cleanup(run.release)
         return run
@@ -105,7 +106,7 @@ class Controller:
             try:
                 lines = self._written(self._run.open)
             except MedVQAError as error:
-                raise process.usage_error(error) from error
+                raise process.usage_error(error, self._config) from error
             self._tell(lines)
 
     def _tell(self, lines: Sequence[str]) -> None:
@@ -132,7 +133,7 @@ class Controller:
         try:
             self._tell(self._written(self._run.promise))
         except MedVQAError as error:
-            raise process.usage_error(error) from error
+            raise process.usage_error(error, self._config) from error
 
     def _written(self, write: Callable[[], Any]) -> Any:
         """The value of `write`, which writes to the run folder; the session ends if that fails."""
@@ -159,7 +160,7 @@ class Controller:
             try:
                 node.workerinput["medvqa_place"] = self._leases.take(node.gateway.id)
             except MedVQAError as error:
-                raise process.usage_error(error) from error
+                raise process.usage_error(error, self._config) from error
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:
@@ -191,6 +192,7 @@ class Controller:
             keys, left_out, evaluates = selection
             if not self._run.has_selection:
                 self._run.select([QuestionKey(*key) for key in keys], left_out, evaluates=evaluates)
+        self._tracebacks.append(getattr(node, "workeroutput", {}).get("medvqa_tracebacks", ""))
         if (last := getattr(node, "workeroutput", {}).get("medvqa_last")) is not None:
             from medvqa.session.delivery import Delivery
 
@@ -304,7 +306,8 @@ class Controller:
             session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-        """The headline measures, and where the rest lies."""
+        """Print the headline measures, and where the rest lies."""
+        self._show_tracebacks(terminalreporter)
         self._tell_untested(terminalreporter, exitstatus)
         finished = self._finished
         if finished is None:
@@ -327,6 +330,18 @@ class Controller:
                 f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
                 "what chooses among the questions (-k, -m, --limit, --lf, paths) to ask them too"
             )
+
+    def _show_tracebacks(self, reporter: pytest.TerminalReporter) -> None:
+        """With --tb=long, print the tracebacks of users' code that failed, of all processes, without keys."""
+        if not process.wants_tracebacks(self._config) or not process.has_state(self._config):
+            return
+        from medvqa import answers, usercode
+
+        texts = dict.fromkeys([usercode.take_tracebacks(), *self._tracebacks])
+        if any(texts):
+            reporter.section("medvqa: tracebacks")
+            for text in filter(None, texts):
+                reporter.write_line(answers.redacted(text, self._run.plan.secrets))
 
     def _tell_untested(self, reporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """Say what to type if nothing that was collected asks about the chosen benchmarks, or about one that was named.

@@ -143,6 +143,16 @@ def print_safely(config: pytest.Config) -> None:
         )
 
 
-def usage_error(error: MedVQAError) -> pytest.UsageError:
-    """The error as pytest's own, which pytest prints as it is, without its reporter."""
-    return pytest.UsageError(printing.lines(str(error)))
+def usage_error(error: MedVQAError, config: pytest.Config) -> pytest.UsageError:
+    """Return the error as pytest's own, which pytest prints as it is; with --tb=long, after tracebacks."""
+    lines = [str(error)]
+    if wants_tracebacks(config):
+        from medvqa import usercode
+
+        lines.insert(0, usercode.take_tracebacks())
+    return pytest.UsageError(printing.lines("\n".join(filter(None, lines))))
+
+
+def wants_tracebacks(config: pytest.Config) -> bool:
+    """Whether --tb=long was typed: then errors of users' code are shown with their tracebacks."""
+    return bool(config.getoption("tbstyle", None) == "long")

@@ -17,8 +17,8 @@ from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Benchmark,
+    FailedMetric,
     Measure,
-    Metric,
     Outcome,
     Result,
     Technique,
@@ -32,6 +32,7 @@ class Part:
 
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
     benchmark's, followed by the technique if there are several, and by the ablation.
+    `failed`: metrics that could not be computed, with their reasons.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Part:
     results: tuple[Result, ...]
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
+    failed: tuple[FailedMetric, ...] = ()
 
     @cached_property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -113,12 +115,11 @@ class Report:
 def build(
     folder: Path,
     benchmarks: Mapping[str, Benchmark],
-    extra: Sequence[Metric] = (),
     stored: records.Stored | None = None,
 ) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
 
-    `extra` metrics are computed for every benchmark. Questions selected by an earlier outcome (--lf) have no measures.
+    Questions selected by an earlier outcome (--lf) have no measures.
     UsageError if it is no run folder, or holds results of an unknown benchmark.
     """
     run = records.read_run(folder)
@@ -130,7 +131,7 @@ def build(
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = _parts(benchmarks[name], list(group), extra, run)
+        parts_of_benchmark = _parts(benchmarks[name], list(group), run)
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -152,15 +153,13 @@ def build(
     )
 
 
-def _parts(
-    benchmark: Benchmark, results: Sequence[Result], extra: Sequence[Metric], run: Mapping[str, Any]
-) -> list[Part]:
+def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
-        _part(benchmark, name, answered, extra, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
+        _part(benchmark, name, answered, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
         for name, answered in by_technique.items()
         if answered
     ]
@@ -183,23 +182,24 @@ def _part(
     benchmark: Benchmark,
     technique: Technique,
     results: tuple[Result, ...],
-    extra: Sequence[Metric],
     run: Mapping[str, Any],
     signature: Mapping[str, str],
 ) -> Part:
+    failed: list[FailedMetric] = []
     measures = metrics.measures(
         results,
-        (*benchmark.metrics, *extra),
+        benchmark.metrics,
         benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
         score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
         read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
+        failed=failed,
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
     signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken))
+    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed))
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:

@@ -11,7 +11,7 @@ from medvqa import printing
 from medvqa.comparing import Compared, Flip, Paired, PairedPart, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, TextTable, no_interval, percent, with_unit
+from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
 
 SCHEMA = 1
 SOME = 5
@@ -107,6 +107,7 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
         for ids, what in blocking
         if ids
     ]
+    lines += [f"{failed.name} is not compared: {failed.why}" for failed in part.failed]
     if part.unchanged and not paired.unchanged:
         lines.append("unchanged: the responses are identical on every question")
     return lines
@@ -140,8 +141,7 @@ def headline(compared: Sequence[Compared]) -> TextTable:
                 str(row.comparison.groups),
                 _p(row.adjusted),
                 str(row.comparison.discordant_groups),
-                # Without a flip the variance is 0, which does not bound the detectable loss.
-                _points(row.comparison.detectable if row.comparison.discordant_groups else None, sign=False),
+                _detectable(row),
                 *([_p(row.comparison.mcnemar)] if exact else []),
                 *([_bounds(row.resampled)] if resampled else []),
             )
@@ -153,6 +153,11 @@ def headline(compared: Sequence[Compared]) -> TextTable:
 
 def _values(compared: Compared) -> tuple[str, str, str, str]:
     shown = compared.shown
+    if not compared.percent:
+        before, after = (figure(end, is_percent=False) for end in (shown.baseline, shown.new))
+        low, high = (_difference(bound) for bound in (shown.low, shown.high))
+        bounds = no_interval(shown.groups) if shown.low is None or shown.high is None else f"{low} to {high}"
+        return before, after, _difference(shown.difference), bounds
     if shown.units < FEW and shown.baseline is not None and shown.new is not None:
         before, after = (f"{round(value * shown.units, 2):g}/{shown.units}" for value in (shown.baseline, shown.new))
         return before, after, "", ""
@@ -160,6 +165,17 @@ def _values(compared: Compared) -> tuple[str, str, str, str]:
         return percent(shown.baseline), percent(shown.new), "–", "–"
     bounds = no_interval(shown.groups) if shown.low is None or shown.high is None else _bounds((shown.low, shown.high))
     return percent(shown.baseline), percent(shown.new), _points(shown.difference), bounds
+
+
+def numbers(compared: Sequence[Compared]) -> list[str]:
+    """A line for each measure over everything that is no percentage: the page charts percentages alone."""
+    return [
+        f"{each.metric}: {before} in the baseline, {after} in the new run, difference {difference}"
+        + (f" ({bounds})" if bounds else "")
+        for each in compared
+        if not each.percent and not each.slice
+        for before, after, difference, bounds in [_values(each)]
+    ]
 
 
 def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[TextTable]:
@@ -334,6 +350,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         "technique": compared.technique,
         "name": compared.metric,
         "better": compared.better,
+        **({} if compared.percent else {"percent": False}),
         "headline": compared.headline,
         "slice": dict(compared.slice),
         **{name: getattr(shown, name) for name in NUMBERS},
@@ -384,6 +401,18 @@ def as_csv(compared: Sequence[Paired]) -> str:
 
 def _points(value: float | None, *, sign: bool = True) -> str:
     return "–" if value is None else f"{100 * value + 0.0:{'+' if sign else ''}.2f}"
+
+
+def _detectable(compared: Compared) -> str:
+    # If nothing flipped, the variance is 0 and says nothing about losses that could be seen.
+    value = compared.comparison.detectable if compared.comparison.discordant_groups else None
+    return _points(value, sign=False) if compared.percent else figure(value, is_percent=False)
+
+
+def _difference(value: float | None) -> str:
+    """A difference of numbers that are no percentages, with its sign."""
+    shown = figure(value, is_percent=False)
+    return f"+{shown}" if value is not None and value >= 0 else shown
 
 
 def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:

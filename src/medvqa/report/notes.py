@@ -28,6 +28,7 @@ def notes_of(report: Report) -> list[str]:
         if not part.results:
             continue
         name, outcomes = part.name, part.outcomes
+        notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
             judges = _some(sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}))
@@ -109,17 +110,24 @@ def _first(report: Report, part: Part, result: Result) -> str:
     if report.run.get("config", {}).get("backend") == "replay":
         # The rest of the reason quotes the recording, which may name questions outside this run.
         why = why.partition("; asked: ")[0]
+    return f"{_redacted(report, part, why, item.id)} (junit.xml names it)"
+
+
+def _redacted(report: Report, part: Part, why: str, item: str = "") -> str:
+    """A reason without names of items and images of data that are not declared public; `item` is the id it is about."""
+    if part.benchmark.public:
+        return why
     names: dict[str, str] = {}
     for other in (result.item for one in report.parts if not one.benchmark.public for result in one.results):
         images = [name for image in other.images for name in (image.name, PurePath(image.name).name)]
         names.update((name, "[image]") for name in images if name and name in why)
         # A short number identifies no other question, and may belong to the message: HTTP 429.
-        if other.id in why and (other.id == item.id or len(other.id) > 3 or not other.id.isdecimal()):
+        if other.id in why and (other.id == item or len(other.id) > 3 or not other.id.isdecimal()):
             names[other.id] = "[id]"
     if names:
         pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
         why = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", lambda match: names[match[0]], why)
-    return f"{why} (junit.xml names it)"
+    return why
 
 
 def _selected(report: Report) -> list[str]:

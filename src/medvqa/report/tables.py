@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from medvqa.items import Measure, Outcome
 from medvqa.report.build import Part, Report, slices
 
+FAILED = "failed"
+"""Stands for the value of a metric that could not be computed; `notes_of` says why."""
+VALUE = "value"
+"""The heading of values if some are no percentages."""
 FEW = 10
 """Below this many units a percentage would overstate the precision: counts are shown."""
 
@@ -27,20 +31,28 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.2f}"
 
 
+def figure(value: float | None, *, is_percent: bool = True) -> str:
+    """A fraction as a percentage, or another number as it is, with two digits or three significant ones."""
+    if value is None or is_percent:
+        return percent(value)
+    return f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+
+
 def value(measure: Measure) -> str:
-    """A measure in percent, or as counts if it has few units."""
-    if measure.value is not None and measure.count is not None and few(measure):
+    """A measure in percent, its counts if it has few units, or a number that is no percentage."""
+    if measure.value is not None and measure.count is not None and few(measure) and measure.percent:
         return f"{_number(measure.count)}/{_number(measure.n)}"
-    return percent(measure.value)
+    return figure(measure.value, is_percent=measure.percent)
 
 
 def interval(measure: Measure) -> str:
-    """The 95 % interval in percent, or the reason for its absence; empty if counts are shown."""
+    """The 95 % interval as its value is shown, or the reason for its absence; empty if counts are shown."""
     if measure.value is None or few(measure):
         return ""
     if measure.low is None or measure.high is None:
         return no_interval(measure.groups)
-    return f"{percent(measure.low)}–{percent(measure.high)}"
+    low, high = (figure(bound, is_percent=measure.percent) for bound in (measure.low, measure.high))
+    return f"{low} to {high}" if measure.low < 0 else f"{low}–{high}"
 
 
 def no_interval(groups: int | None) -> str:
@@ -90,15 +102,23 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     """
     names, partial = _names(report), any(report.selected(part) for part in report.parts)
     selected = ["selected"] if partial else []
-    columns = (*names, "measure", "%", "95 % interval", "n", *selected, *(REFERENCES[name] for name in references))
+    unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
+    columns = (*names, "measure", unit, "95 % interval", "n", *selected, *(REFERENCES[name] for name in references))
     rows = []
     for part in report.parts:
         portion = report.selection.portion(part.benchmark.name, part.technique)
         chosen = [str(portion or "")] if partial else []
         for measure in part.headline:
             levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
-            numbers = (value(measure), interval(measure), counted(measure), *chosen, *levels)
-            rows.append((*_named(report, part), measure.name, *numbers))
+            shown = value(measure)
+            if unit == VALUE and measure.percent and measure.value is not None and "/" not in shown:
+                shown += " %"
+            rows.append(
+                (*_named(report, part), measure.name, shown, interval(measure), counted(measure), *chosen, *levels)
+            )
+        for failed in part.failed:
+            blank = [""] * (len(columns) - len(names) - 2)
+            rows.append((*_named(report, part), failed.name, FAILED, *blank))
     return TextTable("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 
 
@@ -144,12 +164,18 @@ def by_dimension(part: Part, dimension: str) -> TextTable:
     names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
     # Chance differs between slices if questions have different numbers of options.
     chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
+    percents = {measure.name: measure.percent for measure in part.headline}
     columns = [
         dimension,
         *(
             column
             for name in names
-            for column in (f"{name} %", "95 % interval", "n", *(["random"] if chance[name] else []))
+            for column in (
+                f"{name} %" if percents[name] else name,
+                "95 % interval",
+                "n",
+                *(["random"] if chance[name] else []),
+            )
         ),
     ]
     rows = [

@@ -65,15 +65,17 @@ def bar(value: float, chance: float | None = None) -> str:
 
 def _barred(table: TextTable, report: Report, width: int) -> TextTable:
     """The headline table with a bar in each row, if it fits the width."""
-    measures = [measure for part in report.parts for measure in part.headline]
-    drawn = tuple((*row, _bar(measure)) for row, measure in zip(table.rows, measures, strict=True))
+    bars = [bar for part in report.parts for bar in (*map(_bar, part.headline), *("" for _ in part.failed))]
+    drawn = tuple((*row, bar) for row, bar in zip(table.rows, bars, strict=True))
     wider = replace(table, columns=(*table.columns, SCALE), rows=drawn)
     return wider if max(map(len, draw(wider).splitlines())) <= width else table
 
 
 def _bar(measure: Measure) -> str:
     # Few units are shown as counts; a bar would turn them into a percentage again.
-    return "" if few(measure) or measure.value is None else bar(measure.value, measure.references.get("random"))
+    if few(measure) or measure.value is None or not measure.percent:
+        return ""
+    return bar(measure.value, measure.references.get("random"))
 
 
 def summary(report: Report, *, width: int, colour: bool = False, bars: bool = False, exits: bool = True) -> str:

@@ -9,17 +9,20 @@ from typing import Any
 
 from medvqa import files, records
 from medvqa.items import Measure, Result, UsageError
-from medvqa.report import html, junit, markdown
+from medvqa.report import cells, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
+from medvqa.report.tables import REFERENCES
 
 SCHEMA = 1
-DRAWN = ("metrics.json", "summary.md", "junit.xml", "gate.xml", html.FILE)
+MEASURES = "measures.csv"
+"""The measures of a run as a table for spreadsheets."""
+DRAWN = ("metrics.json", MEASURES, "summary.md", "junit.xml", "gate.xml", html.FILE)
 """The files that `write` makes, except sheets."""
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
-    """Write metrics.json, summary.md, junit.xml, gate.xml, index.html, and submission sheets.
+    """Write the files of DRAWN, and submission sheets.
 
     Without a verdict, gate.xml is removed. If a benchmark's owners withhold the answer key, its sheet holds one answer
     per question to send them: always the first sample. `pictures`: the images of the page (`html.draw`), None for none.
@@ -45,6 +48,7 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
     )
     report = replace(report, sheets=sheets)
     records.write_json(report.folder / "metrics.json", as_json(report))
+    records.write_atomic(report.folder / MEASURES, as_csv(report).encode())
     records.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
     records.write_atomic(report.folder / "junit.xml", junit.render(report))
     if report.gate is None:
@@ -64,12 +68,38 @@ def _folder(report: Report, part: Part) -> Path:
     return files.subfolder(report.folder, part.technique) if len(report.techniques) > 1 else report.folder
 
 
+def as_csv(report: Report) -> str:
+    """The content of measures.csv: a row for each measure and slice, and one with its reason for a failed metric.
+
+    Values of percentages are fractions, as in metrics.json; cells are empty where undefined.
+    """
+    numbers = ("value", "low", "high", "n", "unit", "count", "units", "groups")
+    columns = ("benchmark", "technique", "measure", "dimension", "of", *numbers, *REFERENCES, "signature", "failed")
+    rows: list[tuple[object, ...]] = []
+    for part in report.parts:
+        about = (part.benchmark.name, part.technique)
+        for measure in part.measures:
+            place = next(iter(measure.slice.items()), ("", ""))
+            lines = (measure.references.get(name) for name in REFERENCES)
+            values = (getattr(measure, name) for name in numbers)
+            rows.append((*about, measure.name, *place, *values, *lines, measure.signature, ""))
+        for failed in part.failed:
+            blank = [""] * (len(columns) - 4)
+            rows.append((*about, failed.name, *blank, failed.why))
+    return cells.table(columns, rows)
+
+
 def as_json(report: Report) -> dict[str, Any]:
     """The content of metrics.json."""
 
     def key(part: Part) -> str:
         return f"{part.benchmark.name} {part.technique}" if len(report.techniques) > 1 else part.benchmark.name
 
+    failed = [
+        {"benchmark": part.benchmark.name, "technique": part.technique, "name": each.name, "why": each.why}
+        for part in report.parts
+        for each in part.failed
+    ]
     return {
         "schema": SCHEMA,
         "run": report.run,
@@ -78,15 +108,18 @@ def as_json(report: Report) -> dict[str, Any]:
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
+        **({"failed_metrics": failed} if failed else {}),
         "missing": report.covered.missing,
         **({"unfinished": report.covered.lines} if report.covered.lines else {}),
     }
 
 
-def _measure(report: Report, part: Part, measure: Measure) -> Measure | dict[str, Any]:
-    """A measure, with its selection if only a part of its benchmark was selected."""
+def _measure(report: Report, part: Part, measure: Measure) -> dict[str, Any]:
+    """A measure by its fields, and the selection if it is over a part of its benchmark."""
+    written = {field.name: getattr(measure, field.name) for field in fields(measure)}
+    if measure.percent:
+        del written["percent"]  # As in the files of earlier versions.
     portion = report.selection.portion(part.benchmark.name, part.technique)
     if portion is None or portion.whole:
-        return measure
-    selection = {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}
-    return {**{field.name: getattr(measure, field.name) for field in fields(measure)}, "selection": selection}
+        return written
+    return {**written, "selection": {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}}

@@ -37,7 +37,7 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
         before = records.read_run(folder).get("benchmarks", {})
         there = {name: fields for name, fields in before.items() if name in plan.registry.benchmarks}
         run["benchmarks"] = {**there, **run["benchmarks"]}
-    gate = gating.prepare(rules, baselines, run, plan.registry.benchmarks, plan.registry.metrics)
+    gate = gating.prepare(rules, baselines, run, plan.registry.benchmarks)
     if gate is None and options.gate is not None:
         asked = ", ".join(run["benchmarks"]) or "none"
         raise UsageError(

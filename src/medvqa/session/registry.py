@@ -8,13 +8,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from medvqa import backends, benchmarks, usercode
 from medvqa.backend import Backend, usable
-from medvqa.items import Benchmark, Metric, UsageError
+from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
 
 SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
@@ -30,6 +32,7 @@ T = TypeVar("T")
 class Registry:
     """Benchmarks and backends by name, the metrics of every benchmark, and the hooks for the end of a run.
 
+    `benchmarks` have these metrics in addition to their own, and show them among their headline measures.
     `origins` maps ("benchmarks", NAME), ("backends", NAME) and ("metrics", NAME) to the file that provides it.
     """
 
@@ -67,14 +70,27 @@ class Registry:
         given = {spec_of(model): model for model in models}
         by_name = {benchmark.name: benchmark for benchmark in benchmarks}
         for name, benchmark in by_name.items():
-            if self.benchmarks.get(name, benchmark) != benchmark:
+            if self.benchmarks.get(name, benchmark).items != benchmark.items:
                 raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
+        own = {name: _with_metrics(guarded(benchmark), self.metrics) for name, benchmark in by_name.items()}
         return replace(
             self,
-            benchmarks=dict(sorted({**self.benchmarks, **by_name}.items())),
+            benchmarks=dict(sorted({**self.benchmarks, **own}.items())),
             backends={**self.backends, **{type(model).name: type(model) for model in models}},
             models={**self.models, **given},
         )
+
+    def with_metrics(self, metrics: Iterable[Metric]) -> Registry:
+        """The registry with more metrics of every benchmark (UsageError for a name that is taken by another metric)."""
+        taken = {metric.name: metric for metric in self.metrics}
+        for metric in metrics:
+            if not isinstance(metric, Metric):
+                raise UsageError(f"metrics: {metric!r} is no metric; write @medvqa.metric above the function")
+            if taken.setdefault(metric.name, metric) != metric:
+                raise UsageError(f"two metrics are called '{metric.name}'; rename one of them")
+        every = tuple(taken.values())
+        extended = {name: _with_metrics(benchmark, every) for name, benchmark in self.benchmarks.items()}
+        return replace(self, metrics=every, benchmarks=extended)
 
 
 def installed_modules() -> list[ModuleType]:
@@ -103,6 +119,56 @@ def named(entry: EntryPoint) -> str:
     return f"package {distribution}, entry point {entry.group}: {entry.name} = {entry.value}"
 
 
+def _with_metrics(benchmark: Benchmark, metrics: Sequence[Metric]) -> Benchmark:
+    """A benchmark that computes and shows more metrics, after its own."""
+    if not metrics:
+        return benchmark
+    own = benchmark.metrics
+    return replace(
+        benchmark,
+        metrics=(*own, *(metric for metric in metrics if metric not in own)),
+        headline=tuple(dict.fromkeys((*benchmark.headline, *(metric.name for metric in metrics)))),
+    )
+
+
+_FACES: Mapping[str, tuple[type[MedVQAError], str, tuple[type[Any], ...]]] = {
+    "files": (UsageError, "a sequence of paths, empty if the data are not there", (Sequence,)),
+    "elsewhere": (UsageError, "a path, or None", (Path, type(None))),
+    "recover": (DataError, "an Item", (Item,)),
+    "prompt": (DataError, "a Prompt", (Prompt,)),
+    "applies": (UsageError, "True or False", (object,)),
+    "score": (AnswerError, "a Score", (Score,)),
+    "official": (AnswerError, "a Score", (Score,)),
+    "submission": (UsageError, "the path of the sheet", (Path,)),
+}
+"""The functions of a benchmark but for `items`, which `benchmarks.load` guards: the error that their exceptions become,
+and the value that they return, in words and as types. DataError and AnswerError cost one question alone."""
+
+
+def guarded(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark whose functions raise a MedVQAError of one line for any exception and any wrong value."""
+    functions: dict[str, Any] = {
+        name: _guarded(benchmark.name, name, function)
+        for name in _FACES
+        if callable(function := getattr(benchmark, name))
+    }
+    return replace(benchmark, **functions)
+
+
+def _guarded(benchmark: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    raises, expected, types = _FACES[name]
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        with usercode.guarded(f"benchmark '{benchmark}', {name}", f"{name} returns {expected}", raises, function):
+            value = function(*arguments)
+            if not isinstance(value, types):
+                raise TypeError(f"it returned a value of type {type(value).__name__}")
+            return value
+
+    return call
+
+
 def call_finished(hook: FinishedHook, **given: object) -> None:
     """Call a hook with those of the parameters `run` and `verdict` that it takes, as pytest calls hooks."""
     taken = inspect.signature(hook).parameters
@@ -120,6 +186,7 @@ class _Collected:
         self._metric_files: list[tuple[Metric, str]] = []
         self._finished: list[FinishedHook] = []
         self._origins: dict[tuple[str, str], str] = {}
+        self._own: set[str] = set()
 
     def add(self, module: object) -> None:
         """Take what a module provides (UsageError)."""
@@ -128,6 +195,8 @@ class _Collected:
             if self._benchmarks.get(benchmark.name) is not benchmark:
                 self._claim("benchmarks", benchmark.name, file)
                 self._benchmarks[benchmark.name] = benchmark
+                if module not in SHIPPED:
+                    self._own.add(benchmark.name)
         for kind in [*_returned(module, "backends", None), *_defined(module)]:
             backend = kind if kind in _defined(module) else usable(kind, f"{file}: pytest_medvqa_backends")
             if self._backends.get(backend.name) is not backend:
@@ -152,11 +221,14 @@ class _Collected:
             if metric in metrics or (metric in owned and metric not in self._hooked):
                 continue
             self._claim("metrics", metric.name, file)
+            self._refuse_taken(metric, file)
             metrics.append(metric)
-            if metric in self._attributes:
-                self._refuse_taken(metric, file)
+        benchmarks = {
+            name: _with_metrics(guarded(each) if name in self._own else each, metrics)
+            for name, each in sorted(self._benchmarks.items())
+        }
         return Registry(
-            dict(sorted(self._benchmarks.items())),
+            benchmarks,
             self._backends,
             tuple(metrics),
             tuple(self._finished),
@@ -166,7 +238,7 @@ class _Collected:
     def _refuse_taken(self, metric: Metric, file: str) -> None:
         """UsageError if a benchmark has another metric of that name."""
         for benchmark in self._benchmarks.values():
-            if any(own.name == metric.name for own in benchmark.metrics):
+            if any(own.name == metric.name and own != metric for own in benchmark.metrics):
                 raise UsageError(
                     f"{file}: benchmark '{benchmark.name}' has a metric '{metric.name}' already; write "
                     f'@medvqa.metric(name="another_name")'

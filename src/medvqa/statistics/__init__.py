@@ -24,13 +24,23 @@ from medvqa.statistics.gate import (
     smallest_loss,
 )
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
-from medvqa.statistics.intervals import METHOD, bounds, clopper_pearson, intervals, p_below, wilson
+from medvqa.statistics.intervals import (
+    METHOD,
+    METHOD_OF_NUMBERS,
+    bounds,
+    clopper_pearson,
+    intervals,
+    p_below,
+    student,
+    wilson,
+)
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 
 __all__ = [
     "METHOD",
+    "METHOD_OF_NUMBERS",
     "REPLICATES",
     "Comparison",
     "Correction",
@@ -66,6 +76,7 @@ __all__ = [
     "resampled",
     "shortfall",
     "smallest_loss",
+    "student",
     "tango",
     "units_needed",
     "wilson",

@@ -36,6 +36,8 @@ LEAST_DISCORDANT = 5
 
 METHOD = "cr2-wilson"
 """The method's name in signatures of measures; change it whenever the same values may give other intervals."""
+METHOD_OF_NUMBERS = "cr2-student"
+"""The name of the intervals of `student`."""
 
 VARIES = 1e-24
 """A smaller variance is a rounding error: a millionth in one of a million units gives as much."""
@@ -88,6 +90,17 @@ def intervals(estimates: Estimates, *, binary: bool, level: float = 0.95) -> Bou
     usable = _usable(estimates)
     low, high = wilson(*effective(estimates, 0.5 + level / 2, binary=binary), level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
+
+
+def student(estimates: Estimates, level: float = 0.95) -> Bounds:
+    """Two-sided intervals by Student's t, for measures that are no fractions: (measures,) each, NaN without one."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    usable = estimates.df >= LEAST_DF
+    df, variance = np.where(usable, estimates.df, 1.0), np.where(usable, estimates.variance, np.nan)
+    half = stdtrit(df, 0.5 + level / 2) * np.sqrt(variance)
+    return estimates.value - half, estimates.value + half
 
 
 def bounds(estimates: Estimates, *, binary: bool, level: float = 0.95) -> Bounds:

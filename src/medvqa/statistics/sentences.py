@@ -20,7 +20,7 @@ Better = Literal["higher", "lower"]
 
 LEAST_UNITS, LEAST_GROUPS = 30, 10
 """Size of the smallest slice that is gated."""
-NOTHING_ASKED = "none of its questions was user_margin"
+NOTHING_ASKED = "none of its questions was asked"
 """For a measure or slice without any question in the run."""
 NOTHING_COUNTS = "undefined in both runs: none of its answers counts"
 """For a guarded slice if the measure leaves out all of its answers in both runs."""

@@ -12,7 +12,7 @@ from medvqa import comparing, metrics, records, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
-from medvqa.comparing.gating.preparing import Gate, Target
+from medvqa.comparing.gating.preparing import Gate, Target, unmeasurable
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
@@ -45,12 +45,14 @@ def decide(gate: Gate, new: Side) -> Verdict:
     apart, asked_when = _asked_apart(new.run)
     blockers += apart
     plain = tuple(side.revealed([new]) for side in gate.baselines)
-    lost = units.left(replace(gate, baselines=plain), new)
+    unmeasurable = _unmeasurable(gate, new)
+    lost = [] if unmeasurable else units.left(replace(gate, baselines=plain), new)
     benchmarks = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
     results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
     questions = {result.key.question for result in results}
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
+    blockers += unmeasurable
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
     pairs: list[Paired] = []
@@ -70,7 +72,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - parts]
         blockers += [f"{name}: baseline {side.name} was asked none of its questions" for name in names]
         notes += comparing.notes(*both)
-        paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, metrics=gate.extra, level=level)
+        paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level)
         pairs.append(paired)
         blockers += _blockers(paired)
     notes += [*_judged(gate, results), *identity, *asked_when]
@@ -117,6 +119,18 @@ def decide(gate: Gate, new: Side) -> Verdict:
             if gate.rules.required(counted.benchmark) == "shared"
         ),
     )
+
+
+def _unmeasurable(gate: Gate, new: Side) -> list[str]:
+    """Why metrics of users that rules name cannot be gated on the run, one line for each benchmark."""
+    lines: list[str] = []
+    for target in gate.targets:
+        floors = [gate.metric(rule) for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
+        results = [result for result in new.results if _is_of(result, target)]
+        against = [target.metric] if gate.baselines else []
+        whys = (unmeasurable(results, metric, new.run) for metric in dict.fromkeys([*against, *floors]))
+        lines += [f"{target.benchmark.name}: {why}" for why in whys if why]
+    return lines
 
 
 def decided(gate: Gate, folder: Path, new: Side) -> Decided:

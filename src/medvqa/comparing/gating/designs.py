@@ -21,7 +21,8 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     """
     import numpy as np
 
-    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions)
+    # A user's metric may fail on results that are made up: its rule then has no design.
+    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[])
     if not tabled:
         return {}
     (tables,) = tabled

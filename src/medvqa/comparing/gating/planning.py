@@ -100,7 +100,7 @@ def independent(units: int, margin: float) -> Planned:
 
 def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[Planned]:
     """The rules about a benchmark, given its items. UsageError for a dimension or slice that they lack."""
-    target = target_of(benchmark, {"prompts": {"": ""}}, _without_technique(rules, benchmark.name), ())
+    target = target_of(benchmark, {"prompts": {"": ""}}, _without_technique(rules, benchmark.name))
     results = unanswered(items)
     measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
     chances: dict[Place, tuple[float | None, float | None]] = {}
@@ -112,7 +112,7 @@ def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[P
 
 def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]:
     """The rules about a benchmark against a baseline. UsageError as for `of_data`, and for a technique it lacks."""
-    target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules, ())
+    target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules)
     results = [
         result
         for result in side.results

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, records
+from medvqa import comparing, metrics, records
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
-from medvqa.items import Benchmark, Item, Metric, QuestionKey, Result, Score, UsageError
+from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,14 @@ class Target:
 class Gate:
     """The targets of a gate, and the relevant parts of its baselines.
 
-    `known`: the benchmarks by name; `extra`: further metrics of all of them. `notes`: lines about rules whose
-    benchmarks the user left out. `dropped`: benchmarks of baselines that the user left out, as (baseline, benchmark,
-    technique, number of questions).
+    `known`: the benchmarks by name. `notes`: lines about rules whose benchmarks the user left out. `dropped`: the
+    benchmarks of baselines that the user left out, as (baseline, benchmark, technique, number of questions).
     """
 
     rules: Rules
     baselines: tuple[Side, ...]
     targets: tuple[Target, ...]
     known: Mapping[str, Benchmark]
-    extra: tuple[Metric, ...]
     notes: tuple[str, ...]
     dropped: tuple[tuple[str, str, str, int], ...] = ()
 
@@ -59,7 +57,7 @@ class Gate:
 
     def metric(self, rule: Rule) -> Metric:
         """The measure of a rule."""
-        return metric_of(self.known[rule.benchmark], rule.measure or "", self.extra, "floor")
+        return metric_of(self.known[rule.benchmark], rule.measure or "", "floor")
 
     def lacking(self, questions: Collection[QuestionKey]) -> str | None:
         """A line about questions (keys without samples) that a baseline lacks; None if it has all."""
@@ -108,7 +106,6 @@ def prepare(
     baselines: Sequence[Side],
     run: Mapping[str, Any],
     benchmarks: Mapping[str, Benchmark],
-    extra: Sequence[Metric] = (),
 ) -> Gate | None:
     """Return the gate of a run; None if no rule applies to it.
 
@@ -128,21 +125,42 @@ def prepare(
         if sides and not floors and not any(_has(side, name) for side in sides):
             raise UsageError(
                 f"benchmark '{name}' is in no baseline ({', '.join(side.name for side in sides)}). Name others: "
-                f"{' '.join(f'--benchmark={warning}' for warning in _shared(sides, present)) or '--benchmark=NAME'}"
+                f"{' '.join(f'--benchmark={name}' for name in _shared(sides, present)) or '--benchmark=NAME'}"
             )
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     if unknown := [name for name in gated if name not in benchmarks]:
         raise not_known("the run has", unknown[0], benchmarks)
-    targets = tuple(target_of(benchmarks[name], present[name], rules, extra) for name in gated)
+    targets = tuple(target_of(benchmarks[name], present[name], rules) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
         _check_techniques(side, targets)
         _check_errors(side, targets)
+        for target in targets:
+            if why := unmeasurable(_results([side], target), target.metric, side.run):
+                raise UsageError(f"baseline {side.name}, {target.benchmark.name}: {why}")
     for floor in rules.floor:
         if floor.benchmark in present:
-            metric_of(benchmarks[floor.benchmark], floor.measure or "", extra, f"[[{TABLE}.floor]]")
-    dropped = tuple(warning for side in baselines for warning in _dropped(side, present))
-    return Gate(rules, sides, targets, benchmarks, tuple(extra), notes, dropped) if targets else None
+            metric_of(benchmarks[floor.benchmark], floor.measure or "", f"[[{TABLE}.floor]]")
+    dropped = tuple(part for side in baselines for part in _dropped(side, present))
+    return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
+
+
+def unmeasurable(results: Iterable[Result], metric: Metric, run: Mapping[str, Any]) -> str | None:
+    """Return why a metric of a user cannot be gated on these results of a run; None if it can."""
+    if metric.binary is not None:
+        return None
+    if run.get("responses") == records.DIGESTS:
+        return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
+    failed: list[FailedMetric] = []
+    tabled = metrics.tables(list(results), [metric], (), failed)
+    if failed:
+        return failed[0].why
+    if tabled and not tabled[0].metric.percent:
+        return (
+            f"metric '{metric.name}' is a mean of numbers, and the gate decides on percentages: gate a metric that "
+            "returns True or False, or write @medvqa.metric(percent=True) for numbers from 0 to 1"
+        )
+    return None
 
 
 def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, int]]:
@@ -152,9 +170,9 @@ def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, 
     return [(side.name, *part, number) for part, number in sorted(counts.items())]
 
 
-def metric_of(benchmark: Benchmark, name: str, extra: Sequence[Metric], where: str) -> Metric:
+def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
     """A measure of a benchmark by name; UsageError lists the existing ones."""
-    metrics = {metric.name: metric for metric in (*benchmark.metrics, *extra)}
+    metrics = {metric.name: metric for metric in benchmark.metrics}
     if name not in metrics:
         raise UsageError(
             f"{where}: benchmark '{benchmark.name}' has no measure '{name}'; it has: {', '.join(sorted(metrics))}."
@@ -257,7 +275,7 @@ def _announced(run: Mapping[str, Any]) -> Side:
     return Side("this run", run, tuple(results))
 
 
-def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extra: Sequence[Metric]) -> Target:
+def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules) -> Target:
     """What is gated of a benchmark, `about` which run.json says this. UsageError for what it does not have."""
     own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
@@ -270,7 +288,7 @@ def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules, extr
         )
     if technique not in techniques:
         raise UsageError(f"{where}: technique = '{technique}', and this run asks by {', '.join(techniques)}")
-    metric = metric_of(benchmark, own.measure or benchmark.headline[0], extra, where)
+    metric = metric_of(benchmark, own.measure or benchmark.headline[0], where)
     if metric.mean_over is not None and (rules.slices or any(rule.benchmark == benchmark.name for rule in rules.slice)):
         raise UsageError(
             f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another "

@@ -18,10 +18,10 @@ def visible(text: str) -> str:
 
 
 def shown(measure: Measure) -> str:
-    """A measure in percent, or its counts where it has few units."""
-    if measure.value is not None and measure.count is not None and tables.few(measure):
+    """A measure in percent, its counts if it has few units, or a number that is no percentage."""
+    if measure.value is not None and measure.count is not None and tables.few(measure) and measure.percent:
         return f"{round(measure.count, 2):g}/{measure.n:g}"
-    return tables.percent(measure.value)
+    return tables.figure(measure.value, is_percent=measure.percent)
 
 
 def points(value: float | None) -> str:

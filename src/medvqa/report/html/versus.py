@@ -221,6 +221,8 @@ def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark],
         for table in paired.tables
         if table.headline and (table.benchmark, table.technique) == (part.benchmark, part.technique)
     ]
+    warnings = (*warnings, *comparison.numbers(own))
+    own = [table for table in own if table.percent]
     rows = tuple(ComparedRow(table.metric, "", table) for table in own if not table.slice)
     sliced = [
         sliced_measure

@@ -55,6 +55,11 @@ class Slices:
         return tuple(any(cell is not None and tables.interval(cell) for cell in column) for column in self._columns)
 
     @property
+    def percents(self) -> tuple[bool, ...]:
+        """Whether each measure is a percentage."""
+        return tuple(all(cell is None or cell.percent for cell in column) for column in self._columns)
+
+    @property
     def units(self) -> tuple[str, ...]:
         """The unit of each measure's denominators."""
         return tuple(next((cell.unit for cell in column if cell is not None), "") for column in self._columns)
