@@ -1,1 +1,1 @@
-"""Backends, benchmarks and metrics of one's own are returned from hooks here; docs/models.md has examples."""
+"""Backends, benchmarks and metrics of your own go here: docs/own-questions.md and docs/models.md have examples."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
+    from medvqa.benchmarks.table import table as table
     from medvqa.face import ComparedRuns as ComparedRuns
     from medvqa.face import LoadedRun as LoadedRun
     from medvqa.face import compare as compare
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from medvqa.face import load as load
     from medvqa.items import Answer as Answer
     from medvqa.items import Benchmark as Benchmark
+    from medvqa.items import Image as Image
     from medvqa.items import Item as Item
     from medvqa.items import MedVQAError as MedVQAError
     from medvqa.metrics import metric as metric
@@ -24,6 +26,7 @@ _WHERE = {
     "Backend": "medvqa.backend",
     "Benchmark": "medvqa.items",
     "ComparedRuns": "medvqa.face",
+    "Image": "medvqa.items",
     "Item": "medvqa.items",
     "LoadedRun": "medvqa.face",
     "MedVQAError": "medvqa.items",
@@ -31,6 +34,7 @@ _WHERE = {
     "evaluate": "medvqa.face",
     "load": "medvqa.face",
     "metric": "medvqa.metrics",
+    "table": "medvqa.benchmarks.table",
 }
 
 

@@ -204,7 +204,7 @@ class Image:
         return Image(BLANK, digest=content, blank=True, size=size)
 
 
-def inside(folder: Path, relative: str, *, where: str) -> Path:
+def inside(folder: Path, relative: str, *, where: str, named: str = "the data folder") -> Path:
     """Return the absolute path of a file named in a data file, with symbolic links resolved; it need not exist.
 
     `relative` is a POSIX path. Raises DataError, starting with `where`, if the path is invalid or leaves `folder`
@@ -218,7 +218,7 @@ def inside(folder: Path, relative: str, *, where: str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{where}: {relative!r} is not a path: {error}") from error
     if Path(relative).is_absolute() or not path.is_relative_to(root):
-        raise DataError(f"{where}: path {relative!r} leaves the data folder")
+        raise DataError(f"{where}: path {relative!r} leaves {named}")
     return path
 
 

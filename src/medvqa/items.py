@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
 from medvqa.image import AnswerError as AnswerError
 from medvqa.image import DataError as DataError
@@ -41,24 +41,27 @@ INVALID_OUTCOMES: frozenset[Outcome] = frozenset({"refused", "abstained", "unpar
 """Outcomes of answers that name no option: value 0, counted as wrong, listed separately."""
 SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", "refused", "abstained", "unparsed"})
 """Outcomes with a value; `unscored` and `error` have none and stay out of every denominator."""
+UNDECLARED: Any = ""
+"""The kind of an item that names none, until its benchmark is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One question of a benchmark about zero or more images.
 
-    `id` is the data set's own and unique within `benchmark`. `options` maps letters to texts in the order
-    of the data set, empty for open kinds. `answers` holds the correct letters, or the accepted reference
-    texts of an open question; () means that the key is withheld. `tags` maps a lexicon dimension to the
-    item's values (slugs such as `fundus_photography`). `pair_id` joins the two items of a confusing
-    pair; `cluster_id` names the connected component of items that share images, patients or source cases
-    (None: unknown). `extra` keeps further fields of the data set, JSON values only.
+    `id` is the data set's own and unique within `benchmark`; a missing `benchmark` is filled in by `benchmarks.load`.
+    `options` maps letters to texts in the order of the data set, empty for open kinds. `answers` holds the correct
+    letters, or the accepted reference texts of an open question; () means that the key is withheld. `kind` may be left
+    out: it is then multiple_response with options and several answers, single_choice with options, else short_answer.
+    `tags` maps a lexicon dimension to the item's values (slugs such as `fundus_photography`). `pair_id` joins the two
+    items of a confusing pair; `cluster_id` names the connected component of items that share images, patients or source
+    cases (None: unknown). `extra` keeps further fields of the data set, JSON values only.
     """
 
     id: str
-    benchmark: str
-    kind: Kind
-    question: str
+    benchmark: str = ""
+    kind: Kind = UNDECLARED
+    question: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     answers: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
@@ -332,18 +335,27 @@ class Extractor:
     kinds: frozenset[Kind] = frozenset({"single_choice"})
 
 
+def usual(*_: object) -> NoReturn:
+    """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
+    raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """A data set with its prompt, its scoring and its metrics.
+    """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
 
-    `items` takes the data folder and yields Items; it raises DataError for bad data. `files` takes the data folder and
-    returns the files that `items` would read, () if the data set is missing; None: the benchmark needs no files.
-    `sought` describes these files for an error, relative to the data folder; if it is set, folders next to the data
-    folder are searched, too. `elsewhere` returns a folder of another tool that may hold the files, used if the
-    benchmark is named and no data folder is. `release` is the number of questions in the owners' release, None if
-    unknown; reports note when the data have fewer. `prompt` is called only with one of `techniques` and with items that
-    the technique `applies` to. `official` is the owners' published scoring rule, for `--extraction=official` and
-    questions of `official_kinds`; `score` handles the other kinds. If the rule has changed, `official_version` names
+    `items` takes the data folder and yields Items; it raises DataError for bad data. A relative path of an image starts
+    at the data folder: the one of `--data`, else the project's root. `files` takes the data folder and returns the
+    files that `items` would read, () if the data set is missing; None: the benchmark needs no files. `sought` describes
+    these files for an error, relative to the data folder; if it is set, folders next to the data folder are searched,
+    too. `elsewhere` returns a folder of another tool that may hold the files, used if the benchmark is named and no
+    data folder is. `release` is the number of questions in the owners' release, None if unknown; reports note when the
+    data have fewer. `prompt` is a function, called only with one of `techniques` and with items that the technique
+    `applies` to; or a text with the fields {question} and {options}, for MC and GD. Without a function, all techniques
+    are defined. If `prompt`, `score` or `metrics` is left out, `medvqa.benchmarks.own` has the default for every kind
+    of question; with its `score`, `judged` defaults to the kinds that it leaves to a judge. `official` is the owners'
+    published scoring rule, for `--extraction=official` and questions of `official_kinds`; `score` handles the other
+    kinds. If the rule has changed, `official_version` names
     the version of `official`, and `official_earlier` maps earlier versions to their rules, oldest first. Versions are
     dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
     answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
@@ -356,9 +368,9 @@ class Benchmark:
 
     name: str
     items: Callable[[Path], Iterable[Item]]
-    prompt: Callable[[Item, Technique], Prompt]
-    score: Callable[[Item, Answer], Score]
-    metrics: tuple[Metric, ...]
+    prompt: Callable[[Item, Technique], Prompt] | str = usual
+    score: Callable[[Item, Answer], Score] = usual
+    metrics: tuple[Metric, ...] = ()
     group: str = ""
     title: str = ""
     files: Callable[[Path], Sequence[Path]] | None = None

@@ -76,7 +76,8 @@ def test_fixtures_and_marks_are_told_in_sentences(tmp_path: Path) -> None:
         "evaluate": "A function: ask the model about an item, score and record the answer, return the Result.",
     }
     marks = printed(tmp_path, "pytest", "--markers").stdout
-    assert "@pytest.mark.vqa(name): run the test once for each item of the benchmark or group of that name." in marks
+    said = "@pytest.mark.vqa(name): run the test once for each item of the benchmark or group of that name;"
+    assert said in marks
     assert (
         "@pytest.mark.lexicon(**tags): the tags of an item, set by the plugin; select by them with "
         "-m \"lexicon(modality='ct')\"."

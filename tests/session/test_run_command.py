@@ -456,9 +456,9 @@ def test_a_run_takes_objects(tmp_path: Path) -> None:
         registry.with_objects(benchmarks=[replace(own, name="phantom-gmai-mmbench")])
 
 
-def test_no_pytest_is_imported(stranger: pytest.Pytester) -> None:
+def test_no_pytest_is_imported(tmp_path: Path) -> None:
     code = "import sys; from medvqa.cli import main; main(sys.argv[1:]); print({'pytest', '_pytest'} & {*sys.modules})"
     command = [sys.executable, "-c", code, "run", "--model=random", "--limit=1", "--select=phantom"]
-    done = subprocess.run(command, cwd=stranger.path, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "set()"
     assert done.stderr == ""

@@ -14,7 +14,19 @@ from pathlib import Path
 
 from medvqa import printing, usercode
 from medvqa.data import folders
-from medvqa.items import CHOICE_KINDS, Benchmark, DataError, Item, MedVQAError, UsageError
+from medvqa.image import inside
+from medvqa.items import (
+    CHOICE_KINDS,
+    KINDS,
+    Benchmark,
+    DataError,
+    Image,
+    Item,
+    Kind,
+    MedVQAError,
+    UsageError,
+)
+from medvqa.scoring import clipped
 
 DEFAULT_GROUP = "phantom"
 """Evaluated when nothing was asked for and no data set is found."""
@@ -183,27 +195,72 @@ def _holds(benchmark: Benchmark, folder: Path) -> bool:
 
 
 def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
-    """All items of a benchmark, sorted by id.
+    """Return all items of a benchmark, sorted by id.
 
-    DataError when they cannot be read, two share an id or a key names no option.
-
-    Items bear the benchmark's name, also where it was made from another one by `dataclasses.replace`. Those with equal
-    tags share one mapping.
+    Items get the benchmark's name, also if it was made from another one by `dataclasses.replace`, a kind if they name
+    none, and images with absolute paths. Items with equal tags share one mapping. DataError if items cannot be read,
+    are not as `Item` says, or share an id.
     """
     items: dict[str, Item] = {}
     share = _sharing()
     for item in _read(benchmark, data):
-        if item.benchmark != benchmark.name:
-            item = replace(item, benchmark=benchmark.name)
+        _check(benchmark, item)
         if item.id in items:
             raise DataError(f"{benchmark.name}: two items have the id '{item.id}'")
-        if item.kind in CHOICE_KINDS and (unknown := [a for a in item.answers if a not in item.options]):
-            options = ", ".join(item.options)
-            raise DataError(f"{benchmark.name}, item {item.id}: answer '{unknown[0]}' is none of its options {options}")
-        items[item.id] = replace(item, tags=share(item.tags))
+        items[item.id] = replace(
+            item,
+            benchmark=benchmark.name,
+            kind=item.kind or _kind(item),
+            answers=tuple(item.answers),
+            images=_located(benchmark, item, data),
+            tags=share(item.tags),
+        )
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def _check(benchmark: Benchmark, item: Item) -> None:
+    """DataError for an item that is not as its class says; the type checker does not see a stranger's code."""
+    if not isinstance(item, Item):
+        raise DataError(f"{benchmark.name}: items yields {type(item).__name__} values; yield medvqa.Item(...)")
+    where = f"{benchmark.name}, item {item.id}"
+    if not isinstance(item.id, str) or not item.id:
+        raise DataError(f"{where}: its id is {item.id!r}; an id is a text, such as id=str(number)")
+    if not isinstance(item.question, str) or not isinstance(item.options, Mapping):
+        raise DataError(f"{where}: question is a text, and options a dict such as {{'A': 'liver', 'B': 'spleen'}}")
+    if item.kind and item.kind not in KINDS:
+        raise DataError(f"{where}: no kind '{item.kind}'; there are: {', '.join(KINDS)}")
+    for name, values, kind, example in (
+        ("answers", item.answers, str, "('A',)"),
+        ("images", item.images, Image, "(medvqa.Image('images/17.png'),)"),
+    ):
+        if not isinstance(values, tuple | list) or not all(isinstance(value, kind) for value in values):
+            raise DataError(f"{where}: {name} is {clipped(repr(values))}; write {name}={example}")
+    chooses = item.kind in CHOICE_KINDS or (item.options and not item.kind)
+    if chooses and (unknown := [answer for answer in item.answers if answer not in item.options]):
+        options = ", ".join(item.options)
+        raise DataError(f"{where}: answer '{unknown[0]}' is none of its options {options}")
+
+
+def _kind(item: Item) -> Kind:
+    """The kind of an item that names none."""
+    if not item.options:
+        return "short_answer"
+    return "multiple_response" if len(item.answers) > 1 else "single_choice"
+
+
+def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
+    """The images of an item with absolute paths (DataError for a relative one that leaves the data folder)."""
+    if all(image.blank or os.path.isabs(image.path) for image in item.images):
+        return tuple(item.images)
+    where = f"{benchmark.name}, item {item.id}"
+    return tuple(
+        image
+        if image.blank or os.path.isabs(image.path)
+        else replace(image, path=str(inside(data, image.path or image.name, where=where, named=str(data))))
+        for image in item.images
+    )
 
 
 def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:

@@ -9,13 +9,22 @@ from medvqa.image import inside
 from medvqa.items import DataError, Image
 
 
-def image_file(file: str, *, folder: Path, root: Path, where: str, window: tuple[float, float] | None = None) -> Image:
-    """The reference to an image file, which need not exist.
+def image_file(
+    file: str,
+    *,
+    folder: Path,
+    root: Path,
+    where: str,
+    window: tuple[float, float] | None = None,
+    named: str = "the data folder",
+) -> Image:
+    """Return the reference to an image file, which need not exist.
 
     `file` is a POSIX path relative to `folder`, that of the table. The image is named relative to `root`, the data
-    folder. Raises DataError, which begins with `where`, for a path that leaves the folder and for a wrong window.
+    folder. Raises DataError, which begins with `where`, for a path that leaves the folder and for a wrong window;
+    `named` is what the message calls the folder.
     """
-    path = inside(folder, file, where=where)
+    path = inside(folder, file, where=where, named=named)
     name = (folder / posixpath.normpath(file)).relative_to(root).as_posix()
     try:
         return Image(name, str(path), window=window)

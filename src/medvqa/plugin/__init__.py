@@ -64,7 +64,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and check what was typed before anything is collected."""
     config.addinivalue_line(
-        "markers", "vqa(name): run the test once for each item of the benchmark or group of that name."
+        "markers",
+        "vqa(name): run the test once for each item of the benchmark or group of that name; without a name, of every "
+        "benchmark of the run.",
     )
     config.addinivalue_line(
         "markers",
@@ -87,8 +89,10 @@ def pytest_configure(config: pytest.Config) -> None:
             raise usage_error(error, config) from error
 
 
-def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str]:
-    return [str(mark.args[0]) for mark in marks if mark.name == "vqa" and mark.args]
+def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
+    """The names in `vqa` marks, [] for marks without a name, None without a mark."""
+    ours = [mark for mark in marks if mark.name == "vqa"]
+    return [str(mark.args[0]) for mark in ours if mark.args] if ours else None
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -111,18 +115,21 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """Leave out tests of benchmarks that were not asked for or whose data are not there."""
     own = getattr(obj, "pytestmark", None)
     names = _benchmark_names([*(own if isinstance(own, list) else []), *collector.iter_markers("vqa")])
-    if not names:
+    if names is None:
         return None
-    collector.config.stash.setdefault(MARKED, set()).update(names)
+    marked = collector.config.stash.setdefault(MARKED, set())
+    marked.update(names)
     from medvqa.plugin import collection
 
-    return None if collection.items_for(collection.plan_of(collector.config), names) else []
+    plan = collection.plan_of(collector.config)
+    marked.update(names or plan.benchmarks)
+    return None if collection.items_for(plan, names) else []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test case for each item."""
     names = _benchmark_names(list(metafunc.definition.iter_markers("vqa")))
-    if names:
+    if names is not None:
         from medvqa.plugin import collection
 
         collection.parametrize(collection.plan_of(metafunc.config), metafunc, names)

@@ -11,6 +11,7 @@ from medvqa.items import Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, asks, item_of, query_of
 from medvqa.plugin.state import state_of
 from medvqa.session import selecting
+from medvqa.session.checks import check_images
 from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import Plan
 
@@ -24,9 +25,9 @@ def plan_of(config: pytest.Config) -> Plan:
 
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
-    """The items of the benchmarks that a test's mark names (CollectError)."""
+    """The items of the benchmarks that a test's mark names, of all chosen ones if it names none (CollectError)."""
     try:
-        return [item for name in names for item in plan.items_of(name)]
+        return [item for name in names or plan.benchmarks for item in plan.items_of(name)]
     except MedVQAError as error:
         raise pytest.Collector.CollectError(str(error)) from error
 
@@ -37,6 +38,8 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     Ids of several benchmarks are told apart by name. A test that does not ask by `evaluate` has no technique.
     """
     items = items_for(plan, names)
+    if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
+        _check_images(plan, {item.benchmark for item in items})
     benchmarks = len({item.benchmark for item in items})
     ids = [f"{item.benchmark}/{item.id}" if benchmarks > 1 else item.id for item in items]
     metafunc.parametrize("item", items, ids=ids)
@@ -48,6 +51,15 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
         called = [selecting.called(technique, sample, several=several) for technique, sample in asked]
         # A parameter of the session: pytest then sorts tests by technique and sample.
         metafunc.parametrize(ASKED, asked, ids=called, indirect=True, scope="session")
+
+
+def _check_images(plan: Plan, names: set[str]) -> None:
+    """CollectError for missing images; if an option was typed, they were looked for before collection."""
+    try:
+        for name in sorted(names):
+            check_images(plan, name)
+    except MedVQAError as error:
+        raise pytest.Collector.CollectError(str(error)) from error
 
 
 def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:

@@ -37,7 +37,7 @@ def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
 
 
 def add_selected(folder: Path) -> tuple[QuestionKey, ...]:
-    """Add the sessions' keys to the run's and return all, sorted; keep the sessions' files (DataError, OSError)."""
+    """Add the sessions' keys to the run's, keep the sessions' files, and return all, sorted (DataError, OSError)."""
     keys = selected(folder)
     if _sessions(folder):
         _write(folder / SELECTED, keys)

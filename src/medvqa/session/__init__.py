@@ -1,1 +1,1 @@
-"""One run, from what was typed to its reports and its verdict."""
+"""One run, from its options to its reports and its verdict, without pytest."""

@@ -1,4 +1,4 @@
-"""What run.json says of a run before its model is made."""
+"""The part of run.json that is known before the model is made."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from medvqa import answers, metrics, records, scoring
+from medvqa.benchmarks.own import prompts_of
 from medvqa.items import Benchmark, Kind, Query, Technique
 from medvqa.session.plan import Plan
 
@@ -51,7 +52,7 @@ def about(plan: Plan) -> dict[str, Any]:
         "versions": records.versions(),
     }
     # A config may hold a key that the environment has too.
-    return {name: answers.redacted_value(each, plan.secrets) for name, each in fields.items()}
+    return {name: answers.redacted_value(value, plan.secrets) for name, value in fields.items()}
 
 
 def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
@@ -60,11 +61,11 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     questions: dict[Technique, int] = {}
     limits: dict[Technique, dict[Kind, int]] = {}
     for technique in plan.techniques:
-        asked = [item for item in items if plan.applies(Query(item, technique))]
-        if asked:
-            questions[technique] = len(asked)
-        firsts = {item.kind: item for item in reversed(asked)}.values()
-        prompts = {item.kind: benchmark.prompt(item, technique) for item in firsts}
+        defined = [item for item in items if plan.applies(Query(item, technique))]
+        if defined:
+            questions[technique] = len(defined)
+        firsts = {item.kind: item for item in reversed(defined)}.values()
+        prompts = {item.kind: prompts_of(benchmark)(item, technique) for item in firsts}
         if prompts:
             templates[technique] = {prompt.template for prompt in prompts.values()}
         in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}
@@ -87,12 +88,12 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "items": len(items),
         **({} if benchmark.release is None else {"release": benchmark.release}),
         "kinds": sorted(kinds),
-        # How many items each technique is defined for, whatever was selected of them.
+        # How many items each technique is defined for, selected or not.
         "questions": questions,
         "data_sha256": digest,
         "answers": key,
         "judged": judged,
-        "judged_by": [each for each in plan.techniques if plan.judged(benchmark.name, each)],
+        "judged_by": [name for name in plan.techniques if plan.judged(benchmark.name, name)],
         "signature": signature,
         **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
         "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},

@@ -1,4 +1,4 @@
-"""Asks, scores and judges, in one process of a run."""
+"""Ask, score and judge the questions of one process of a run."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from medvqa.session.memory import Memory
 from medvqa.session.plan import Plan
 
 MAIN = "main"
-"""The name of a process that is no worker."""
+"""The name of the only process, or of the controller."""
 STOP = "stop"
-"""File in the run folder by which the controller stops workers, each of which has a queue of items; it says why."""
+"""File in the run folder that makes workers stop after their current question. Its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Process:
     rescores: bool = False
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
-        """The identity of a model; UsageError if the run began with another, and for wrong types."""
+        """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
         identity = engine.identify(model, secrets)
         if not self.rescores and (self.folder / records.RUN).is_file():
             before = records.read_run(self.folder).get(role) or {}
@@ -75,12 +75,11 @@ class Process:
         fresh: bool = False,
         part: bool = False,
     ) -> Memory:
-        """The stored answers of a model, or replies of a judge (Unwritable).
+        """Open the stored answers of a model, or the replies of a judge (Unwritable).
 
-        Those of a model without a fingerprint lie in the run's own folder, which no other run reads; so do all of a run
-        that asked a `part` of its questions anew: the wrong ones, asked again until they are right, are no answers of
-        another run. `signed` is the judge's name in signatures: it tells judges without a fingerprint apart by their
-        configs.
+        Without a fingerprint they lie in the run's own folder, which no other run reads. So do the answers of a run
+        that asked a `part` of its questions anew: asking wrong ones until they are right must not change other runs.
+        `signed` is the judge's name in signatures; it tells judges without a fingerprint apart by their configs.
         """
         judges = chosen.role == "judge"
         name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
@@ -115,7 +114,7 @@ class LoadedJudge:
         ends: Callable[[], bool] = lambda: False,
         traffic: Traffic | None = None,
     ) -> None:
-        """Make the judge (UsageError, Unwritable). `ends` tells whether the session is about to end."""
+        """Load the judge (UsageError, Unwritable). `ends` returns True once the session is about to end."""
         self._model = judging.chosen.backend
         try:
             judging.chosen.load()
@@ -135,11 +134,11 @@ class LoadedJudge:
             traffic=traffic or Traffic(judging.chosen.secrets),
         )
         self.facts: dict[str, Any] = {
-            **judging.told(identity),
+            **judging.loaded_about(identity),
             "batch_size": limits.batch_size,
             "concurrency": limits.concurrency,
         }
-        """What run.json says of the judge."""
+        """The judge's fields in run.json."""
 
     def close(self, by: float | None = None) -> None:
         """End the stream, as `Stream.close` does, then the memory (Unwritable) and the model."""
@@ -159,7 +158,7 @@ def end(model: Backend | None, memory: Memory | None) -> None:
 
 @dataclass(slots=True)
 class _Tally:
-    """What was evaluated since the last delivery."""
+    """Results, answers and replies since the last delivery. `asked` leaves out stored answers."""
 
     results: list[Result] = field(default_factory=list)
     asked: list[Answer] = field(default_factory=list)
@@ -171,11 +170,11 @@ class _Tally:
 class Asker:
     """Asks the plan's model, in one process of a run; results wait for `deliver`.
 
-    `stop` says why the session should end, None while it may go on.
+    `stop` is the reason to end the session; None while it goes on.
     """
 
     def __init__(self, plan: Plan, process: Process) -> None:
-        """Nothing is made before `open`."""
+        """The model is loaded by `open`."""
         self.plan = plan
         self.process = process
         self.stop: str | None = None
@@ -193,19 +192,19 @@ class Asker:
         self._confirming = Confirming()
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
-        """Note the questions that the session selected; their keys are stored before the first of them is asked."""
+        """Note the selected questions. Their keys are stored before the first question is asked."""
         self._selection = tuple(keys), left_out
         self._confirming.choose(keys)
 
     def open(self, ahead: engine.Lookahead) -> Model:
-        """Make the model and the judge.
+        """Load the model and the judge.
 
-        A model that cannot be made is replaced by one whose answers are errors, and `stop` says why; an exception that
-        is no MedVQAError is raised.
+        After a MedVQAError, `stop` has its message, and the returned model answers with errors. Other exceptions are
+        raised.
         """
         making = f"model '{self.plan.options.model}'"
         try:
-            # Before the model is made, which may kill: a worker with a journal was one of this run's.
+            # Loading may kill the process: a dead worker is known by its journal.
             journal = records.Journal(self.process.folder, self.process.name)
             self._close = self.plan.model.backend.close
             model = self.plan.make_model()
@@ -227,7 +226,7 @@ class Asker:
             raise
         named = {"name": identity.name, "fingerprint": identity.fingerprint}
         facts: dict[str, Any] = {
-            "model": {**named, **{name: each for name, each in identity.about.items() if name not in named}},
+            "model": {**named, **{name: value for name, value in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
             "unread_answers": memory.unread,
             **({"judge": self._judge.facts} if self._judge is not None else {}),
@@ -240,20 +239,22 @@ class Asker:
         return self._model
 
     def _selects_part(self) -> bool:
-        """Whether a session that asks anew selected less than its benchmarks hold."""
+        """Whether the session has --fresh and selected only a part of its benchmarks."""
         if not self.plan.options.fresh:
             return False
         keys, _ = self._selection or ((), {})
-        asked = {(key.benchmark, key.item, key.technique) for key in keys}
+        selected = {(key.benchmark, key.item, key.technique) for key in keys}
         plan = self.plan
-        there = (
+        queries = (
             Query(item, technique)
             for name in {key.benchmark for key in keys} & plan.benchmarks.keys()
             for item in plan.items(name)
             for technique in plan.techniques
         )
         return any(
-            (each.item.benchmark, each.item.id, each.technique) not in asked for each in there if plan.applies(each)
+            (query.item.benchmark, query.item.id, query.technique) not in selected
+            for query in queries
+            if plan.applies(query)
         )
 
     def _load_judge(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> LoadedJudge:
@@ -290,13 +291,13 @@ class Asker:
     def evaluate(self, query: Query, model: Model | None = None) -> Result:
         """Ask and score one question; the result waits for `deliver`.
 
-        A model other than the one that `open` returned is asked here and now.
+        A model other than the one that `open` returned is called directly, outside of the stream.
         """
         try:
             self._store_selection()
             reply = self._reply(query, model)
         except MedVQAError as error:
-            # The prompt could not be made, of data that cannot be read: an error of this item alone.
+            # The prompt needs data that cannot be read: this question alone ends in an error.
             prompt = Prompt("", technique=query.technique, sample=query.sample)
             reply = Reply(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable):
@@ -316,14 +317,14 @@ class Asker:
         return result
 
     def confirm(self) -> Delivery | None:
-        """Find out, once all is asked and before `close`, whether stored answers are of the model that answers now.
+        """Check that reused answers come from the model that answers now; call it after the last question.
 
-        None if none were used. If the model does not say what it is and the run is gated, some questions are asked
-        anew; what they are answered is not stored.
+        None if no answer was reused. If the model has no fingerprint and the run is gated, some questions are asked
+        again; these answers are not stored.
         """
         if not self._confirming.reused or self._stream is None or self._model is None:
             return None
-        told = self._confirming.confirm(self._model.backend, self._again, self._unasked())
+        identity = self._confirming.confirm(self._model.backend, self._again, self._unasked())
         tally, self._tally = self._tally, _Tally()
         return Delivery(
             lines=[],
@@ -332,11 +333,11 @@ class Asker:
             judge_asked=len(tally.replies),
             judge_reused=tally.replies_reused,
             judge_usage=used(tally.replies),
-            identity=told,
+            identity=identity,
         )
 
     def _unasked(self) -> str | None:
-        """Why no question is asked anew, None if some may be."""
+        """Why no question is asked again; None if some may be."""
         from medvqa.session import gates
 
         if not gates.rules_of(self.plan).active:
@@ -349,18 +350,18 @@ class Asker:
         return None
 
     def _again(self, queries: Sequence[Query]) -> list[tuple[Answer | AnswerError, Result]]:
-        """Ask questions anew, whatever is stored, and score what is answered."""
+        """Ask questions again, past the store, and score the answers."""
         if self._stream is None or self._model is None or self._limits is None:
             raise UsageError("the model was not made")
         self._stream.close()
         stream = Stream(self._model.backend, self.plan.prompt, engine.Submitted(), self._limits, traffic=self._traffic)
         prompts = [self.plan.prompt(query) for query in queries]
         try:
-            said = stream.generate(prompts)
+            answers_again = stream.generate(prompts)
         finally:
             stream.close()
         scored = []
-        for query, prompt, answer in zip(queries, prompts, said, strict=True):
+        for query, prompt, answer in zip(queries, prompts, answers_again, strict=True):
             result = self.plan.result(query, prompt, answer, self.process.folder.name, "", None)
             if isinstance(answer, Answer):
                 self._tally.asked.append(answer)
@@ -379,9 +380,9 @@ class Asker:
                 raise records.Unwritable(f"the run folder cannot be written: {error}") from error
             self._first["left_out"] = left_out
             if self.process.name != MAIN:
-                # What yields items may draw them anew in each process; run.json tells those of the controller.
-                asked = sorted({key.benchmark for key in keys} & self.plan.benchmarks.keys())
-                self._first["data"] = {name: records.data_digest(self.plan.items(name)) for name in asked}
+                # A benchmark may draw its items in each process: the controller compares the digests.
+                names = sorted({key.benchmark for key in keys} & self.plan.benchmarks.keys())
+                self._first["data"] = {name: records.data_digest(self.plan.items(name)) for name in names}
 
     def _reply(self, query: Query, model: Model | None) -> Reply:
         if self._stream is not None and (model is None or model is self._model):
@@ -393,14 +394,14 @@ class Asker:
         return Reply(prompt, "", answer)
 
     def _begin_judging(self, query: Query, answer: Answer) -> Pending | None:
-        """Hand an answer to the judge before any test gets it."""
+        """Submit an answer to the judge, before a test waits for its score."""
         if self._judge is None or query.technique in OPTION_TECHNIQUES:
             return None
         benchmark = self.plan.benchmarks[query.item.benchmark]
         return self._judge.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
 
     def _judged(self, result: Result, pending: Pending | None) -> Result:
-        """The result with the judge's score, or by rule if the judge is asked nothing about it."""
+        """The result with the judge's score; unchanged if the judge is not asked about it."""
         if self._judge is None or pending is None:
             return result
         try:
@@ -414,24 +415,24 @@ class Asker:
         return replace(result, score=judged.score, judgement=judged.judgement)
 
     def forget(self, query: Query) -> None:
-        """Drop the answer to a question that no test will ask about again."""
+        """Drop the answer to a question that will not be asked for again."""
         if self._stream is not None:
             self._stream.forget(query)
 
     def deliver(self) -> tuple[Delivery, Sequence[Result]] | None:
-        """The results since the last delivery, and what the controller is told of them; None if there are none.
+        """The results since the last delivery, also as a Delivery for the controller; None if there are none.
 
-        Errors in a row are counted: `stop` is set when there are as many as --max-errors.
+        Sets `stop` after as many errors in a row as --max-errors.
         """
         tally, self._tally = self._tally, _Tally()
         if not tally.results:
             return None
         self._count_errors(tally.results)
         first, self._first = self._first, {}
-        outcomes: list[tuple[QuestionKey, Outcome]] = [(each.key, each.score.outcome) for each in tally.results]
-        served = {each.answer.served_by for each in tally.results if each.answer is not None}
+        outcomes: list[tuple[QuestionKey, Outcome]] = [(result.key, result.score.outcome) for result in tally.results]
+        served = {result.answer.served_by for result in tally.results if result.answer is not None}
         delivery = Delivery(
-            lines=[records.encode(each).decode() for each in tally.results],
+            lines=[records.encode(result).decode() for result in tally.results],
             outcomes=outcomes,
             usage=used(tally.asked),
             reused=tally.reused,
@@ -449,11 +450,11 @@ class Asker:
             failed = result.score.outcome == "error"
             streaks["model"] = streaks["model"] + 1 if result.answer is None else 0
             if result.judgement is not None:
-                # Between two answers for the judge may be many that it is not asked about.
+                # The judge is not asked about every answer: the others do not break its streak.
                 streaks["judge"] = streaks["judge"] + 1 if failed else 0
             errors = max(streaks.values())
             if 0 < most <= errors and failed and self.stop is None:
-                # Why one failed may name its question and its images, and this line is shown in the terminal.
+                # The reason may name images, and this line reaches the terminal.
                 public = self.plan.benchmarks[result.item.benchmark].public
                 last = f", the last: {result.score.why}" if public else ""
                 self.stop = f"{errors} errors in a row{last} (--max-errors={most})"

@@ -1,4 +1,4 @@
-"""What can be found wrong with a run before its first question: files, consent, upload, cost, places."""
+"""Checks before the first question: files, consent, upload, cost, places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
     """Load the data, and ask backends about their models (UsageError, DataError).
 
     Return the devices that can each hold one copy of the model and the judge; None if they take none, or if nothing
-    will be asked. `answered` tells whether answers of a model may be stored: a server is then not needed.
+    will be asked. `answered` returns True if answers of a model may be stored, so that its server is not needed.
     """
     held = None if plan.setting.collects_only else _check_models(plan, answered)
     if plan.options.answers_from_category and not plan.recovers:
@@ -64,7 +64,7 @@ def _check_technique(plan: Plan) -> None:
     """UsageError if answers to a benchmark were recorded, and none by a technique that is asked for."""
     for name, benchmark in plan.benchmarks.items():
         recorded = plan.model.backend.recorded_by(name)
-        lacking = [each for each in plan.techniques if each in benchmark.techniques and each not in recorded]
+        lacking = [name for name in plan.techniques if name in benchmark.techniques and name not in recorded]
         if recorded and lacking:
             raise UsageError(
                 f"'{plan.options.model}' holds no answers to {name} by technique '{lacking[0]}'; they were recorded by "
@@ -73,13 +73,13 @@ def _check_technique(plan: Plan) -> None:
 
 
 def check_cost(limit: float | None, models: Sequence[Chosen]) -> None:
-    """UsageError for --max-cost if no model tells what its answers cost, or one that is asked elsewhere does not."""
+    """UsageError for --max-cost if no model reports costs, or if one on another machine does not."""
     if limit is None:
         return
     if not limit > 0:
         raise UsageError(f"--max-cost={limit:g}: a sum of money is more than 0")
     priced = {model.spec for model in models if model.backend.priced}
-    # A model that runs here costs no money beside one that is paid for elsewhere.
+    # A local model costs nothing beside a paid one.
     unknown = [m.spec for m in models if m.spec not in priced and (m.backend.sends_to is not None or not priced)]
     if unknown:
         raise UsageError(
@@ -89,10 +89,9 @@ def check_cost(limit: float | None, models: Sequence[Chosen]) -> None:
 
 
 def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
-    """UsageError for a model that cannot run now, unless it is elsewhere and its answers may all be stored."""
-    if _needs_images(plan):
-        for name in plan.benchmarks:
-            _check_images(plan, name)
+    """UsageError for a model that cannot run now, unless it is a server and all its answers may be stored."""
+    for name in plan.benchmarks:
+        check_images(plan, name)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
         if not (chosen.backend.sends_to is not None and answered(chosen.config)):
             chosen.preflight()
@@ -102,18 +101,30 @@ def _needs_images(plan: Plan) -> bool:
     return plan.model.backend.looks and plan.ablation != "text-only"
 
 
-def _check_images(plan: Plan, name: str) -> None:
-    """UsageError for a benchmark of which images are missing; only if all of them are, for a part of its questions."""
+def check_images(plan: Plan, name: str) -> None:
+    """UsageError for a benchmark with missing images; if a part of its questions is selected, only if all are missing.
+
+    A model that looks at no image needs none.
+    """
+    if not _needs_images(plan):
+        return
     number, absent = plan.missing_images(name)
     if not absent or (plan.selects and len(absent) < number):
         return
     part = (
         "" if len(absent) == number else "; or select questions, as by -k: those whose image is missing end in errors"
     )
+    # Without files in the data folder, another data folder does not help: the full path does.
+    own = plan.benchmarks[name].files is None
+    first = plan.missing_path(name) if own else absent[0]
+    advice = (
+        "Put them there, correct the names,"
+        if own
+        else ("Put them there (docs/data.md says from where), name another folder with --data=DIR,")
+    )
     raise UsageError(
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
-        f"{printing.line(absent[0])}. Put them there (docs/data.md says from where), name another folder with "
-        f"--data=DIR, or ask without images: --ablate=text-only{part}"
+        f"{printing.line(first)}. {advice} or ask without images: --ablate=text-only{part}"
     )
 
 
@@ -123,7 +134,7 @@ def notices(plan: Plan) -> list[str]:
 
 
 def _sources(plan: Plan) -> list[str]:
-    """A line for each data folder that nobody named."""
+    """A line for each data folder that was found without --data."""
     if plan.options.data is not None:
         return []
     names = [name for name, benchmark in plan.benchmarks.items() if benchmark.files is not None]
@@ -134,7 +145,7 @@ def _sources(plan: Plan) -> list[str]:
 
 
 def _unread(plan: Plan) -> list[str]:
-    """A line for each data set that lies in the data folder and cannot be found there, if no benchmark was named."""
+    """A line for each folder of a data set in which no file was found. None if benchmarks were named."""
     options = plan.options
     if options.data is None or options.benchmarks:
         return []
@@ -145,9 +156,9 @@ def _missing_notices(plan: Plan) -> list[str]:
     """A line for each benchmark of which some images are missing; `check` refuses a run of all questions."""
     if not _needs_images(plan):
         return []
-    found = [(name, *plan.missing_images(name)) for name in plan.benchmarks]
+    missing = [(name, *plan.missing_images(name)) for name in plan.benchmarks]
     return [
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
-        for name, number, absent in found
+        for name, number, absent in missing
         if absent
     ]

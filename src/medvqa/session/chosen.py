@@ -1,4 +1,4 @@
-"""A model or judge that was chosen: its config, and its backend, which loads nothing before it is asked."""
+"""The chosen model or judge: its config, and its backend, which is not loaded yet."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Chosen:
     backend: Backend
 
     def check(self) -> None:
-        """UsageError for what the backend finds wrong before anything is collected."""
+        """UsageError if the backend's own check fails, before anything is collected."""
         with _named(self.role):
             self.backend.check()
 
     def check_consent(self, *, trust_remote_code: bool) -> None:
-        """UsageError if it needs code of its own that the user has not allowed."""
+        """UsageError if it runs code from the checkpoint without --trust-remote-code."""
         with _named(self.role):
             needed = self.backend.consent()
         if needed and not trust_remote_code:
@@ -60,7 +60,7 @@ class Chosen:
 
 
 def choose(spec: str, role: Literal["model", "judge"], setting: Setting, registry: Registry) -> Chosen:
-    """Find the config that SPEC names: the repository's, or a bundled one (UsageError).
+    """Find the config that SPEC names, in the project's models/ or among the shipped ones (UsageError).
 
     A model that was given as an object is used as it is, also as a judge.
     """
@@ -78,7 +78,7 @@ def choose(spec: str, role: Literal["model", "judge"], setting: Setting, registr
 
 @contextmanager
 def _named(role: str) -> Iterator[None]:
-    """Let errors of a judge say --judge where they say --model."""
+    """Write --judge instead of --model in errors about a judge."""
     try:
         yield
     except UsageError as error:

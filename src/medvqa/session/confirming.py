@@ -58,15 +58,18 @@ class Confirming:
         `how` their model is known, or what the `problem` is; how many questions were `asked_again`, and how many of
         them scored the `same`.
         """
-        told: dict[str, Any] = {"reused": self.reused}
+        checked: dict[str, Any] = {"reused": self.reused}
         if (known := model.identified()) is not None:
-            return {**told, "how": known}
+            return {**checked, "how": known}
         if refused is not None:
-            return {**told, "problem": refused}
+            return {**checked, "problem": refused}
         if _draws(model):
-            return {**told, "problem": "its answers are drawn (its temperature is not 0), so that asking shows nothing"}
+            return {
+                **checked,
+                "problem": "its answers are drawn (its temperature is not 0), so that asking shows nothing",
+            }
         self._shorten(max(1, self._share) if self._wanted else ASKED_AGAIN)
-        return {**told, **self._compared(ask)}
+        return {**checked, **self._compared(ask)}
 
     def _compared(self, ask: Ask) -> dict[str, Any]:
         """Ask some questions, and compare names and scores. A name that stayed shows nothing: weights may change."""
@@ -74,20 +77,20 @@ class Confirming:
         if failed := [str(answer) for answer, _ in again if isinstance(answer, AnswerError)]:
             return {"problem": f"a question that was asked again has no answer: {failed[0]}"}
         same = sum(_score(now) == _score(was) for (_, now), (_, _, was) in zip(again, self._sample, strict=True))
-        told = {"asked_again": len(again), "same": same}
+        counts = {"asked_again": len(again), "same": same}
         now = _names(answer.served_by for answer, _ in again if isinstance(answer, Answer))
         before = _names(self._served_by)
         if now and before and not now & before:
             said = f"the server says that {', '.join(sorted(now))} answers, and {', '.join(sorted(before))} did"
-            return {"problem": said, **told}
+            return {"problem": said, **counts}
         if same < len(again):
-            return {"problem": "questions that were asked again scored otherwise", **told}
-        return {"how": "questions that were asked again and scored the same", **told}
+            return {"problem": "questions that were asked again scored otherwise", **counts}
+        return {"how": "questions that were asked again and scored the same", **counts}
 
 
 def _names(served_by: Iterable[str]) -> set[str]:
     """The names by which servers call what answers, without the fingerprints of their configurations."""
-    return {each.partition(" ")[0] for each in served_by} - {""}
+    return {name.partition(" ")[0] for name in served_by} - {""}
 
 
 def _place(key: QuestionKey) -> bytes:
@@ -99,7 +102,7 @@ def _score(result: Result) -> tuple[object, ...]:
 
 
 def _draws(model: Backend) -> bool:
-    """Whether a model says that it draws its answers; one that says nothing is asked."""
+    """Whether a model says that it samples its answers; False if it says nothing."""
     while type(model).wraps and not says(type(model), "draws"):
         model = model.inner
     return says(type(model), "draws") and model.draws()

@@ -1,4 +1,4 @@
-"""What a process that asks tells the controller: plain values, which xdist can send."""
+"""Delivery: the message of an asking process to the controller, in plain values that xdist can send."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ LeftOut = dict[str, dict[str, dict[str, int]]]
 class Delivery:
     """Results since the last delivery.
 
-    `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts
-    answers that came from the store; `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and
-    `judge_usage` tell the same of a judge's replies. `facts` are fields of run.json and come once; so does `left_out`,
-    with which the keys of the session's selection are on disk, and `data`, the digests of the items
-    of each benchmark as a worker has them. `identity` comes at the end of a process that used
-    stored answers: how it is known that they are of the model that answers now.
+    `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts answers from the store;
+    `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and `judge_usage` count the judge's
+    replies likewise. The first delivery alone has `facts`, the fields of run.json; `left_out`, sent once the keys of
+    the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery of a process
+    that reused answers has `identity`: how they were matched with the current model.
     """
 
     lines: list[str]
@@ -39,19 +38,19 @@ class Delivery:
     identity: Mapping[str, Any] | None = None
 
     def plain(self) -> dict[str, Any]:
-        """The delivery as values that xdist can send."""
+        """Return the delivery as values that xdist can send."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         return plain | {"outcomes": [(tuple(key), outcome) for key, outcome in self.outcomes]}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Delivery:
-        """The delivery that `plain` gave."""
+        """Return the delivery from the values of `plain`."""
         outcomes = [(QuestionKey(*key), outcome) for key, outcome in plain["outcomes"]]
         return cls(**{**plain, "outcomes": outcomes})
 
 
 def used(answers: Iterable[Answer]) -> dict[str, float]:
-    """The sums of tokens and cost that answers report."""
+    """Return the sums of the tokens and costs in answers."""
     total: Counter[str] = Counter()
     for answer in answers:
         if answer.usage is not None:

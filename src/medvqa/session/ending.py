@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a session as Ctrl-C does: schedulers, containers and closed terminals send them."""
+"""Let SIGTERM and SIGHUP, sent by schedulers, containers and closed terminals, end a session as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SIGNALS = (signal.SIGINT, *TERMINATING)
 
 
 class Ending:
-    """Raises KeyboardInterrupt in the main thread at the first signal; while the session ends, others are ignored.
+    """Raises KeyboardInterrupt in the main thread at the first signal, and ignores signals while the session ends.
 
-    Python drops what a handler raises while a finalizer runs, so a signal counts until `begin`: `check` raises again.
-    `waits`: the session waits for what is in flight. A second Ctrl-C ends the waiting.
+    Python drops an exception that a handler raises during a finalizer. So `check` raises it again until `begin`.
+    `waits`: the session waits for calls in flight, and a second Ctrl-C ends the waiting.
     """
 
     def __init__(self) -> None:
-        """Nothing is changed before `listen`."""
+        """`listen` installs the handlers."""
         self.signal: signal.Signals | None = None
-        """What ended the session, None while it goes on or if it ended otherwise."""
+        """The signal that ended the session; None if no signal did."""
         self.waits = False
         self.interrupted = False
         """Whether KeyboardInterrupt ended the session: of a signal, or of anything else."""
@@ -36,10 +36,10 @@ class Ending:
         self._replaced: dict[signal.Signals, signal._HANDLER] = {}
 
     def listen(self) -> None:
-        """Handle the signals where Python's own handling stands.
+        """Install handlers in place of Python's own.
 
-        One that is ignored stays so (nohup), and so does a handler of somebody else's. Handlers belong to the main
-        thread: in any other, nothing is done.
+        An ignored signal stays ignored (nohup), and handlers of other packages stay. Does nothing outside of the main
+        thread, to which handlers belong.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -50,16 +50,16 @@ class Ending:
                 signal.signal(number, self._interrupt)
 
     def begin(self) -> None:
-        """The session ends: what comes now must not stop its reports."""
+        """Ignore further signals: the session ends, and must write its reports."""
         self._ends = True
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come, and the session does not end."""
+        """Raise KeyboardInterrupt if a signal has come and `begin` was not called."""
         if self.signal is not None and not self._ends:
             raise KeyboardInterrupt(*self._why())
 
     def restore(self) -> None:
-        """Put back what `listen` replaced, unless somebody else has a handler there by now."""
+        """Restore the handlers that `listen` replaced, except where another one was installed since."""
         for number, before in self._replaced.items():
             if signal.getsignal(number) == self._interrupt:
                 signal.signal(number, before)
@@ -80,7 +80,7 @@ class Ending:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP be Ctrl-C within the block."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C within the block."""
     ending = Ending()
     ending.listen()
     try:

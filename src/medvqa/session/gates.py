@@ -1,4 +1,4 @@
-"""The gate of a run: prepared before anything is collected, stored before anything is asked, decided at the end."""
+"""The gate of a run: prepared before collection, stored before the first question, decided at the end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from medvqa.session.plan import Plan
 
 
 def prepare(plan: Plan, folder: Path) -> Gate | None:
-    """What is gated; None for nothing. UsageError and DataError for rules and baselines that cannot be used.
+    """Return the gate, or None without rules. UsageError and DataError for rules and baselines that cannot be used.
 
-    Options go before the tables of the repository's pyproject.toml. `--gate=required` refuses a run that is not gated.
+    Options override the tables of the project's pyproject.toml. `--gate=required` refuses a run without a gate.
     """
     options = plan.options
     rules = rules_of(plan)
@@ -33,21 +33,21 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
     baselines = gating.load(rules, plan.setting.cwd)
     run = about(plan)
     if (folder / records.RUN).is_file():
-        # The verdict is on the whole run, also if this session asks a part of it.
+        # The verdict is about the whole run, even if this session asks a part of it.
         before = records.read_run(folder).get("benchmarks", {})
-        there = {name: fields for name, fields in before.items() if name in plan.registry.benchmarks}
-        run["benchmarks"] = {**there, **run["benchmarks"]}
+        earlier = {name: fields for name, fields in before.items() if name in plan.registry.benchmarks}
+        run["benchmarks"] = {**earlier, **run["benchmarks"]}
     gate = gating.prepare(rules, baselines, run, plan.registry.benchmarks)
     if gate is None and options.gate is not None:
-        asked = ", ".join(run["benchmarks"]) or "none"
+        names = ", ".join(run["benchmarks"]) or "none"
         raise UsageError(
-            f"--gate=required: {rules.read_from}, and no rule is about the benchmarks of this run ({asked})"
+            f"--gate=required: {rules.read_from}, and no rule is about the benchmarks of this run ({names})"
         )
     return gate
 
 
 def rules_of(plan: Plan) -> Rules:
-    """The rules of the repository's pyproject.toml, with what was typed over them (UsageError)."""
+    """Return the rules of the project's pyproject.toml, overridden by options (UsageError)."""
     options = plan.options
     return gating.typed_over(
         gating.read_rules(plan.setting.root / FILE),
@@ -61,7 +61,7 @@ def rules_of(plan: Plan) -> Rules:
 
 
 def _looked(plan: Plan) -> str:
-    """Where rules were looked for, and what to do."""
+    """Say where rules were searched, and what to type."""
     path = plan.setting.root / FILE
     what = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
     line = f"{path} {what}, and no --baseline was typed."
@@ -71,7 +71,7 @@ def _looked(plan: Plan) -> str:
 
 
 def unread(plan: Plan) -> str | None:
-    """Why rules that are there do not gate a run: they name nothing to gate, or lie above pytest's root folder."""
+    """Why existing rules do not gate a run: they name no baseline and no floor, or lie above the root folder."""
     path = plan.setting.root / FILE
     if gating.read_rules(path).file:
         return f"[{TABLE}] of {path} names no baseline and no floor, and no --baseline was typed"
@@ -82,14 +82,14 @@ def unread(plan: Plan) -> str | None:
 
 
 def check(gate: Gate, plan: Plan, keys: Iterable[QuestionKey]) -> None:
-    """UsageError if a baseline lacks a selected question of a benchmark; a test's own questions do not count."""
+    """UsageError if a baseline lacks a selected question. Questions that a test made itself do not count."""
     known = {(name, item.id) for name in plan.benchmarks for item in plan.items(name)}
     if lack := gate.lacking({key.question for key in keys if (key.benchmark, key.item) in known}):
         raise UsageError(lack)
 
 
 def promise(gate: Gate, plan: Plan, folder: Path) -> None:
-    """Store the rules in run.json, unless the run has results already: a rule is settled before its answers are."""
+    """Store the rules in run.json, unless the run has results: rules are fixed before the first answer."""
     results = folder / records.RESULTS
     if results.is_file() and results.stat().st_size:
         return
@@ -102,7 +102,7 @@ def promise(gate: Gate, plan: Plan, folder: Path) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Remove what `promise` made if no session has begun; what workers left there stays."""
+    """Remove the run.json of `promise` if no session has begun. Files of workers stay."""
     with suppress(OSError):
         if (folder / records.RUN).is_file() and "sessions" not in records.read_run(folder):
             (folder / records.RUN).unlink()
@@ -112,7 +112,7 @@ def withdraw(folder: Path) -> None:
 def settle(
     gate: Gate | None, folder: Path, run: Mapping[str, Any], covered: records.Coverage, stored: records.Stored
 ) -> Verdict | None:
-    """Decide, and write gate.json; None if nothing is gated."""
+    """Decide the gate and write gate.json; None without a gate."""
     if gate is None:
         return None
     decided = gating.decided(gate, folder, Side(folder.name, run, stored.results, covered))

@@ -35,11 +35,11 @@ class Judging:
 
     @property
     def spec(self) -> str:
-        """What `--judge` says."""
+        """The value of `--judge`."""
         return self.chosen.spec
 
     def notice(self, names: Sequence[str]) -> str | None:
-        """What leaves this machine for the judge when answers of these benchmarks are judged; None for nothing."""
+        """Say what is sent to the judge's server for these benchmarks; None if nothing leaves this machine."""
         origins = destinations(self.chosen.backend)
         if not names or not origins:
             return None
@@ -49,7 +49,7 @@ class Judging:
         )
 
     def about(self) -> dict[str, Any]:
-        """What run.json says of the judge, as far as it is known before it is made."""
+        """Return the judge's fields in run.json that are known before it is loaded."""
         config = self.chosen.config
         return {
             "config": {
@@ -68,8 +68,8 @@ class Judging:
             "signature": self.settings.signature(),
         }
 
-    def told(self, identity: Identity) -> dict[str, Any]:
-        """What run.json says of the judge once it is made."""
+    def loaded_about(self, identity: Identity) -> dict[str, Any]:
+        """Return the judge's fields in run.json that are known once it is loaded."""
         return {
             "name": identity.name,
             "fingerprint": identity.fingerprint,
@@ -78,7 +78,7 @@ class Judging:
         }
 
     def signed(self, identity: Identity) -> str:
-        """What names the judge in signatures: its name and 8 hex digits over its fingerprint, or over its config."""
+        """Return the judge's name in signatures: its name, and 8 hex digits of a hash of its fingerprint or config."""
         config = self.chosen.config
         inner = () if config.inner is None else (config.inner,)
         config_json = msgspec.json.encode([config.backend, config.argument, config.options, *inner], order="sorted")
@@ -92,7 +92,7 @@ def judged(
     techniques: Sequence[Technique],
     settings: judging.Settings | None = None,
 ) -> dict[str, str]:
-    """What a judge would be asked about answers to these items: task -> template of the prompt; {} for nothing."""
+    """Return the prompts of a judge about answers to these items, as task -> template; {} if it is not asked."""
     templates: dict[str, str] = {}
     for technique in techniques:
         if technique not in benchmark.techniques or NEEDS[technique] != "generate":
@@ -107,7 +107,7 @@ def judged(
 
 
 def resolve(options: Options, setting: Setting, registry: Registry) -> Judging | None:
-    """The judge that was asked for; None if none was. UsageError for what does not exist."""
+    """Return the judge that --judge names; None without --judge. UsageError if it does not exist."""
     if options.judge is None:
         for option, given in (
             ("--ff-gap", options.ff_gap is not None),
@@ -134,7 +134,7 @@ def resolve(options: Options, setting: Setting, registry: Registry) -> Judging |
 
 
 def settings_of(options: Options, beside: Path) -> judging.Settings:
-    """How the judge judges; `beside` is the folder that names of files start from (UsageError)."""
+    """Return the judge's settings; `beside` is the folder of relative file names (UsageError)."""
     if options.extract_with not in (None, "judge"):
         raise UsageError(f"--extract-with={options.extract_with}: only judge can be named")
     return judging.Settings(
@@ -146,23 +146,23 @@ def settings_of(options: Options, beside: Path) -> judging.Settings:
 
 
 def _prompts(typed: Sequence[str], beside: Path) -> dict[str, str]:
-    """Prompts of the user's own, by task."""
-    found: dict[str, str] = {}
-    for each in typed:
-        task, colon, name = each.partition(":")
+    """Read the user's own prompts, by task."""
+    prompts: dict[str, str] = {}
+    for written in typed:
+        task, colon, name = written.partition(":")
         if task not in judging.TASKS or not (colon and name):
-            raise UsageError(f"--judge-prompt={each}: write TASK:FILE; tasks are {', '.join(judging.TASKS)}")
-        if task in found:
-            raise UsageError(f"--judge-prompt={each}: there is one prompt for {task} already")
+            raise UsageError(f"--judge-prompt={written}: write TASK:FILE; tasks are {', '.join(judging.TASKS)}")
+        if task in prompts:
+            raise UsageError(f"--judge-prompt={written}: there is one prompt for {task} already")
         path = beside / name
         try:
             with files.reading(path) as file:
                 content = file.read(MAX_PROMPT + 1)
             if len(content) > MAX_PROMPT:
-                raise UsageError(f"--judge-prompt={each}: larger than {MAX_PROMPT} bytes")
-            found[task] = content.decode()
+                raise UsageError(f"--judge-prompt={written}: larger than {MAX_PROMPT} bytes")
+            prompts[task] = content.decode()
         except OSError as error:
-            raise UsageError(f"--judge-prompt={each}: cannot be read: {error.strerror}") from None
+            raise UsageError(f"--judge-prompt={written}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
-            raise UsageError(f"--judge-prompt={each}: not UTF-8 text: {error}") from None
-    return found
+            raise UsageError(f"--judge-prompt={written}: not UTF-8 text: {error}") from None
+    return prompts

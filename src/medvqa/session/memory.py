@@ -1,4 +1,4 @@
-"""What the stream of a process knows beyond this process: stored answers, and which questions are suspected."""
+"""The memory of a stream: stored answers, and questions that may have killed a worker."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class Memory:
     """An answer store, and the journal of one process of a run."""
 
     def __init__(self, store: records.Store, journal: records.Journal, suspects: records.Suspects) -> None:
-        """Join the three; `close` closes the first two."""
+        """Use a store, a journal and the suspects of a run; `close` closes the first two."""
         self._store = store
         self._journal = journal
         self._suspects = suspects
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """The key of the store."""
+        """Return the key of the store."""
         return records.answer_key(prompt, digest, sample)
 
     def recall(self, keys: Sequence[str]) -> list[Recollection]:
-        """Stored answers; a question that kills workers ends in an error, one that may is asked alone.
+        """Look up stored answers. A question that kills workers ends in an error; a suspected one is asked alone.
 
-        Tests of a worker that died come to others only after its death was noted, so that what it stored is seen.
+        A worker's death is noted before its tests go to another worker, which therefore sees its stored answers.
         """
         died = self._suspects.refresh()
-        found = self._store.recall(keys, look=died)
-        return [self._recollection(key, known) for key, known in zip(keys, found, strict=True)]
+        stored = self._store.recall(keys, look=died)
+        return [self._recollection(key, known) for key, known in zip(keys, stored, strict=True)]
 
     def _recollection(self, key: str, known: records.Recalled | None) -> Recollection:
         if known is not None:
@@ -41,17 +41,17 @@ class Memory:
         return Recollection(alone=self._suspects.suspects(key))
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
-        """Note what is asked."""
+        """Note the keys of a call that begins."""
         self._journal.begin(call, keys)
 
     def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Store the answers, then note that they are."""
+        """Store the answers, then note the end of the call."""
         self._store.remember(keys, answers)
         self._journal.end(call)
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Lines of the store that cannot be read."""
+        """The lines of the store that cannot be read."""
         return self._store.unread
 
     def close(self) -> None:

@@ -1,7 +1,6 @@
 """Places on GPUs, one for each process that runs a model.
 
-The controller hands them out: a worker that replaces another has a new id (gw2 with -n 2), so that no rule from
-id to GPU would keep two workers apart.
+The controller assigns them. A worker that replaces another has a new id (gw2 with -n 2), so the id cannot name a GPU.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from medvqa.session.registry import Registry
 
 
 class Leases:
-    """Places of one run's model, each held by at most one worker at a time."""
+    """The places of one run. At most one worker holds a place."""
 
     def __init__(self, places: Sequence[str], model: str) -> None:
-        """All are free. `model` is what the user typed, for messages."""
+        """All are free. `model` is the value of --model, for messages."""
         self._places = tuple(places)
         self._model = model
         self._free = list(places)
         self._held: dict[str, str] = {}
 
     def take(self, worker: str) -> str:
-        """A place for a worker; UsageError when none is free."""
+        """Assign a place to a worker; UsageError if none is free."""
         if not self._free:
             raise too_many(len(self._held) + 1, self._places, self._model)
         self._held[worker] = self._free.pop(0)
@@ -40,9 +39,9 @@ class Leases:
 
 
 def places(models: Sequence[Chosen]) -> tuple[str, ...] | None:
-    """The devices that can each hold one copy of all the models; None if these take none.
+    """Return the places that can hold one copy of all models; None if no model takes GPUs.
 
-    The first of the models that takes GPUs says which devices make a place. UsageError if they fit none.
+    The first model that takes GPUs defines the places. UsageError if the models fit on none of them.
     """
     taking = [(model, devices) for model in models if (devices := model.backend.places()) is not None]
     if not taking:
@@ -66,7 +65,7 @@ def places(models: Sequence[Chosen]) -> tuple[str, ...] | None:
 
 
 def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
-    """The error of more workers than places."""
+    """Return the error for more workers than places."""
     copies = "1 copy" if len(places) == 1 else f"{len(places)} copies"
     return UsageError(
         f"-n {workers}, and '{model}' finds GPUs for {copies} ({VISIBLE}={' and '.join(places)}): "
@@ -75,9 +74,9 @@ def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
 
 
 def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
-    """How many copies of the model fit on GPUs, for `-n auto`; None if it takes none, or something is wrong with it.
+    """Return how many copies of the model fit on GPUs, for `-n auto`; None if it takes no GPU or has an error.
 
-    xdist asks before plugins are configured; `checks.check` reports later what is wrong.
+    xdist calls this before plugins are configured; `checks.check` reports the error later.
     """
     try:
         named: list[tuple[str, Literal["model", "judge"]]] = [(options.model, "model")]
@@ -86,7 +85,7 @@ def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
         models = [choose(spec, role, setting, registry) for spec, role in named]
         for model in models:
             model.check()  # without what the backend needs, it need not know any places
-        found = places(models)
+        held = places(models)
     except UsageError:
         return None
-    return None if found is None else len(found)
+    return None if held is None else len(held)

@@ -13,6 +13,7 @@ from typing import Any
 
 from medvqa import benchmarks, configs, engine, scoring
 from medvqa.backend import Backend, says
+from medvqa.benchmarks import own
 from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
@@ -108,6 +109,11 @@ class Plan:
             self._missing[name] = len(shown), sorted(image for image, path in shown if path not in there)
         return self._missing[name]
 
+    def missing_path(self, name: str) -> str:
+        """The path of the first image of `missing_images`."""
+        first = self.missing_images(name)[1][0]
+        return next(image.path for item in self.items(name) for image in item.images if image.name == first)
+
     def items_of(self, name: str) -> list[Item]:
         """The items of a benchmark or group of that name, as far as its benchmarks were chosen."""
         wanted = benchmarks.members(name, self.registry.benchmarks)
@@ -135,7 +141,8 @@ class Plan:
         item = query.item
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
-        prompt = self.limited(self.benchmarks[item.benchmark].prompt(item, query.technique), item.benchmark)
+        asks = own.prompts_of(self.benchmarks[item.benchmark])
+        prompt = self.limited(asks(item, query.technique), item.benchmark)
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from medvqa import backends, benchmarks, usercode
 from medvqa.backend import Backend, usable
+from medvqa.benchmarks import own
 from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
 
@@ -72,10 +73,12 @@ class Registry:
         for name, benchmark in by_name.items():
             if self.benchmarks.get(name, benchmark).items != benchmark.items:
                 raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
-        own = {name: _with_metrics(guarded(benchmark), self.metrics) for name, benchmark in by_name.items()}
+        usable_benchmarks = {
+            name: _with_metrics(guarded(own.completed(benchmark)), self.metrics) for name, benchmark in by_name.items()
+        }
         return replace(
             self,
-            benchmarks=dict(sorted({**self.benchmarks, **own}.items())),
+            benchmarks=dict(sorted({**self.benchmarks, **usable_benchmarks}.items())),
             backends={**self.backends, **{type(model).name: type(model) for model in models}},
             models={**self.models, **given},
         )
@@ -214,7 +217,8 @@ class _Collected:
             self._finished.append(hook)
 
     def registry(self) -> Registry:
-        """Return all of it (UsageError for two metrics of one name)."""
+        """Return all of it, benchmarks with their defaults (UsageError for two metrics of one name)."""
+        self._benchmarks = {name: own.completed(each) for name, each in self._benchmarks.items()}
         owned = [metric for benchmark in self._benchmarks.values() for metric in benchmark.metrics]
         metrics: list[Metric] = []
         for metric, file in self._metric_files:
@@ -238,7 +242,7 @@ class _Collected:
     def _refuse_taken(self, metric: Metric, file: str) -> None:
         """UsageError if a benchmark has another metric of that name."""
         for benchmark in self._benchmarks.values():
-            if any(own.name == metric.name and own != metric for own in benchmark.metrics):
+            if any(other.name == metric.name and other != metric for other in benchmark.metrics):
                 raise UsageError(
                     f"{file}: benchmark '{benchmark.name}' has a metric '{metric.name}' already; write "
                     f'@medvqa.metric(name="another_name")'

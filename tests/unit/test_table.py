@@ -1,0 +1,178 @@
+"""Benchmarks from spreadsheets: columns by name, kinds, answers, images, and one line for each thing that is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import medvqa
+from medvqa import benchmarks
+from medvqa.benchmarks import own
+from medvqa.data import sheets
+from medvqa.items import Benchmark, DataError, Item
+
+CSV = """id,image,question,A,B,C,answer,modality
+q1,ct/1.png,Which organ?,liver,spleen,,A,CT
+q2,ct/2.png,Which organs?,liver,spleen,kidney,"A, C",CT | contrast
+q3,,What is a CT?,,,,computed tomography|CT,
+"""
+
+
+def read(folder: Path, text: str, name: str = "questions.csv", **options: object) -> dict[str, Item]:
+    """The items of a table by id."""
+    (folder / name).write_text(text, encoding="utf-8")
+    made: Benchmark = medvqa.table(folder / name, **options)  # type: ignore[arg-type]
+    return {item.id: item for item in benchmarks.load(own.completed(made), Path())}
+
+
+def refusal(folder: Path, text: str, name: str = "questions.csv", **options: object) -> str:
+    """The message for a table, less the path of its folder."""
+    with pytest.raises(DataError) as caught:
+        read(folder, text, name, **options)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
+    items = read(tmp_path, CSV, images=tmp_path / "images", tags=("modality",))
+    first = items["q1"]
+    assert (first.benchmark, first.kind, first.options) == ("questions", "single_choice", {"A": "liver", "B": "spleen"})
+    assert (first.answers, first.tags) == (("A",), {"modality": ("ct",)})
+    assert [(image.name, image.path) for image in first.images] == [("ct/1.png", f"{tmp_path}/images/ct/1.png")]
+    assert (items["q2"].kind, items["q2"].answers) == ("multiple_response", ("A", "C"))
+    assert items["q2"].tags == {"modality": ("ct", "contrast")}
+    assert (items["q3"].kind, items["q3"].answers) == ("short_answer", ("computed tomography", "CT"))
+    assert (items["q3"].images, items["q3"].tags, items["q3"].cluster_id) == ((), {}, None)
+
+
+def test_all_formats_hold_the_same_questions(tmp_path: Path) -> None:
+    expected = read(tmp_path, CSV)
+    header, *rows = [line.split(";") for line in CSV.replace(",", ";").replace('"A; C"', "A, C").splitlines()]
+    objects = [dict(zip(header, row, strict=True)) for row in rows]
+    texts = {
+        "questions.tsv": "\n".join("\t".join(row) for row in (header, *rows)),
+        "questions.json": json.dumps(objects),
+        "questions.jsonl": "\n".join(map(json.dumps, objects)),
+    }
+    for name, text in texts.items():
+        assert read(tmp_path, text, name) == expected, name
+    sheets.write(tmp_path / "questions.xlsx", header, rows)
+    sheet = medvqa.table(tmp_path / "questions.xlsx")
+    assert {item.id: item for item in benchmarks.load(own.completed(sheet), Path())} == expected
+
+
+def test_columns_may_have_other_names(tmp_path: Path) -> None:
+    items = read(tmp_path, "Question_ID,Image Path,QUESTION,Option A,option_b,Correct Answer\n7,1.png,Q?,x,y,y\n")
+    assert (items["7"].answers, items["7"].images[0].name) == (("B",), "1.png")
+    german = {"question": "Frage", "answer": "Antwort", "A": "Wahl 1", "B": "Wahl 2"}
+    items = read(tmp_path, "Frage,Antwort,Wahl 1,Wahl 2\nWas?,b,x,y\n", columns=german)
+    assert (items["2"].question, items["2"].answers) == ("Was?", ("B",))  # without ids, the number of the row
+
+
+def test_options_may_be_in_one_cell(tmp_path: Path) -> None:
+    as_list = {"id": 1, "question": "Q?", "options": ["liver", "spleen"], "answer": "spleen"}
+    as_object = {"id": 2, "question": "Q?", "options": {"A": "liver", "B": "spleen"}, "answer": ["A", "B"]}
+    items = read(tmp_path, json.dumps([as_list, as_object]), "q.json")
+    assert (items["1"].options, items["1"].answers) == ({"A": "liver", "B": "spleen"}, ("B",))
+    assert (items["2"].kind, items["2"].answers) == ("multiple_response", ("A", "B"))
+    items = read(tmp_path, 'question\toptions\tanswer\nQ?\t"[""x"", ""y""]"\tA\n')
+    assert items["2"].options == {"A": "x", "B": "y"}
+
+
+def test_the_kind_is_named_or_follows_from_the_options(tmp_path: Path) -> None:
+    items = read(tmp_path, "id,question,answer,kind\n1,Q?,yes,judgment\n2,Q?,no,\n3,Q?,red,Fill in the blank\n")
+    assert [item.kind for item in items.values()] == ["judgment", "short_answer", "fill_in_the_blank"]
+    items = read(tmp_path, "id,question,A,B,answer,kind\n1,Q?,x,y,A,multiple_response\n2,Q?,x,y,,\n")
+    assert (items["1"].kind, items["2"].kind, items["2"].answers) == ("multiple_response", "single_choice", ())
+
+
+def test_questions_that_share_an_image_or_a_patient_are_one_cluster(tmp_path: Path) -> None:
+    rows = ["id,question,answer,image,image 2,patient,pair", "1,Q?,x,a.png,b.png,,p", "2,Q?,x,b.png,,7,p"]
+    items = read(tmp_path, "\n".join([*rows, "3,Q?,x,c.png|d.png,,7,", "4,Q?,x,e.png,,8,", "5,Q?,x,,,,"]))
+    assert len({items[key].cluster_id for key in "123"}) == 1
+    assert (items["4"].cluster_id, items["5"].cluster_id) == ("image e.png", None)
+    assert [image.name for image in items["3"].images] == ["c.png", "d.png"]
+    assert [item.pair_id for item in items.values()] == ["p", "p", None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,text,A,B,answer\n", "no rows"),
+        ("text,A,B,answer\nQ?,x,y,A\n", "no column 'question'; there are: text, a, b, answer. Rename one of them"),
+        ("question,A,B\nQ?,x,y\n", "write columns={'answer': 'COLUMN'} in medvqa.table"),
+        ("question,gold,correct\nQ?,x,y\n", "columns 'correct' and 'gold' could both be the answer"),
+        ("question,option a,a,b,answer\nQ?,x,x,y,A\n", "columns 'a' and 'option a' could both be option A"),
+        ("question,A,B,D,answer\nQ?,x,y,z,A\n", "columns A, B, D are options, and there is no column C"),
+        ("question,A,B,options,answer\nQ?,x,y,z,A\n", "options are in 'options' and in columns A, B; drop one of them"),
+        ("question,image 1,image_1,answer\nQ?,x,y,z\n", "columns 'image 1' and 'image_1' have the same name"),
+        ("question,A,B,answer\n,x,y,A\n", "q.csv row 2, column 'question': the question is empty"),
+        ("question,A,B,answer\nQ?,x,y,A\nQ?,x,y,E\n", "q.csv row 3, column 'answer': 'E' is none of its options A, B"),
+        ("question,A,B,answer\nQ?,B,y,B\n", "'B' is a letter, and the text of option A"),
+        ("question,A,B,answer\nQ?,xx,XX,xx\n", "'xx' is the text of options A, B"),
+        ("question,A,B,answer\nQ?,x,,A\n", "column 'a': one option alone"),
+        ("id,question,answer\n1,Q?,x\n1,Q?,x\n", "row 3, column 'id': id '1' is also that of q.csv row 2"),
+        ("id,question,answer\n ,Q?,x\n", "row 2, column 'id': blank"),
+        ("question,answer,kind\nQ?,x,essay\n", "no kind 'essay'; there are: single_choice, multiple_response"),
+        ("question,answer,kind\nQ?,x,single_choice\n", "a single_choice question has options"),
+        ("question,answer,kind\nQ?,maybe,judgment\n", "'maybe' is no judgment: write yes or no"),
+        ("question,A,B,answer,kind\nQ?,x,y,A,judgment\n", "a judgment question has no options"),
+        ("question,A,B,answer,kind\nQ?,x,y,AB,single_choice\n", "2 right options, and the kind is single_choice"),
+        ("question,answer,options\nQ?,x,x or y\n", "options in one cell are a JSON list"),
+        ("question,answer,pair\nQ?,x,p\n", "pair 'p' has 1 question; a pair has 2"),
+        ("question,answer,image\nQ?,x,../x.png\n", "path '../x.png' leaves"),
+        ("question,answer,image\nQ?,x,/etc/passwd\n", "path '/etc/passwd' leaves"),
+        ("question,answer,image\nQ?,x,a\\b.png\n", "paths are written with /"),
+        ("question,answer,image\nQ?,x,https://x.example/1.png\n", "'https://x.example/1.png' is a URL; download"),
+        ("question,answer,image\nQ?,x," + "|".join(f"{i}.png" for i in range(101)) + "\n", "at most 100"),
+    ],
+)
+def test_errors_name_the_place_and_what_to_write(text: str, message: str, tmp_path: Path) -> None:
+    assert message in refusal(tmp_path, text, "q.csv")
+
+
+def test_more_errors(tmp_path: Path) -> None:
+    many = [{"question": "Q?", "options": [str(i) for i in range(26)], "answer": "A"}]
+    assert "26 options; a question has at most 25" in refusal(tmp_path, json.dumps(many), "q.json")
+    wrong = [{"question": "Q?", "options": {"Z": "x", "A": "y"}, "answer": "A"}]
+    assert "option 'Z'; options are called A to Y" in refusal(tmp_path, json.dumps(wrong), "q.json")
+    assert "no column 'modality'" in refusal(tmp_path, "question,answer\nQ?,x\n", tags="modality")
+    assert "no column 'image'" in refusal(tmp_path, "question,answer\nQ?,x\n", images="images")
+    assert "no such role" in refusal(tmp_path, "question,answer\nQ?,x\n", columns={"colour": "answer"})
+    assert "no column 'columns={'id': 'nr'}'" in refusal(tmp_path, "question,answer\nQ?,x\n", columns={"id": "nr"})
+    assert "window" in refusal(tmp_path, "question,answer,image\nQ?,x,1.png\n", window=(1, 1))
+    with pytest.raises(DataError, match=r"nowhere\.csv: no such file"):
+        benchmarks.load(own.completed(medvqa.table("nowhere.csv")), Path())
+    with pytest.raises(DataError, match="a table is a file; download it"):
+        benchmarks.load(own.completed(medvqa.table("https://x.example/q.csv")), Path())
+
+
+def test_an_image_may_not_be_reached_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "out").symlink_to("/etc")
+    assert "leaves" in refusal(tmp_path, "question,answer,image\nQ?,x,out/passwd\n", images=tmp_path / "images")
+
+
+def test_paths_start_at_the_calling_file_or_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "q.csv").write_text("question,answer\nQ?,x\n")
+    monkeypatch.chdir(tmp_path)
+    call = "import medvqa; made = medvqa.table('q.csv')"
+    module = {"__name__": "conftest", "__file__": str(tmp_path / "project" / "conftest.py")}
+    exec(call, module)
+    assert len(benchmarks.load(own.completed(module["made"]), Path())) == 1  # type: ignore[arg-type]
+    for script in ({"__name__": "__main__", "__file__": module["__file__"]}, {"__name__": "__main__"}):
+        exec(call, script)
+        monkeypatch.chdir(tmp_path / "project")  # a later change of the working folder does not matter
+        with pytest.raises(DataError, match="no such file"):
+            benchmarks.load(own.completed(script["made"]), Path())  # type: ignore[arg-type]
+        monkeypatch.chdir(tmp_path)
+
+
+def test_a_table_has_a_name_and_is_private_unless_it_says_otherwise(tmp_path: Path) -> None:
+    made = medvqa.table("My questions (2).csv", tags=("Body Region",))
+    assert (made.name, made.public, made.dimensions) == ("my-questions-2", False, ("body_region",))
+    assert medvqa.table("x.csv", name="mine", public=True).public
+
+
+def test_nothing_is_read_before_it_is_needed() -> None:
+    assert medvqa.table("/nowhere/questions.csv").name == "questions"
