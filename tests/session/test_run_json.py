@@ -304,7 +304,7 @@ def test_the_line_names_file_field_and_remedy(
         records.read_run(path.parent)
     line = str(refused.value)
     assert line.startswith(f"{path}: field {field}: expected ")
-    assert "put the file away" in line
+    assert "move the file away" in line
     assert "--run=first" in line
 
 
@@ -319,7 +319,7 @@ def test_a_rule_may_have_a_version(extraction: str) -> None:
 def test_what_is_no_json_object_is_damaged(template: Path, tmp_path: Path, content: bytes) -> None:
     shutil.copytree(template / "first", tmp_path / "first")
     (tmp_path / "first" / "run.json").write_bytes(content)
-    with pytest.raises(UsageError, match=r"run\.json: .*put the file away"):
+    with pytest.raises(UsageError, match=r"run\.json: .*move the file away"):
         records.read_run(tmp_path / "first")
 
 

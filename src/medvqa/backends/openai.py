@@ -84,16 +84,16 @@ Price = Annotated[float, msgspec.Meta(ge=0)]
 class OpenAIOptions:
     """The table [options] of a config.
 
-    `base_url` is the server's, "" for OPENAI_BASE_URL or OpenAI's own. `key_env` names the environment variable
-    that holds the key, "" for OPENAI_API_KEY; with a `base_url`, "" sends no key, so that OpenAI's key goes to no
-    other host. `revision` declares which weights the server runs, "" declares nothing: change it whenever they change.
-    `system` replaces the benchmark's system prompt. `temperature` is 0 where nothing is said. `max_tokens` limits
-    answers to prompts that name no limit: 32 where nothing is said, and 0 sends no limit. With `reasoning` no
-    temperature is sent, and `max_completion_tokens` (4096) instead of `max_tokens`. Images have at most `max_pixels`
-    (larger ones are scaled down; None: as they are) and `max_bytes` before base64. `timeout` (seconds) bounds a
-    request; after `retries` more an item ends as an error, at once when the server asks to wait longer than `max_wait`
-    (seconds). `concurrency` is the most requests in flight. `top_logprobs` is how many next tokens a server tells with
-    technique `gd`, 0 for one that tells none. Prices are per million tokens. `extra` goes into each request as it is.
+    `base_url`: the server's URL, "" for OPENAI_BASE_URL or OpenAI's own. `key_env`: the environment variable with the
+    key, "" for OPENAI_API_KEY; with a `base_url`, "" sends no key, so that OpenAI's key goes to no other host.
+    `revision`: a label of the server's weights, changed whenever they change; "" declares nothing. `system` replaces
+    the benchmark's system prompt. `temperature`: 0 by default. `max_tokens`: the limit for prompts without one, 32 by
+    default; 0 sends no limit. `reasoning` sends no temperature, and `max_completion_tokens` (4096) instead of
+    `max_tokens`. Images have at most `max_pixels` (larger ones are scaled down; None: no limit) and `max_bytes` before
+    base64. `timeout`: seconds per request. After `retries` more requests an item ends as an error, or at once if the
+    server asks to wait longer than `max_wait` seconds. `concurrency`: maximum of requests in flight. `top_logprobs`:
+    number of likeliest next tokens requested by technique `gd`, 0 for a server that reports none. Prices are per
+    million tokens. `extra` is added to each request unchanged.
     """
 
     base_url: str = ""

@@ -219,11 +219,11 @@ class Replay(Backend):
         ]
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Look up each prompt by benchmark, technique and item, as far as the file tells them."""
+        """Look up each prompt by benchmark, technique and item, if the file has them."""
         return [self._answer(prompt) for prompt in prompts]
 
     def _score(self, prompt: Prompt) -> Answer | AnswerError:
-        """The recorded reply of a judge to an answer of this file, if that is what the prompt shows."""
+        """The recorded reply of a judge, if the prompt shows an answer of this file."""
         answer = self._recording.answers.get(("", "ff", prompt.item, 0))
         reply = self._recording.closeness.get(prompt.item)
         if reply is None or answer is None:
@@ -264,15 +264,15 @@ class Replay(Backend):
 
 @lru_cache(maxsize=2)
 def _recorded(path: Path, digest: str) -> _Recording:
-    """What a file holds; each state of a file is read once in a process."""
+    """The content of a file; each state of a file is read once per process."""
     return replace(read(path), digest=digest)
 
 
 def read(path: Path) -> _Recording:
     """Read recorded answers in any of the formats.
 
-    Raises DataError, with the row where there is one, for a file that is empty, truncated or none of the
-    formats, and for two answers to one item. In results.jsonl the last line for an item counts.
+    Raises DataError, with the row if there is one, for a file that is empty, truncated or in no known format, and for
+    two answers to one item. In results.jsonl the last line for an item counts.
     """
     with limits.opened(path, str(path)) as file:
         first, _ = json_text.first(file, str(path))
@@ -285,10 +285,10 @@ def read(path: Path) -> _Recording:
 
 
 def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recording:
-    """The answers of MediConfusion's result file, and what its judge replied, by item.
+    """The answers of MediConfusion's result file, and its judge's replies, by item.
 
-    The owners keep the judge's scores and its reason. The reply is put together again in the form that they ask for.
-    Scores of 0 stand for a judge that could not be reached: such an item has no reply.
+    The owners keep the judge's scores and reason; the reply is rebuilt in their requested form. Scores of 0 mean that
+    the judge could not be reached: such an item has no reply.
     """
     answers: dict[Key, Answer | None] = {}
     closeness: dict[str, str] = {}
@@ -348,7 +348,7 @@ def _collect(rows: Iterable[tables.TableRow]) -> dict[Key, Answer | None]:
 
 
 def _entry(row: tables.TableRow) -> tuple[Key, Answer | None]:
-    """The answer of one row, which has one of the pairs of names, and what it answers."""
+    """The key and answer of one row, which has one of the pairs of names."""
     names = _pair_of_names(row.values)
     if names is None:
         raise row.error(f"no answer; {FORMATS}")

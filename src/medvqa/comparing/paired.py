@@ -55,13 +55,12 @@ class PairedPart:
 class Compared:
     """A measure of two runs, over all items ({}) or over one slice.
 
-    In `comparison` more is always better, as the gate wants it: of a measure of which less is better (`better` is
-    "lower": confusion, rates) it compares 1 minus the measure. `shown` is the measure's own. `unit` is that of the
-    metric; `counted` names what is counted once: pairs, or items where no question has a pair. `p` is the two-sided
-    p-value of no difference, None without bounds. `adjusted` is Holm's: of a slice, among the slices of its dimension;
-    of a headline measure over everything, among all headline measures of the comparison; None else. `resampled` is the
-    percentile interval of the difference by cluster bootstrap, as in `shown`, each bound of the level of the
-    comparison; None where it was not asked for. `headline` marks the measures by which the benchmark is known.
+    In `comparison` more is always better, as the gate needs it: if less is better (`better` is "lower": confusion,
+    rates), it compares 1 minus the measure. `shown` compares the measure itself. `unit`: the metric's; `counted`: the
+    plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
+    slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
+    of the difference by cluster bootstrap, as in `shown`, at the comparison's level; None without the bootstrap.
+    `headline`: a headline measure of the benchmark.
     `percent`: values are fractions and shown as percentages.
     """
 

@@ -96,12 +96,12 @@ class Recalled:
 
 
 def key(prompt: Prompt, digest: str, sample: int = 0) -> str:
-    """What an answer is stored by, beside its model: SHA-256 (hex) over all that a model gets of a prompt.
+    """The key of an answer, within its model's folder: SHA-256 (hex) over the whole prompt.
 
-    `digest` is `prompts.digest(prompt)`: technique, texts, shots and images. What a model may tell questions apart by
-    is added, so that two that look alike keep an answer each; `sample` numbers those of one prompt. A limit of tokens
-    is added where the prompt names one: the model's own limit is part of its fingerprint. A variant is not added: it
-    has a prompt of its own.
+    `digest` is `prompts.digest(prompt)`: technique, texts, shots and images. Benchmark, item, kind and options are
+    added, so that questions that look alike keep separate answers; `sample` numbers the samples of one prompt. A token
+    limit is added if the prompt has one: the model's own limit is part of its fingerprint. A variant is not added: it
+    has its own prompt.
     """
     content: tuple[object, ...] = (digest, prompt.benchmark, prompt.item, prompt.kind, prompt.options, sample)
     if prompt.max_tokens is not None:
@@ -153,7 +153,7 @@ class _File:
     torn: bool = False
 
     def new_lines(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """Whole lines that were not read yet and where each starts; notes what follows the last."""
+        """Yield unread whole lines and their starts; record a torn last line."""
         with files.reading(self.path) as file:
             file.seek(self.size)
             for _, line in files.lines(file, self.path, MAX_LINE):

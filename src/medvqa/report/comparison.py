@@ -384,7 +384,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
 
 
 def as_csv(compared: Sequence[Paired]) -> str:
-    """One row for each measure and slice of each comparison; fractions, empty where undefined."""
+    """One row per measure and slice of each comparison; fractions, empty if undefined."""
     about = ("new_run", "baseline_run", "benchmark", "technique", "measure", "better", "dimension", "value")
     rows = [
         (

@@ -150,7 +150,7 @@ def _row(entry: Ruling) -> tuple[str, ...]:
 
 
 def line(entry: Ruling) -> float | None:
-    """Where an axis of differences has the margin: on the side of 0 where a loss is. None without a margin."""
+    """The margin's position on an axis of differences: on the side of losses. None without a margin."""
     if entry.margin is None:
         return None
     return -entry.margin if entry.better == "higher" else entry.margin

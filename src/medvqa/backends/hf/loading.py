@@ -177,9 +177,9 @@ class NoVideos:
 
 @contextmanager
 def _without_videos() -> Iterator[None]:
-    """Let processors load where torchvision is missing, which those that also read videos demand.
+    """Let processors that also read videos load without torchvision.
 
-    They get a video processor that does nothing; no video is ever given to it.
+    They get a video processor that does nothing; it never gets a video.
     """
     if find_spec("torchvision") is not None:
         yield

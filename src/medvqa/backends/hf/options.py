@@ -17,16 +17,15 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 class HFOptions:
     """The table [options] of a config.
 
-    `form` is how a prompt is written: by the checkpoint's chat template, or by `raw`, whose fields are {image} (once
-    for all images: `image_token`, "" for the processor's own, as often as there are images), {system} and {text};
-    "auto" takes the template where there is one. `system` replaces the benchmark's system prompt. `lead` stands
-    between a prompt and an option that is scored; None: nothing after white space or a control token, else a space.
-    `processor` goes into each call of the processor, for instance size. `generation` goes into the generation
-    config, beside `max_new_tokens`: the limit of answers to prompts that name none (None: 32). `dtype` "auto" is
-    bfloat16 on a GPU that has it, else float32; `attention` "auto" is transformers' choice. `device` "auto" is a GPU
-    where there is one, "map" all visible GPUs together; with `gpus` more than 1 a copy takes so many. `revision` is a
-    branch, tag or commit of a hub repository. `trust_remote_code` runs Python that comes with the checkpoint. `seed`
-    is for sampling.
+    `form`: the checkpoint's chat template ("chat"), or `raw`; "auto" uses the template if there is one. `raw` has the
+    fields {image} (replaced by one `image_token` per image, "" for the processor's own), {system} and {text}.
+    `system` replaces the benchmark's system prompt. `lead`: the text between a prompt and a scored option; None: a
+    space, unless the prompt ends in white space or a control token. `processor`: settings for each call of the
+    processor, for instance size. `generation`: settings of the generation config. `max_new_tokens`: the limit for
+    prompts without one (None: 32). `dtype`: "auto" is bfloat16 on a GPU that supports it, else float32. `attention`:
+    "auto" is transformers' choice. `device`: "auto" is a GPU if there is one, "map" all visible GPUs together. `gpus`:
+    GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs Python code of the
+    checkpoint. `seed`: for sampling.
     """
 
     form: Literal["auto", "chat", "raw"] = "auto"

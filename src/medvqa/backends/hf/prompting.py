@@ -66,7 +66,7 @@ class PromptWriter:
         except jinja2.TemplateError as error:
             hint = '; system = "" in the options leaves the system prompt out' if system else ""
             raise AnswerError(f"the model's chat template refuses the prompt: {error}{hint}") from None
-        # Templates strip what they are given, and some know no system prompt and say nothing.
+        # Templates strip texts, and some drop a system prompt silently.
         if system.strip() not in written:
             raise AnswerError(
                 'the model\'s chat template drops the system prompt; system = "" in the options leaves it out knowingly'

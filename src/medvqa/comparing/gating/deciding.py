@@ -430,11 +430,10 @@ def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None
 
 
 def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, float | None]]:
-    """The level of chance and the baseline's lower bound, over everything (()) and by slice.
+    """The level of chance and the baseline's lower bound, overall (()) and by slice.
 
-    Chance is the lowest of the reference lines that a measure has: a pair of which only the image tells the questions
-    apart gives a model that does not look at it nothing, though guessing gives 25 %. None where nothing says. Both are
-    of 1 - measure where less is better.
+    Chance is the lowest reference line of a measure: on confusing pairs it is 0, the value of a model that does not
+    look at the images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
     extraction = scoring.rules.recorded(side.run, [target.benchmark])

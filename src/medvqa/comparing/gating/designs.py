@@ -66,6 +66,6 @@ def as_wrong(result: Result) -> Result:
 
 
 def _unit(items: Iterable[Item]) -> str:
-    """What is counted once."""
+    """The name of a unit."""
     paired = {item.pair_id is not None for item in items}
     return "unit" if len(paired) > 1 else "pair" if paired == {True} else "question"

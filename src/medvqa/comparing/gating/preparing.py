@@ -251,7 +251,7 @@ def _without_judge(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _other_judge(run: Mapping[str, Any], side: Side) -> list[str]:
-    """How the configs of two judges differ where no fingerprint tells whether they are the same."""
+    """Lines about different configs of two judges, if no fingerprint shows whether they are the same."""
     ours, theirs = (about.get("judge") or {} for about in (run, side.run))
     if "identity" in ours or "config" not in ours or theirs.get("fingerprint") is not None:
         return []
@@ -276,7 +276,7 @@ def _announced(run: Mapping[str, Any]) -> Side:
 
 
 def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules) -> Target:
-    """What is gated of a benchmark, `about` which run.json says this. UsageError for what it does not have."""
+    """The target of a benchmark; `about`: its entry in run.json. UsageError for a measure or technique it lacks."""
     own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
     techniques = list(about.get("prompts", {}))

@@ -6,12 +6,12 @@ margin = 2                              # points
 slices = ["department"]                 # dimensions whose slices are guarded
 looks = 1
 inconclusive = "fail"
-require = "baseline"                    # which units must count: baseline, all or shared
+require = "baseline"                    # required units: baseline, all or shared
 judge_reliability = 0.8
 
 [tool.medvqa.gate.benchmarks.mediconfusion]
 measure = "set_accuracy"                # by default the first headline measure
-technique = "gd"                        # needed where the model is asked by several
+technique = "gd"                        # required if the run has several techniques
 margin = 5
 require = "shared"
 

@@ -28,16 +28,15 @@ class Ruling:
 
     `rule` is the rule's name. All figures are fractions, also margins and limits; None if a rule has no such figure.
 
-    `difference` is new - baseline with its one-sided bounds `low` and `high`, all in terms of the measure, of which
-    `better` says whether more of it is better or less. Of a floor, `low` and `high` bound `value`. `p` before and
-    `adjusted` after Holm. `gained` units became better and `lost` ones worse, in `discordant_groups` of `groups`.
-    `margin` is what was decided by; `asked_margin` is that of the rules where a judge's reliability made it smaller.
-    `chance` is the level that the baseline must be above, or below where less is better. `beyond`: the loss is shown to
-    be more than the margin. `unit` is what is counted once (question, pair), and `df` the degrees of freedom that its
-    groups leave, whatever the answers are: with fewer than 4 a slice is not gated. INCONCLUSIVE has `needed`, the units
-    that would decide with 80 % power: at no true change, of a floor if `value` is the true one. `detectable` is the
-    true loss that the rule would have shown with 80 % power at its share of the error. `items` is the size of the data
-    set in questions.
+    `difference`: new - baseline, in terms of the measure, with one-sided bounds `low` and `high`; for a floor, these
+    bound `value`. `better`: the better direction of the measure. `p` before and `adjusted` after Holm. `gained` units
+    became better and `lost` ones worse, in `discordant_groups` of `groups`. `margin`: the margin applied;
+    `asked_margin`: the margin of the rules, if a judge's reliability reduced it. `chance`: the baseline must be above
+    it (below, if less is better). `beyond`: the loss is shown to exceed the margin. `unit`: question or pair. `df`: the
+    degrees of freedom, whatever the answers; with fewer than 4 a slice is not gated. `needed`, for INCONCLUSIVE: the
+    units that would decide with 80 % power, at no true change, or for a floor at the true value `value`. `detectable`:
+    the true loss that the rule would have shown with 80 % power at its share of the error. `items`: the size of the
+    data set in questions.
     """
 
     rule: str
@@ -137,11 +136,11 @@ class Against:
 class Verdict:
     """The gate's decision over all rules.
 
-    `outcome` is None where `blockers` say why there is none: questions without a result, errors, questions that the
-    baseline does not have. `notes` are what a reader must know beside it. `rules` is the digest of the rules, `level`
-    that of each one-sided bound. `worst` and `best` are slices by their differences, `flips` the first units that
-    flipped, `gained` and `lost` how many there are. `of` is a digest of the results that were judged. `read_from` says
-    where the rules were read, and `shared` on how many units it was decided if the rules require no more.
+    `outcome`: None if there are `blockers`: questions without a result, errors, questions that the baseline lacks.
+    `notes`: notes for the reader. `rules`: the digest of the rules. `level`: of each one-sided bound. `worst`, `best`:
+    slices by their differences. `flips`: the first flipped units; `gained`, `lost`: their numbers. `of`: the digest of
+    the decided results. `read_from`: the origin of the rules. `shared`: the numbers of compared units, if the rules
+    require only the shared ones.
     """
 
     outcome: Literal["PASS", "FAIL", "INCONCLUSIVE"] | None

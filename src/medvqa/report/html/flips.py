@@ -1,4 +1,4 @@
-"""What the script of a comparison works on: units that flipped, with both answers, as columns of JSON."""
+"""Data for the script of a comparison page: flipped units with both answers, as columns of JSON."""
 
 from __future__ import annotations
 
@@ -144,8 +144,7 @@ def _by_unit(flips: Sequence[Flip]) -> list[list[Flip]]:
 def _side_by_side(flip: Flip) -> list[tuple[Result, Result]]:
     """Both answers to each question, sample by sample.
 
-    Samples are paired in their order. Where one run has fewer of them (it was not repeated, say), its last one stands
-    beside all that are left of the other.
+    Samples are paired in order. If one run has fewer samples, its last one is paired with the surplus of the other.
     """
     sides = [_by_question(side) for side in (flip.new, flip.baseline)]
     matched: list[tuple[Result, Result]] = []

@@ -1,7 +1,7 @@
-"""What the page's script works on: items, tags and terms as columns of JSON, deflated, in base64.
+"""Data for the page's script: items, tags and terms as columns of JSON, deflated, in base64.
 
-Strings that occur again and again (questions, options, tags) stand once in a table. Deflate takes what is left of
-the repetition: 26,000 items with responses of 300 characters come to a few megabytes.
+Repeated strings (questions, options, tags) are stored once in a table. With Deflate, 26,000 items with responses of
+300 characters take a few megabytes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def run(
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
-    Of `measures` those have intervals that score branches of the tree over one dimension.
+    `measures` supply the intervals of branches of the tree over one dimension.
     """
     rows = [
         (number, result.item, result, *terms)
@@ -88,7 +88,7 @@ def run(
     names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
         about["intervals"] = _intervals(benchmark, about["dimensions"], names)
-    # Few runs have a judge: what it said stands apart, by the place of the item.
+    # Few runs have a judge: store judgements separately, by the place of the item.
     content["judgements"] = {
         str(place): judged(result.judgement)
         for place, (_, _, result, *_) in enumerate(rows)
@@ -118,7 +118,7 @@ def _intervals(
 
 
 def judged(judgement: Judgement) -> dict[str, Any]:
-    """What a judge said of one answer, as the script shows it."""
+    """A judgement, as the script shows it."""
     return {
         "judge": judgement.judge,
         "task": judgement.task,
@@ -130,7 +130,7 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 
 
 def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The terms of each result; samples of one question share what one of them would count."""
+    """The terms of each result; the samples of one question together count as one."""
     pairs = [terms(result) for result in results]
     questions = [result.key.question for result in results]
     counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
@@ -140,7 +140,7 @@ def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, flo
 
 
 def tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> dict[str, Any]:
-    """The content for items that nobody has answered yet."""
+    """The content for items without answers."""
     rows = [(number, item, None, 0.0, 0.0) for number, (_, items) in enumerate(parts) for item in items]
     return _content(parts, rows, ["pytest", "--model=MODEL"], NO_PICTURES)
 
@@ -244,7 +244,7 @@ def _about(
         "title": benchmark.title or benchmark.name,
         "score": score.name.replace("_", " ") if score else "",
         "definition": score.definition if score else "",
-        # DIR stands for the folder of the data, whose path is nobody else's business.
+        # DIR stands for the data folder, whose path stays private.
         "command": shlex.join([*words, f"--benchmark={benchmark.name}"])
         + (" --data=DIR" if benchmark.files is not None else ""),
         "intervals": {},
@@ -263,7 +263,7 @@ def _about(
 
 
 def _selected(dimension: str, value: str) -> str | None:
-    """What stands in `lexicon(...)` for a tag, None for a dimension that pytest cannot select by."""
+    """The argument of `lexicon(...)` for a tag, None for a dimension that pytest cannot select by."""
     try:
         return lexicon.expression({dimension: value}).removeprefix("lexicon(").removesuffix(")")
     except UsageError:

@@ -1,4 +1,4 @@
-"""The page: its template, what stands in it, and its policy."""
+"""The page: its template, content and policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from medvqa.report.notes import notes_of
 FILE = "index.html"
 LIBRARIES = ("preact-10.29.8.js", "htm-3.1.1.js")
 SCRIPTS = (*LIBRARIES, "common.js")
-"""What every page runs before a script of its own."""
+"""Scripts that every page runs before its own."""
 LICENCES = ("preact-LICENSE.txt", "htm-LICENSE.txt")
 
 
