@@ -37,7 +37,8 @@ def test_a_script_evaluates_a_table_with_a_model_and_a_metric_of_its_own(door: D
         questions = medvqa.table("questions.csv", images="images/")
         run = medvqa.evaluate(Mine(), questions, limit=50, metrics=[long_answer], run="first")
         print(run)
-        print(run.results.outcome.tolist(), run.measures.set_index("measure").value["long_answer"])
+        whole = run.measures.query("dimension == ''").set_index("measure")
+        print(run.results.outcome.tolist(), whole.value["long_answer"])
         """,
     )
     done = door.run("python first.py")
