@@ -1,4 +1,4 @@
-"""`medvqa`: commands for data and run folders, without a test session; a file for each command.
+"""`medvqa`: commands that run benchmarks and work with data and run folders; a file for each command.
 
 A command is a module with `add(commands, common)`, which calls `commands.add_parser(NAME, parents=[common], help=...)`
 and `set_defaults(command=function)`. The function takes the parsed arguments and returns a text to print, or the text
