@@ -34,7 +34,7 @@ GATE = """
     measure = "{measure}"
     at_least = 0.5
 """
-ASK = "pytest --pyargs medvqa.suite.benchmark_tests --benchmark=phantom-gmai-mmbench --limit=40 --require=shared"
+ASK = "pytest --pyargs medvqa.suite.benchmark_tests --benchmark=phantom-gmai-mmbench --limit=40"
 BROKEN = (
     "conftest.py:13: AttributeError: 'Answer' object has no attribute 'letters'; expected: a function of one result"
 )
@@ -44,7 +44,7 @@ def test_a_metric_is_shown_as_any_other(door: Door) -> None:
     """A share, a mean of numbers and a metric that fails; a gate names each of them."""
     door.write("conftest.py", METRIC)
     door.write("pyproject.toml", GATE.format(measure="long_answer"))
-    done = door.run(f"{ASK} --model=echo:B --run=one")
+    done = door.run(f"{ASK} --require=shared --model=echo:B --run=one")
     assert done.code == 0, done.output
     assert re.search(r"^phantom-gmai-mmbench +long_answer +100\.00 % +\S+ +40 items", done.output, re.M)
     assert re.search(r"^phantom-gmai-mmbench +length +100\.00 +100\.00–100\.00 +40 items", done.output, re.M)
@@ -76,7 +76,7 @@ def test_a_gate_on_a_metric_that_fails_or_is_no_percentage_gives_the_reason(door
         ("length", "metric 'length' is a mean of numbers, and the gate decides"),
     ):
         door.write("pyproject.toml", GATE.format(measure=measure))
-        done = door.run(f"{ASK} --model=echo:B --run={measure}")
+        done = door.run(f"{ASK} --require=shared --model=echo:B --run={measure}")
         assert done.code == 1, done.output
         assert "gate: no verdict" in done.output
         assert reason in done.output
