@@ -722,7 +722,6 @@ def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester], hook: 
             ("[Mine]", '{"mine": Mine}'),
             r"pytest_medvqa_backends: 'mine' is no backend; write class NAME\(medvqa\.Backend",
         ),
-        (("[Mine]", "[Mine, Mine]"), r"two backends are called 'mine', both in \S*conftest\.py; rename one of them"),
         (
             ("def generate", "def load(self):\n        self.modle = 3\n\n    def generate"),
             "model 'mine': modle: no member of",

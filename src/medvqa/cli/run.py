@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from, say
@@ -90,7 +90,7 @@ def _progress() -> Progress:
     from medvqa.session.progress import Progress
 
     def rewrite(line: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        width = get_terminal_size().columns - 1
         print(f"\r{line[:width]:{width}}", end="", file=sys.stderr, flush=True)
 
     return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
@@ -111,8 +111,8 @@ def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
     if finished.report is not None:
         terminal = sys.stdout.isatty()
         bars = terminal and can_draw(sys.stdout.encoding)
-        lines.append(summary(finished.report, width=shutil.get_terminal_size().columns, bars=bars))
-    lines += [*ended.notes, *(f"! {line}" for line in finished.failed_hooks)]
+        lines.append(summary(finished.report, width=get_terminal_size().columns, bars=bars))
+    lines += ended.notes
     if finished.problem is not None:
         lines.append(f"! {finished.problem}")
         if ended.folder.is_dir():
