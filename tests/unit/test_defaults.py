@@ -77,7 +77,9 @@ def test_the_registry_fills_in_the_defaults() -> None:
     known = Registry.of([module])
     assert known.benchmarks["mine"].metrics == own.METRICS
     given = Benchmark(name="given", items=lambda _: (), prompt="{question}")
-    assert known.with_objects(benchmarks=[given]).benchmarks["given"].score is own.score
+    completed = known.with_objects(benchmarks=[given]).benchmarks["given"]
+    item = Item("1", "given", "judgment", "Is it a liver?", answers=("yes",))
+    assert completed.score(item, Answer("Yes.")).outcome == "correct"
     module.given = given  # type: ignore[attr-defined]
     assert "given" in Registry.of([module]).with_objects(benchmarks=[given]).benchmarks, "the same one, not another"
 
@@ -118,7 +120,7 @@ def test_a_prompt_with_other_fields_is_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"id": "1"}, "mine: items yields dict values; yield medvqa.Item(...)"),
+        ({"id": "1"}, "it yielded a value of type dict; expected: items yields a medvqa.Item for each question"),
         (Item(1, question="Q?"), "mine, item 1: its id is 1; an id is a text"),  # type: ignore[arg-type]
         (Item("1", question="Q?", options=["x"]), "options a dict such as"),  # type: ignore[arg-type]
         (Item("1", "mine", "essay", "Q?"), "no kind 'essay'; there are: single_choice"),  # type: ignore[arg-type]

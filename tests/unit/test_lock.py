@@ -63,7 +63,11 @@ def test_the_second_is_told_who_holds_the_lock_until_he_dies(tmp_path: Path) -> 
 
 
 def test_a_child_that_outlives_its_parent_holds_nothing(tmp_path: Path) -> None:
-    note_child = "import os; child = os.fork(); child or time.sleep(60); Path('child').write_text(str(child))"
+    note_child = (
+        "import os; child = os.fork(); child or (Path('forked').touch(), time.sleep(60)); "
+        # A child gives the lock back when it first runs.
+        "any(time.sleep(0.01) for _ in iter(Path('forked').exists, True)); Path('child').write_text(str(child))"
+    )
     process = holding(tmp_path / "run", note_child, cwd=tmp_path)
     kill(process)
     lock = records.Lock(tmp_path / "run")

@@ -130,8 +130,10 @@ def test_a_batch_that_raises_is_halved_until_the_bad_items_stand_alone(
 
     name = "OutOfMemoryError" if memory else "ValueError"
     with streaming(Recorded(refuse), Ahead(ITEMS[:count]), batch_size=size) as stream:
-        expected = [f"! {name}: poison" if text in bad else text for text in (f"q{n}" for n in range(count))]
-        assert said(stream, ITEMS[:count]) == expected
+        expected = [f"{name}: poison" if text in bad else text for text in (f"q{n}" for n in range(count))]
+        assert [
+            text.rpartition("test_stream.py:")[2].partition(": ")[2] or text for text in said(stream, ITEMS[:count])
+        ] == expected
 
 
 @examples(30)
@@ -156,7 +158,7 @@ def test_a_prompt_that_does_not_fit_alone_does_not_shrink_the_batches_of_others(
 
     model = Recorded(refuse)
     with streaming(model, batch_size=8, window=1) as stream:
-        assert said(stream, ITEMS)[3] == "! OutOfMemoryError: huge"
+        assert said(stream, ITEMS)[3].endswith(": OutOfMemoryError: huge")
     assert len(model.batches[-2]) == 8
 
 

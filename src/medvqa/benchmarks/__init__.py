@@ -229,8 +229,6 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
 def _check(benchmark: Benchmark, item: Item) -> None:
     """DataError for an item that is not as its class says; the type checker does not see a stranger's code."""
-    if not isinstance(item, Item):
-        raise DataError(f"{benchmark.name}: items yields {type(item).__name__} values; yield medvqa.Item(...)")
     where = f"{benchmark.name}, item {item.id}"
     if not isinstance(item.id, str) or not item.id:
         raise DataError(f"{where}: its id is {item.id!r}; an id is a text, such as id=str(number)")
@@ -272,7 +270,7 @@ def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
 
 def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
     """Yield the benchmark's items; DataError in one line, with the place, for exceptions of its code."""
-    what, expected = f"benchmark '{benchmark.name}', items", "items yields each Item of the data folder"
+    what, expected = f"benchmark '{benchmark.name}', items", "items yields a medvqa.Item for each question"
     with usercode.guarded(what, expected, DataError, benchmark.items):
         for item in benchmark.items(data):
             if not isinstance(item, Item):
