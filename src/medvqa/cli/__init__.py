@@ -112,7 +112,10 @@ class _Parser(argparse.ArgumentParser):
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all shipped commands, and of those of packages if no shipped one is typed."""
     parser = _Parser(
-        prog="medvqa", description="Commands for data and run folders, without a test session.", allow_abbrev=False
+        prog="medvqa",
+        description="Evaluate models on questions about medical images, and work with the folders of runs. "
+        "`medvqa COMMAND --help` explains a command.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pytest-medvqa {__version__}")
     common = argparse.ArgumentParser(add_help=False)
