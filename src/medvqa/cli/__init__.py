@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medvqa import __version__, printing, usercode
 from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore, run
@@ -103,7 +103,16 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages, which repeat what was typed, are printable."""
+    """A parser whose messages, which repeat what was typed, are printable.
+
+    An unknown option is an error of its command, with the command's usage.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(printing.lines(message), file)
