@@ -1,10 +1,11 @@
-"""The examples of the documentation run, page by page, and its links lead to a file.
+"""The examples of the documentation run, page by page, and its links lead to a file and a heading.
 
 A page is one session: its Python blocks share a namespace, and its console blocks run in a folder that looks like a
 user's repository, with the installed wheel. Of a console block only the exit code is checked. `<!-- skip: next -->`
 before a block leaves it out; test_commands.py types the commands of such blocks too.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -22,12 +23,24 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_COMMANDS = [page for page in PAGES if re.search(r"^ *```console$", page.read_text(), re.MULTILINE)]
 WITHOUT_COMMANDS = [page for page in PAGES if page not in WITH_COMMANDS]
-LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 
 
 def name(page: Path) -> str:
     """The path of a page in the repository, as the id of its test."""
     return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub forms them."""
+    text = re.sub(r"^ *(`{3,}).*?^ *\1`*$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    formed: set[str] = set()
+    for heading in re.findall(r"^#{1,6} +(.*?)[ #]*$", text, re.MULTILINE):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        plain = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        again = (f"{plain}-{number}" for number in itertools.count(1))
+        formed.add(plain if plain not in formed else next(anchor for anchor in again if anchor not in formed))
+    return formed
 
 
 def run_page(page: Path, folder: Path, door: Door | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +75,20 @@ def test_examples_run_with_the_wheel(page: Path, tmp_path: Path, door: Door, mon
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_to_a_file(page: Path) -> None:
-    assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
+    wrong = []
+    for file, anchor in LINK.findall(page.read_text()):
+        target = page.parent / file if file else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            wrong.append(f"{file}#{anchor}" if anchor else file)
+    assert wrong == []
+
+
+def test_anchors_are_formed_as_github_forms_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        '# Exact: `-m "lexicon(...)"`\n\n```sh\n# no heading\n```\n\n## [Ends](a.md) here\n\n## Ends here\n'
+    )
+    assert anchors(page) == {"exact--m-lexicon", "ends-here", "ends-here-1"}
 
 
 @pytest.mark.slow

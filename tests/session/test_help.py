@@ -91,6 +91,7 @@ def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixtur
     assert ended.value.code == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"usage: medvqa {command}")
+    assert re.search(r"\n\n[A-Z][^\n]*(?:\n[^\n]+)*\.\n\n", shown), "its first paragraph says what it does"
     assert "%%" not in shown
 
 

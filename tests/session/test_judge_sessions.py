@@ -117,7 +117,10 @@ def test_a_technique_that_needs_a_judge_says_so(repository: Repository) -> None:
         (["--judge-prompt=score:mine.txt"], "--judge-prompt says how"),
         (["--judge=echo:1", "--ff-gap=10"], "--ff-gap=10: a lead on the scale from 1 to 10 is 0 to 9 points"),
         (["--judge=echo:1", "--ff-gap=nan"], "--ff-gap=nan"),
-        (["--judge=echo:1", "--extract-with=rules"], "--extract-with=rules: only judge can be named"),
+        (
+            ["--judge=echo:1", "--extract-with=rules"],
+            "--extract-with=rules: write --extract-with=judge, or leave it out",
+        ),
         (["--judge=random"], "--judge=random: 'random' does not read what it is asked, and a score is never guessed"),
         (["--judge=random:7", "--technique=ff"], "Name a model that reads: a config of models/, or BACKEND:ARGUMENT"),
         (["--judge=majority:"], "--judge=majority:: 'majority' does not read what it is asked"),

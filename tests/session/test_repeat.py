@@ -114,7 +114,7 @@ def test_samples_are_named_and_selected(slake: pytest.Pytester) -> None:
         ),
         (
             ("--model=random", "--repeat=3", "--technique=gd", "--benchmark=phantom"),
-            "--repeat=3: technique 'gd' draws nothing, so that all samples of an answer would be the same; repeat with "
+            "--repeat=3: technique 'gd' does not sample: all samples of an answer would be the same; repeat with "
             "--technique=mc",
         ),
     ],

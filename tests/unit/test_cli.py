@@ -50,6 +50,15 @@ def test_a_report_is_the_same_when_it_is_drawn_again(stranger: Path) -> None:
     assert [file.read_bytes() for file in files] == before
 
 
+def test_an_unknown_option_is_an_error_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["cache", "list", "--modle=random"])
+    assert ended.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("usage: medvqa cache ")
+    assert printed.endswith("medvqa cache: error: unrecognized arguments: --modle=random\n")
+
+
 def test_lexicon_prints_counts_and_what_selects_a_branch(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lexicon", "--benchmark=slake", "--plugin=conftest.py", "--dimension=modality"]) == 0
     printed = capsys.readouterr().out

@@ -285,9 +285,9 @@ def test_images_are_told_apart_by_their_bytes_where_these_are_known() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0/8", "--shard=0/8: shares are numbered from 1 to their count, 1/8 to 8/8"),
-        ("9/8", "--shard=9/8: shares are numbered"),
-        ("1/0", "--shard=1/0: shares are numbered"),
+        ("0/8", "--shard=0/8: shards are numbered from 1 to their count, 1/8 to 8/8"),
+        ("9/8", "--shard=9/8: shards are numbered"),
+        ("1/0", "--shard=1/0: shards are numbered"),
         ("x", "--shard=x: a share is written NUMBER/COUNT, for instance --shard=2/8"),
         ("2", "--shard=2: a share is written"),
         ("-1/8", "--shard=-1/8: a share is written"),

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medvqa import __version__, printing, usercode
 from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore, run
@@ -103,7 +103,16 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages, which repeat what was typed, are printable."""
+    """A parser whose messages, which repeat what was typed, are printable.
+
+    An unknown option is an error of its command, with the command's usage.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(printing.lines(message), file)
@@ -112,7 +121,10 @@ class _Parser(argparse.ArgumentParser):
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all shipped commands, and of those of packages if no shipped one is typed."""
     parser = _Parser(
-        prog="medvqa", description="Commands for data and run folders, without a test session.", allow_abbrev=False
+        prog="medvqa",
+        description="Evaluate models on questions about medical images, and work with the folders of runs. "
+        "`medvqa COMMAND --help` explains a command.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pytest-medvqa {__version__}")
     common = argparse.ArgumentParser(add_help=False)

@@ -26,7 +26,10 @@ MOST_NAMED = 4
 def add(commands: Commands, _: argparse.ArgumentParser) -> None:
     """Add the command."""
     agreement = commands.add_parser(
-        "agreement", help="compare a judge's scores with those of people, or of another judge over the same answers"
+        "agreement",
+        help="compare a judge's scores with those of people or of another judge",
+        description="Compare a judge's scores with those of people, or of another judge over the same answers. With "
+        "--sample, write a sheet that people fill in.",
     )
     agreement.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a judged run folder, or two")
     agreement.add_argument(
@@ -35,11 +38,13 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE",
-        help="scores by people: a CSV or XLSX with the columns id and score, and rater if they are of several "
-        "(repeatable: a file for each rater)",
+        help="scores by people: a CSV or XLSX file with the columns id and score, and rater if several people scored "
+        "(repeatable: one file for each rater)",
     )
     agreement.add_argument(
-        "--by", metavar="DIMENSION", help="a lexicon dimension (default: ability where there is one)"
+        "--by",
+        metavar="DIMENSION",
+        help="show agreement by this lexicon dimension (default: ability, if the questions have it)",
     )
     agreement.add_argument(
         "--min-agreement",
@@ -48,15 +53,19 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
         help="exit code 1 unless the lower bound of the 95 %% interval is at least X",
     )
     agreement.add_argument(
-        "--measure", choices=list(CHECKED), help="what --min-agreement is about (default: exact agreement)"
+        "--measure", choices=list(CHECKED), help="the measure that --min-agreement bounds (default: exact agreement)"
     )
     agreement.add_argument(
         "--sample", type=int, metavar="N", help="write a sheet of N answers for people to score, blind to the judge"
     )
     agreement.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the sheet, .csv or .xlsx (default: RUN/agreement.csv)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file of the sheet, .csv or .xlsx (default: RUN/agreement.csv)",
     )
-    agreement.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    agreement.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to this file")
     agreement.add_argument("--seed", type=int, metavar="N", help="draw another sheet with --sample (default: 0)")
     agreement.set_defaults(command=run)
 

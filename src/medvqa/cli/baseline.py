@@ -12,15 +12,18 @@ from medvqa.items import UsageError
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     """Add the command."""
     baseline = commands.add_parser(
-        "baseline", parents=[common], help="write a run as one small file for --baseline, without images"
+        "baseline",
+        parents=[common],
+        help="write a run as one small file for --baseline",
+        description="Write the results of a run as one small file without images, which --baseline=FILE takes.",
     )
     baseline.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
     baseline.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the file to write")
     baseline.add_argument(
         "--no-responses",
         action="store_true",
-        help="leave out what the model said: digests tell whether an answer is the same; of data that are not declared "
-        "public, ids and texts are keyed hashes too",
+        help="write digests in place of the model's answers; if the data are not declared public, also keyed hashes "
+        "in place of ids and texts",
     )
     baseline.set_defaults(command=run)
 

@@ -16,17 +16,23 @@ STORE = Path("reports", records.STORE)
 
 def add(commands: Commands, _: argparse.ArgumentParser) -> None:
     """Add the command."""
-    cache = commands.add_parser("cache", help="list, verify or prune the answers that runs share")
-    cache.add_argument(
-        "do", choices=["list", "verify", "prune"], help="list what is there, check every line, or delete"
+    cache = commands.add_parser(
+        "cache",
+        help="list, verify or prune stored answers",
+        description="List, verify or prune the stored answers, which runs share. No other command deletes an answer.",
     )
-    cache.add_argument("--answers", type=Path, default=STORE, metavar="DIR", help=f"as for pytest (default: {STORE})")
+    cache.add_argument(
+        "do",
+        choices=["list", "verify", "prune"],
+        help="list counts answers by model and run; verify checks every line; prune deletes",
+    )
+    cache.add_argument(
+        "--answers", type=Path, default=STORE, metavar="DIR", help=f"folder of stored answers (default: {STORE})"
+    )
     cache.add_argument("--model", metavar="NAME", help="only answers of this model, by its name in tables")
     cache.add_argument("--run", metavar="NAME", help="only answers that this run asked for")
-    cache.add_argument(
-        "--older", type=_age, metavar="DAYS", help="only files that were not written to for so many days"
-    )
-    cache.add_argument("--yes", action="store_true", help="prune: delete, rather than say what would be deleted")
+    cache.add_argument("--older", type=_age, metavar="DAYS", help="only files that were last written DAYS or more ago")
+    cache.add_argument("--yes", action="store_true", help="delete; without it, prune only says what it would delete")
     cache.set_defaults(command=run)
 
 

@@ -19,7 +19,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     compare = commands.add_parser(
         "compare",
         parents=[common],
-        help="what changed between runs on the same questions: differences with bounds, slices, flips, a ranking",
+        help="list what changed between runs on the same questions",
+        description="Compare runs on the same questions: differences of measures with bounds, slices, questions whose "
+        "score changed (flips), and for more than two runs a ranking.",
     )
     compare.add_argument(
         "runs",
@@ -34,27 +36,31 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="RUN",
-        help="what each RUN is compared with: a run folder or a baseline file (repeatable)",
+        help="compare each RUN with this run folder or baseline file (repeatable)",
     )
     compare.add_argument(
-        "--benchmark", action="append", default=[], metavar="NAME", help="compare this one alone (repeatable)"
+        "--benchmark", action="append", default=[], metavar="NAME", help="compare this benchmark alone (repeatable)"
     )
     compare.add_argument(
         "--measure",
         action="append",
         default=[],
         metavar="NAME",
-        help="the measure whose slices are shown (repeatable; default: the first headline measure)",
+        help="show the slices of this measure (repeatable; default: the first headline measure)",
     )
     compare.add_argument(
-        "--slices", type=_limit, default=10, metavar="N", help="rows of each table of slices, or 'all' (default: 10)"
+        "--slices",
+        type=_limit,
+        default=10,
+        metavar="N",
+        help="show N rows of each table of slices, or 'all' (default: 10)",
     )
     compare.add_argument(
         "--flips",
         type=_limit,
         default=10,
         metavar="N",
-        help="flipped units that are shown, better and worse ones each, or 'all' (default: 10)",
+        help="show N questions or pairs that became better and N that became worse, or 'all' (default: 10)",
     )
     compare.add_argument(
         "--bootstrap", action="store_true", help="show the cluster bootstrap of headline measures (10,000, seeded) too"

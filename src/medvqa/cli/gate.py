@@ -23,48 +23,71 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     gate = commands.add_parser(
         "gate",
         parents=[common],
-        help="decide by the gate's rules whether a run got worse; exit code 10: it failed, 11: inconclusive",
+        help="decide whether a run is worse than its baseline",
+        description="Decide by the rules of the gate whether a run is worse than its baseline. Exit code 0: PASS, 10: "
+        "FAIL, 11: INCONCLUSIVE, 1: no verdict. With --plan, print the chance of PASS before there is a run.",
     )
     gate.add_argument("run", nargs="?", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
     gate.add_argument(
-        "--baseline", action="append", default=[], metavar="RUN", help="a run folder or baseline file (repeatable)"
+        "--baseline",
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="compare with this run folder or baseline file (repeatable)",
     )
     gate.add_argument("--margin", type=float, metavar="POINTS", help="the loss that must be ruled out (default: 2)")
     gate.add_argument(
-        "--gate-slices", action="append", default=[], metavar="DIMENSION", help="guard each slice of it (repeatable)"
+        "--gate-slices",
+        action="append",
+        default=[],
+        metavar="DIMENSION",
+        help="guard each slice of this lexicon dimension too (repeatable)",
     )
-    gate.add_argument("--looks", type=int, metavar="J", help="how often the baseline will be asked (default: 1)")
+    gate.add_argument(
+        "--looks",
+        type=int,
+        metavar="J",
+        help="how many runs will be compared with this baseline; they share the 5 %% of error (default: 1)",
+    )
     gate.add_argument(
         "--inconclusive", metavar="pass|fail", help="an inconclusive verdict has exit code 11 (fail, default) or 0"
     )
     gate.add_argument(
         "--require",
         metavar="all|baseline|shared",
-        help="which units must count for a PASS: the baseline's (default), all of the data set too, or what both share",
+        help="the questions that a PASS needs: all of the baseline (baseline, the default), the whole data set too "
+        "(all), or only those of both runs (shared)",
     )
     gate.add_argument(
         "--rules",
         type=Path,
         metavar="FILE",
-        help="a TOML file with tables [tool.medvqa.gate] (default: pyproject.toml here, if it is there)",
+        help="a TOML file with a table [tool.medvqa.gate] (default: pyproject.toml of this folder, if there is one)",
     )
-    gate.add_argument("--data", metavar="DIR", help="where data sets lie, as for pytest")
+    gate.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
     planning = gate.add_argument_group("planning")
-    planning.add_argument("--plan", action="store_true", help="print the chance of PASS, before there is a run")
+    planning.add_argument("--plan", action="store_true", help="print the chance of PASS; no RUN is needed")
     planning.add_argument(
-        "--benchmark", action="append", default=[], metavar="NAME", help="plan for the units of this benchmark"
+        "--benchmark",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="plan for the questions or pairs of this benchmark",
     )
     planning.add_argument(
-        "--units", type=int, action="append", default=[], metavar="N", help="plan for so many units (repeatable)"
+        "--units", type=int, action="append", default=[], metavar="N", help="plan for N questions or pairs (repeatable)"
     )
     planning.add_argument(
-        "--discordance", type=float, metavar="PERCENT", help="units that flip, either way (default: 15)"
+        "--discordance",
+        type=float,
+        metavar="PERCENT",
+        help="questions or pairs whose score changes between two runs, either way (default: 15)",
     )
     planning.add_argument(
         "--deff",
         type=float,
         metavar="D",
-        help="design effect of groups (default: a range, from groups that flip together to independent units)",
+        help="design effect of groups (default: a range, from groups that change together to independent questions)",
     )
     gate.set_defaults(command=run)
 

@@ -14,12 +14,28 @@ from medvqa.session.options import listed
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     """Add the command."""
     lexicon = commands.add_parser(
-        "lexicon", parents=[common], help="print the lexical tree with counts, and what selects each branch"
+        "lexicon",
+        parents=[common],
+        help="print the tags of the questions as a tree, with counts",
+        description="Print the tags of the questions as a tree. Each branch has its number of questions and the "
+        "expression that selects them with pytest -m or medvqa run --select.",
     )
-    lexicon.add_argument("--benchmark", action="append", default=[], metavar="NAME", help="as for pytest")
-    lexicon.add_argument("--data", metavar="DIR", help="as for pytest")
-    lexicon.add_argument("--dimension", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
-    lexicon.add_argument("--html", type=Path, metavar="FILE", help="write an interactive page instead")
+    lexicon.add_argument(
+        "--benchmark",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this benchmark or group (repeatable, or NAME,NAME; default: all whose data are found)",
+    )
+    lexicon.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
+    lexicon.add_argument(
+        "--dimension",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this dimension, such as modality (repeatable)",
+    )
+    lexicon.add_argument("--html", type=Path, metavar="FILE", help="write the tree as an interactive page instead")
     lexicon.set_defaults(command=run)
 
 

@@ -14,7 +14,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     merge = commands.add_parser(
         "merge",
         parents=[common],
-        help="join shares of a run, or partial runs of one configuration, into one run folder",
+        help="join shards of a run, or partial runs, into one run folder",
+        description="Join shards of a run, or partial runs of one configuration, into one run folder. The exit code "
+        "is 1 if a shard or a result is missing.",
     )
     merge.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
     merge.add_argument(

@@ -11,9 +11,15 @@ from medvqa.cli.common import Commands, known_from
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     """Add the command."""
     models = commands.add_parser(
-        "models", parents=[common], help="list what --model may name: the configs of models/ here, and those that ship"
+        "models",
+        parents=[common],
+        help="list the models that --model may name",
+        description="List models with their capabilities: the configs of models/ here and those that ship, or the "
+        "models that you name.",
     )
-    models.add_argument("names", nargs="*", metavar="MODEL", help="as for pytest's --model (default: all configs)")
+    models.add_argument(
+        "names", nargs="*", metavar="MODEL", help="a config of models/, or BACKEND:ARGUMENT (default: all configs)"
+    )
     models.set_defaults(command=run)
 
 

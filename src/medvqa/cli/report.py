@@ -22,8 +22,10 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     report = commands.add_parser(
         "report",
         parents=[common],
-        help="write metrics.json, summary.md, junit.xml, gate.xml and index.html of run folders anew, and of several "
-        "runs a page that compares them",
+        help="draw the reports of run folders again; for several runs, also a page that compares them",
+        description="Write metrics.json, measures.csv, summary.md, junit.xml, gate.xml and index.html of run folders "
+        "again, from the stored results. For several runs, also write a page that compares them. The exit code is 1 if "
+        "results are missing.",
     )
     report.add_argument(
         "runs",
@@ -42,13 +44,13 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     report.add_argument(
         "--images",
         choices=("thumbs", "folder", "none"),
-        help="in index.html: small ones inside it (thumbs), files beside it (folder), or none (default: by their "
-        "number, and none of data that are not declared public)",
+        help="images of index.html: thumbs (small, inside the page), folder (files beside it) or none (default: thumbs "
+        "for up to 400 images, else folder; none if the data are not declared public)",
     )
     report.add_argument(
         "--data",
         metavar="DIR",
-        help="where images are read, as for pytest",
+        help="the folder of the data sets, for images (default: MEDVQA_DATA)",
     )
     report.set_defaults(command=run)
 

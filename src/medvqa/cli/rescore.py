@@ -34,14 +34,15 @@ _NAMES = (
     "data",
 )
 _HELP = {
-    "judge": "what judges: a config of models/, or BACKEND:ARGUMENT",
-    "ff-gap": "the lead in closeness by which an option is the answer; without --judge, from the run's replies",
-    "extraction": "how answers are read (default: as they were)",
-    "answers": "where replies are stored (default: .answers beside the run folder)",
-    "fresh": "ask the judge everything anew, whatever is stored",
-    "max-cost": "stop when judging has cost this much",
+    "judge": "the model that judges open answers: a config of models/, or BACKEND:ARGUMENT",
+    "ff-gap": "for answers by --technique=ff: the closest option is the answer if it leads by POINTS; without "
+    "--judge, the stored replies are read again",
+    "extraction": "the rule that reads answers, sound or official (default: the rule of the run)",
+    "answers": "folder of the judge's stored replies (default: .answers beside the run folder)",
+    "fresh": "ask the judge everything again, without stored replies",
+    "max-cost": "stop once judging has cost this sum, by the prices in the judge's config",
     "max-errors": "stop after N errors in a row (0: never)",
-    "data": "where images of the page are read",
+    "data": "folder of the data sets, for images of the page (default: MEDVQA_DATA)",
 }
 """What the command says otherwise than pytest's options of the same name."""
 
@@ -51,7 +52,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     rescore = commands.add_parser(
         "rescore",
         parents=[common],
-        help="score the answers of a run again, by a judge or another rule; the model is asked nothing",
+        help="score the answers of a run again, by a judge or another rule",
+        description="Score the stored answers of a run again, by a judge or by another rule of extraction. The model "
+        "is not asked. The run changes only when all answers have their new score.",
     )
     rescore.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
     for name in _NAMES:

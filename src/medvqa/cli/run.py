@@ -26,12 +26,12 @@ examples:
   medvqa run --model=random --limit=50             50 questions of each benchmark, answered at random
   medvqa run --model=hf:FOLDER --data=DIR          a checkpoint, on the data sets in DIR
   medvqa run --model=MODEL --select="lexicon(modality='ct') and not bone"
-  medvqa run --model=MODEL --run=NAME              go on with the run reports/NAME
+  medvqa run --model=MODEL --run=NAME              continue the run reports/NAME
 
 exit codes:
-  0   every selected question has a result, however good
+  0   every selected question has a result, right or wrong
   1   questions ended in error or have no result
-  2   the run was interrupted, or stopped by --max-errors or --max-cost; --run=NAME goes on with it
+  2   the run was interrupted, or stopped by --max-errors or --max-cost; --run=NAME continues it
   4   an option or the data cannot be used; nothing was asked
   5   no question was selected
   10  the gate failed
@@ -45,8 +45,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "run",
         parents=[common],
         help="ask a model the questions of benchmarks, and report its answers",
-        description="Ask a model the questions of benchmarks, score its answers, and write the run folder reports/RUN. "
-        "This is the run of pytest, without pytest: one process, the same numbers, reports and stored answers.",
+        description="Ask a model the questions of benchmarks, score its answers, and write the run folder "
+        "reports/RUN.\n"
+        "This is a run as with pytest, in one process: same numbers, reports and stored answers.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

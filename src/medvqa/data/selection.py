@@ -89,7 +89,7 @@ class Shard:
         if not (slash and number.isdecimal() and of.isdecimal()):
             raise UsageError(f"--shard={text}: a share is written NUMBER/COUNT, for instance --shard=2/8")
         if not 1 <= int(number) <= int(of):
-            raise UsageError(f"--shard={text}: shares are numbered from 1 to their count, 1/{of} to {of}/{of}")
+            raise UsageError(f"--shard={text}: shards are numbered from 1 to their count, 1/{of} to {of}/{of}")
         return cls(int(number), int(of))
 
     def __str__(self) -> str:

@@ -67,7 +67,10 @@ def _looked(plan: Plan) -> str:
     line = f"{path} {what}, and no --baseline was typed."
     if other := unread(plan):
         line += f" {other}."
-    return f"{line} Write rules (docs/ci.md), type --baseline=RUN, or name the folder of the rules by --rootdir=DIR"
+    line += (
+        " Write rules (docs/ci.md), type --baseline=RUN, or start in the folder of the rules (pytest: --rootdir=DIR)"
+    )
+    return line
 
 
 def unread(plan: Plan) -> str | None:

@@ -136,7 +136,7 @@ def resolve(options: Options, setting: Setting, registry: Registry) -> Judging |
 def settings_of(options: Options, beside: Path) -> judging.Settings:
     """Return the judge's settings; `beside` is the folder of relative file names (UsageError)."""
     if options.extract_with not in (None, "judge"):
-        raise UsageError(f"--extract-with={options.extract_with}: only judge can be named")
+        raise UsageError(f"--extract-with={options.extract_with}: write --extract-with=judge, or leave it out")
     return judging.Settings(
         gap=judging.Settings().gap if options.ff_gap is None else options.ff_gap,
         extract=options.extract_with is not None,

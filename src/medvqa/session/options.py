@@ -42,21 +42,23 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ff-gap": {
         "metavar": "POINTS",
         "type": float,
-        "help": "with --technique=ff, the lead in closeness by which an option is the answer (default: 3)",
+        "help": "with --technique=ff: the option that the judge rates closest is the answer if it leads by POINTS "
+        "(default: 3)",
     },
     "extract-with": {
         "metavar": "WHAT",
-        "help": "judge: let the judge read the option in answers in which rules find none",
+        "help": "judge: let the judge read answers in which rules find no option",
     },
     "rules-first": {
         "action": "store_true",
         "default": None,
-        "help": "let rules decide open answers that are the reference itself, before the judge is asked",
+        "help": "score open answers by rule, without the judge, where a rule is certain, such as one equal to the "
+        "reference",
     },
     "judge-prompt": {
         "metavar": "TASK:FILE",
         "action": "append",
-        "help": "your own prompt for the judge: score, closeness or options, and its file (repeatable)",
+        "help": "use this file as the judge's prompt for TASK: score, closeness or options (repeatable)",
     },
     "extraction": {
         "metavar": "RULE",
@@ -70,7 +72,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "repeat": {
         "metavar": "K",
         "type": int,
-        "help": "ask each question K times, for models that draw their answers; an item counts with the mean of them",
+        "help": "ask each question K times, if the model samples its answers; the score of a question is their mean",
     },
     "run": {
         "metavar": "NAME",
@@ -88,11 +90,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "limit": {
         "metavar": "N",
         "type": int,
-        "help": "at most N items of each benchmark: seeded, stratified, pairs whole, after -k and -m",
+        "help": "ask at most N questions of each benchmark: a stratified sample of those selected, with whole pairs",
     },
     "shard": {
         "metavar": "I/N",
-        "help": "the I-th of N shares of what would run, after --limit: pairs and shared images stay whole",
+        "help": "ask the I-th of N shards of the selected questions, after --limit; pairs and questions about one "
+        "image stay together",
     },
     "allow-upload": {
         "action": "store_true",
@@ -102,7 +105,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "trust-remote-code": {
         "action": "store_true",
         "default": None,
-        "help": "run the Python code that comes with the checkpoint, where the model's config asks for it",
+        "help": "run the Python code that comes with the checkpoint, if the model's config asks for it too",
     },
     "max-cost": {
         "metavar": "SUM",
@@ -122,7 +125,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "max-tokens": {
         "metavar": "N",
         "type": int,
-        "help": "limit of new tokens per answer; 0: no limit (default: of the model's config, else of the benchmark)",
+        "help": "limit of new tokens per answer; 0: no limit (default: set by the model's config, else by the "
+        "benchmark)",
     },
     "deadline": {
         "metavar": "SECONDS",
@@ -142,12 +146,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "baseline": {
         "metavar": "RUN",
         "action": "append",
-        "help": "gate: must not be worse than this run folder or baseline file (repeatable); write it with =",
+        "help": "gate: fail if the model is worse than this run folder or baseline file (repeatable); write it with =",
     },
     "margin": {
         "metavar": "POINTS",
         "type": float,
-        "help": "gate: the loss against the baseline that must be ruled out (default: 2 points)",
+        "help": "gate: pass only if a loss of POINTS against the baseline is ruled out (default: 2)",
     },
     "gate-slices": {
         "metavar": "DIMENSION",
@@ -157,7 +161,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "looks": {
         "metavar": "J",
         "type": int,
-        "help": "gate: how often this baseline will be asked, by which the 5 % of error are divided (default: 1)",
+        "help": "gate: how many runs will be compared with this baseline; the 5 % of error are divided by it "
+        "(default: 1)",
     },
     "inconclusive": {
         "metavar": "pass|fail",
@@ -165,12 +170,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "require": {
         "metavar": "all|baseline|shared",
-        "help": "gate: to pass, every unit of the baseline must count (baseline, the default), the whole data set must "
-        "be asked too (all), or only what both runs share is compared (shared)",
+        "help": "gate: the questions that a pass needs: all of the baseline (baseline, the default), the whole data "
+        "set too (all), or only those of both runs (shared)",
     },
     "gate": {
         "metavar": "required",
-        "help": "required: refuse a run for which no rules of a gate were read, with exit code 4",
+        "help": "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
+        "pyproject.toml)",
     },
 }
 

@@ -405,8 +405,8 @@ def _check_repeat(options: Options, model: Chosen, techniques: Sequence[Techniqu
     scoring = [name for name in techniques if name in OPTION_TECHNIQUES]
     if scoring:
         raise UsageError(
-            f"--repeat={options.repeat}: technique '{scoring[0]}' draws nothing, so that all samples of an "
-            "answer would be the same; repeat with --technique=mc"
+            f"--repeat={options.repeat}: technique '{scoring[0]}' does not sample: all samples of an answer "
+            "would be the same; repeat with --technique=mc"
         )
     if not model.backend.draws():
         raise UsageError(

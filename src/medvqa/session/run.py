@@ -268,7 +268,7 @@ class Run:
         lines = []
         if finished.report is not None:
             if self.gated_later:
-                lines.append("gate: decided on all shares, after medvqa merge, by medvqa gate")
+                lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
             elif unread := self.rules_unread:
                 lines.append(f"gate: none; {unread}")
         return [*lines, *(f"! {line}" for line in finished.failed_hooks)]
