@@ -22,6 +22,7 @@ from support.judged import (
     Repository,
     check_open,
     prompts,
+    repository,
     scripted,
     text_of,
 )
