@@ -28,6 +28,8 @@ from support.judged import (
 )
 from support.servers import Reply, Request, Server, completion, error
 
+__all__ = ["repository"]  # a fixture
+
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
 # --- what comes of it ---------------------------------------------------------------------------------------
 
