@@ -123,7 +123,7 @@ def test_data_that_are_there_in_part_are_told(suite: pytest.Pytester, tmp_path: 
         f"medvqa: mediconfusion is not evaluated: {tmp_path}/mediconfusion is there, and nothing in it is read: looked "
         "for mediconfusion/dataset.json or mediconfusion/dataset.csv; it holds dataset.json.part"
     ) in text(result)
-    assert "gmai-mmbench-val: 6 of 4,550 questions of the release are there." in text(result)
+    assert "gmai-mmbench-val: the data hold 6 of the release's 4,550 questions." in text(result)
     assert json.loads((folder(suite) / "run.json").read_text())["benchmarks"]["gmai-mmbench-val"]["release"] == 4550
 
 

@@ -116,7 +116,7 @@ def test_a_worse_run_fails(repo: pytest.Pytester, spread: tuple[str, ...]) -> No
     assert "gate: FAIL against main (exit code 10)" in text(done)
     assert "FAIL: phantom-gmai-mmbench: accuracy against main, margin 5: a loss of " in text(done)
     assert "is shown, all of it more than the margin of 5" in text(done)
-    assert "attempt 1 in this folder against main, decided at the level for 1 look." in text(done)
+    assert "attempt 1 in this folder against main; planned: 1 (--looks)." in text(done)
 
 
 @pytest.mark.parametrize("spread", SPREAD_SLOWLY)
@@ -323,7 +323,7 @@ def test_rules_that_were_changed_show(repo: pytest.Pytester) -> None:
     run(repo, model, "--run=late")
     late = run(repo, model, BASELINE, "--margin=25", "--run=late")
     assert "the rules were not stored before the first answer" in text(late)
-    assert "attempt 2 in this folder against main, decided at the level for 1 look: each further one" in text(late)
+    assert "attempt 2 in this folder against main; planned: 1 (--looks): each further one" in text(late)
 
 
 # --- a gate that is required ------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_a_verdict_on_other_results_is_left_out(repo: pytest.Pytester, capsys: p
     lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
     (folder / "results.jsonl").write_text("".join(lines[1:]))
     assert main(["report", str(folder)]) == 1
-    assert "the gate's verdict is of other results and is left out" in capsys.readouterr().out
+    assert "the stored gate verdict is about other results and is not shown" in capsys.readouterr().out
     assert gate(repo, "new") is None
 
 

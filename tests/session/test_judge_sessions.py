@@ -22,10 +22,13 @@ from support.judged import (
     Repository,
     check_open,
     prompts,
+    repository,
     scripted,
     text_of,
 )
 from support.servers import Reply, Request, Server, completion, error
+
+__all__ = ["repository"]  # a fixture
 
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
 # --- what comes of it ---------------------------------------------------------------------------------------
@@ -51,7 +54,7 @@ def test_open_questions_of_the_phantom_are_judged_by_the_rubric(
     assert judgement["replies"] == ["The two were compared by the rules.\n<result>0.5</result>"]
     assert judgement["usage"] == {"input": 1000, "output": 10}
     assert "judge:openai\\:judge@" in measures["open_score"]["signature"]
-    assert f"! {OPEN}: {ASKED} of 92 answers were left to the judge 'openai:judge'." in output
+    assert f"! {OPEN}: {ASKED} of 92 answers went to the judge 'openai:judge'." in output
 
 
 @pytest.mark.parametrize("spread", SPREAD)

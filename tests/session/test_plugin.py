@@ -230,7 +230,7 @@ def test_x_stops_at_the_first_wrong_answer_and_the_rest_is_missing(
     assert done["wrong"] >= 1
     assert done.total() < 24
     assert len(written(folder(slake))["missing"]) == 24 - done.total()
-    result.stdout.fnmatch_lines([f"*{24 - done.total()} items of this run without a result: slake/q*and * more*"])
+    result.stdout.fnmatch_lines([f"*{24 - done.total()} items of this run have no result: slake/q*and * more*"])
 
 
 def test_collect_only_asks_nothing_and_leaves_no_folder(slake: pytest.Pytester) -> None:

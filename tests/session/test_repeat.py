@@ -160,7 +160,7 @@ def test_every_file_of_a_repeated_run_tells_questions_from_answers(slake: pytest
         assert re.search(r"benchmark *\|? *answers", told)
         assert re.search(r"slake *\|? *72", told)
     page = Page((made / "index.html").read_text())
-    assert "How the answers ended" in page.text
+    assert "Outcomes" in page.text
     items = page.data["items"]
     assert Counter(zip(items["id"], items["sample"], strict=True)).total() == len(set(items["id"])) * 3 == 72
     assert sum(denominator for _, denominator in items["terms"]) == pytest.approx(24)

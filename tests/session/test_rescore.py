@@ -38,7 +38,7 @@ def test_open_answers_wait_for_a_judge_who_comes_later(
     code, output = repository.run("--run=first", benchmark="open")
     assert code == 0, output
     assert "! open: 56 of 92 answers are stored and unscored: 56 wait for a judge (medvqa rescore " in output
-    assert "asks the model nothing)." in output
+    assert "the model is not asked again)." in output
     asked = repository.asked.total()
     lines = (repository.path / "reports/first/results.jsonl").read_text().count("\n")
     with Server(scripted) as server:
@@ -47,7 +47,7 @@ def test_open_answers_wait_for_a_judge_who_comes_later(
         check_open(repository.scores("first"))
         shown = capsys.readouterr().out
         assert "mean_score" in shown
-        assert f"! open: {ASKED} of 92 answers were left to the judge 'openai:judge'." in shown
+        assert f"! open: {ASKED} of 92 answers went to the judge 'openai:judge'." in shown
         assert f"Judging used: {1000 * ASKED:,} tokens input" in shown
         # What did not change is not written again.
         assert (repository.path / "reports/first/results.jsonl").read_text().count("\n") == lines + 56

@@ -350,7 +350,7 @@ def test_a_test_that_kills_its_worker_by_itself_is_blamed(repository: Repository
     code, output = repository.run("--model=slow:0", "--run=first", "-n2")
     assert code == 1
     assert "crashed while running" in output
-    assert "1 item of this run without a result: slow/q00030." in output
+    assert "1 item of this run has no result: slow/q00030." in output
     assert len(repository.results("first")) == 39
 
 

@@ -145,8 +145,8 @@ def test_what_forbids_a_verdict_is_said_first() -> None:
     )
     assert part.title == "slake, mc: 3 of 9 items scored in both runs"
     assert part.notes == (
-        "no verdict can be given, 5 items in old alone: q04, q05, q06, q07, q08",
-        "no verdict can be given, 1 item without an answer in new: q00",
+        "no verdict can be given: 5 items only in old: q04, q05, q06, q07, q08",
+        "no verdict can be given: 1 item without an answer in new: q00",
     )
 
 
@@ -156,7 +156,7 @@ def test_of_data_that_are_not_declared_public_no_question_is_named() -> None:
     own = {"slake": replace(SLAKE, public=False)}
     sections = comparison.sections(found, own)
     assert sections[1].notes == (
-        "no verdict can be given, 2 items in old alone (--json=FILE names them)",
+        "no verdict can be given: 2 items only in old (--json=FILE names them)",
         "2 units flipped, of data that are not declared public (--json=FILE names them)",
     )
     assert not re.search(r"q0\d", comparison.text(sections) + comparison.as_markdown(sections))
@@ -164,7 +164,7 @@ def test_of_data_that_are_not_declared_public_no_question_is_named() -> None:
     (_, part) = comparison.sections(found, own, shown=comparison.Shown(0))
     assert part.notes[1:] == ()
     (_, part) = comparison.sections(found, own, shown=comparison.Shown(0, names=True))
-    assert part.notes == ("no verdict can be given, 2 items in old alone: q05, q06",)
+    assert part.notes == ("no verdict can be given: 2 items only in old: q05, q06",)
 
 
 def test_unchanged_runs_say_so() -> None:

@@ -283,7 +283,7 @@ def test_techniques_stand_apart(several: report.Report) -> None:
     }
     assert len(parsed.data["benchmarks"]) == 3
     assert parsed.data["techniques"] == ["mc", "ps"]
-    assert "the model was asked with no images" in parsed.text
+    assert "The model got no images" in parsed.text
     assert parsed.data["benchmarks"][0]["command"].startswith("pytest --model=guesser --ablate=text-only ")
 
 
@@ -479,7 +479,7 @@ def test_a_gate_is_shown_where_there_is_one(shown: pages.Page, gated: tuple[repo
     assert {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"} <= outcomes
     for told in (
         stored["outcome"],
-        "attempt 1 in this folder against main, decided at the level for 1 look.",
+        "attempt 1 in this folder against main; planned: 1 (--looks).",
         "the rules were not stored before the first answer: decided when the answers were known, they could have been "
         "chosen to fit; --baseline, typed with the run, stores them before.",
         *(entry["rule"] for entry in stored["entries"]),
@@ -611,7 +611,7 @@ def test_a_repeated_run_stands_there_with_the_number_of_its_questions(tmp_path: 
     folder = pages.write(tmp_path / "run", thrice, repeat=3)
     parsed = pages.Page(html.render(report.build(folder, {"gmai-mmbench-val": gmai_mmbench.VAL})).decode())
     assert "this run, 100 items" in [row.text for row in page_rows(parsed)]
-    assert "How the answers ended" in parsed.text
+    assert "Outcomes" in parsed.text
     headings = [each.text for each in parsed.all("th", scope="col")]
     assert "Answers" in headings
     assert "Questions" not in headings
@@ -697,7 +697,7 @@ def test_images_as_files_lie_beside_the_page(run: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "many", "inside", "there", "note"),
     [
-        ("none", "folder", 400, "none", "Images are left out, as was asked for."),
+        ("none", "folder", 400, "none", "Images are left out (--images=none)."),
         (None, "folder", 3, "folder", "files in the folder images/"),
         (None, "none", 3, "none", "`medvqa report first --images=folder` adds them."),
         ("thumbs", "none", 3, "thumbs", "inside this file"),
@@ -786,7 +786,7 @@ def test_report_writes_the_page(run: Path, tmp_path: Path, monkeypatch: pytest.M
     none = (folder / html.FILE).read_bytes()
     assert main(["report", str(folder)]) == 0
     assert len((folder / html.FILE).read_bytes()) > len(none) + 100_000
-    assert "as was asked for" in none.decode()
+    assert "(--images=none)" in none.decode()
 
 
 def test_the_lexical_tree_alone(

@@ -373,7 +373,7 @@ def test_a_run_that_was_stopped_is_joined_with_what_it_lacked(
     main(["merge", str(reports / "stopped"), "-o", "still"])
     lacking = json.loads((reports / "still" / "metrics.json").read_text())["missing"]
     assert lacking
-    assert "without a result: phantom-mediconfusion/" in capsys.readouterr().out
+    assert "no result: phantom-mediconfusion/" in capsys.readouterr().out
     assert phantom.runpytest_inprocess(*common, "--run=whole").ret == 0
     assert main(["merge", str(reports / "stopped"), str(reports / "whole"), "-o", "all"]) == 0
     assert measures(reports / "all") == measures(reports / "whole")

@@ -107,11 +107,11 @@ def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
     made = report.build(run, {"slake": replace(SLAKE, submission=sheet)})
     notes = report.notes_of(report.write(made))
     assert notes == [
-        "slake: 1 of 3 answers are stored and unscored: no answer key, or an open answer that nobody has judged.",
+        "slake: 1 of 3 answers are stored and unscored: no answer key, or an open answer without a judge.",
         "slake: 1 item ended in error, without a score; the first: q001: image slake/1.png is missing",
         "slake: the answer key was recovered from the column 'category', not given by its owners.",
         "slake: The rule of its owners.",
-        "2 items of this run without a result: slake/q003, slake/q004.",
+        "2 items of this run have no result: slake/q003, slake/q004.",
         "sheet.csv is the sheet to send to the benchmark's owners.",
         notes[-1],
     ]
@@ -136,9 +136,9 @@ def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_ea
     outcomes = tables.outcomes(made)
     assert dict(zip(outcomes.columns, outcomes.rows[0], strict=True))["answers"] == "15"
     assert report.notes_of(made) == [
-        "slake: 12 of 15 answers are stored and unscored: no answer key, or an open answer that nobody has judged.",
+        "slake: 12 of 15 answers are stored and unscored: no answer key, or an open answer without a judge.",
         "slake: 3 answers ended in error, without a score; the first: q004: the server was gone",
-        "1 answer of this run without a result: slake/q005/mc/sample1.",
+        "1 answer of this run has no result: slake/q005/mc/sample1.",
         "sheet.csv is the sheet to send to the benchmark's owners. It holds the first sample of each answer.",
     ]
 
@@ -151,7 +151,7 @@ def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "note"),
     [
-        ({"items": 39, "release": 4550}, ["slake: 39 of 4,550 questions of the release are there."]),
+        ({"items": 39, "release": 4550}, ["slake: the data hold 39 of the release's 4,550 questions."]),
         ({"items": 4550, "release": 4550}, []),
         ({"items": 4551, "release": 4550}, []),
         ({"items": 39}, []),
@@ -166,7 +166,7 @@ def test_fewer_questions_than_were_released_are_noted(tmp_path: Path, told: dict
 def test_a_server_whose_model_changed_is_noted(tmp_path: Path) -> None:
     served = [replace(result(n), answer=Answer("A", served_by=f"gpt fp_{n // 2}")) for n in range(3)]
     notes = report.notes_of(report.build(folder(tmp_path / "run", served), {"slake": SLAKE}))
-    assert notes == ["the server named several models that answered: gpt fp_0, gpt fp_1."]
+    assert notes == ["the server reported several models: gpt fp_0, gpt fp_1."]
     same = folder(tmp_path / "same", served[:2])
     assert report.notes_of(report.build(same, {"slake": SLAKE})) == []
 
@@ -187,7 +187,7 @@ def test_notes_name_no_question_of_data_that_are_not_declared_public(tmp_path: P
     run = folder(tmp_path / "run", [result(0), replace(error(1, why), item=item)], missing=["slake/DOE-9"])
     told = " ".join(report.notes_of(report.build(run, {"slake": replace(SLAKE, public=False)})))
     assert "the first: image [image] of [id] ([image]): DOE-77 is gone (junit.xml names it)" in told
-    assert "1 item of this run without a result (selected.jsonl and results.jsonl tell which)." in told
+    assert "1 item of this run has no result (selected.jsonl and results.jsonl tell which)." in told
 
 
 def test_notes_name_no_other_question_of_such_data(tmp_path: Path) -> None:

@@ -254,7 +254,9 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
     if any(
         each.design.together > 1 for each in (*(row.planned for row in prospects), *(row.planned for row in guards))
     ):
-        blocks.append("of a range, the first figure is for groups whose units flip together, the second for none\n")
+        blocks.append(
+            "ranges: the first figure is for groups whose units flip together, the second for independent units\n"
+        )
     return "\n".join(blocks).removesuffix("\n")
 
 

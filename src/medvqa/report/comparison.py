@@ -97,13 +97,13 @@ def on_both(part: PairedPart) -> str:
 def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     """Lines about items that block a verdict, by reason and run; `named`: with ids."""
     blocking = [
-        (part.unmatched_new, f"in {paired.new.name} alone"),
-        (part.unmatched_baseline, f"in {paired.baseline.name} alone"),
+        (part.unmatched_new, f"only in {paired.new.name}"),
+        (part.unmatched_baseline, f"only in {paired.baseline.name}"),
         (part.errors_new, f"without an answer in {paired.new.name}"),
         (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
     lines = [
-        f"no verdict can be given, {_items(len(ids))} {what}" + (f": {_some(ids)}" if named else UNNAMED)
+        f"no verdict can be given: {_items(len(ids))} {what}" + (f": {_some(ids)}" if named else UNNAMED)
         for ids, what in blocking
         if ids
     ]

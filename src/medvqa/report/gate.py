@@ -24,10 +24,10 @@ def remarks(decided: Decided) -> list[str]:
     verdict = decided.verdict
     lines = []
     for baseline, number in zip(verdict.baselines, decided.attempts, strict=False):
-        looks = "1 look" if verdict.looks == 1 else f"{verdict.looks} looks"
+        looks = f"{verdict.looks} (--looks)"
         beyond = number > verdict.looks
-        attempt = f"attempt {number} in this folder against {baseline.name}, decided at the level for {looks}"
-        lines.append(attempt + (": each further one is another chance of a wrong PASS (--looks)." if beyond else "."))
+        attempt = f"attempt {number} in this folder against {baseline.name}; planned: {looks}"
+        lines.append(attempt + (": each further one is another chance of a wrong PASS." if beyond else "."))
     lines += [f"{note}." for note in verdict.notes]
     return [*lines, f"{verdict.read_from}."] if verdict.read_from else lines
 
@@ -77,7 +77,7 @@ def quiet(verdict: Verdict) -> list[str]:
     if guards := passed(verdict):
         number = "1 slice" if len(guards) == 1 else f"{len(guards)} slices"
         detectable = all(entry.detectable is not None for entry in guards)
-        what = "; the true loss in points that would have been shown in 80 % of runs" if detectable else ""
+        what = ". Smallest true loss, in points, that 80 % of runs would show" if detectable else ""
         lines.append(f"{number} not shown to be worse{what}: {_some(map(_shown_from, guards))}.")
     if left := [f"{_place(entry)} ({entry.why})" for entry in small(verdict)]:
         lines.append(f"Not gated: {_some(left)}.")

@@ -23,7 +23,7 @@ def notes_of(report: Report) -> list[str]:
     notes = [*_selected(report), *_less_than_released(report), *left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
     if report.run.get("rescoring"):
-        notes.append("this run was being scored again, and that was stopped: do it once more (medvqa rescore).")
+        notes.append("scoring this run again was stopped: run medvqa rescore again.")
     for part in report.parts:
         if not part.results:
             continue
@@ -32,18 +32,18 @@ def notes_of(report: Report) -> list[str]:
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
             judges = _some(sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}))
-            notes.append(f"{name}: {len(judged)} of {len(part.results)} answers were left to the judge {judges}.")
+            notes.append(f"{name}: {len(judged)} of {len(part.results)} answers went to the judge {judges}.")
         if unscored := [result for result in part.results if result.score.outcome == "unscored"]:
             count = f"{len(unscored)} of {len(part.results)} answers are stored and unscored"
             waiting = sum(bool(result.item.answers) for result in unscored)
             if waiting and not report.run.get("judge") and about.get("judged"):
                 others = ", the others have no answer key." if waiting < len(unscored) else "."
                 notes.append(
-                    f"{name}: {count}: {waiting} wait for a judge (medvqa rescore {report.folder} --judge=MODEL asks "
-                    f"the model nothing){others}"
+                    f"{name}: {count}: {waiting} wait for a judge (medvqa rescore {report.folder} "
+                    f"--judge=MODEL; the model is not asked again){others}"
                 )
             else:
-                notes.append(f"{name}: {count}: no answer key, or an open answer that nobody has judged.")
+                notes.append(f"{name}: {count}: no answer key, or an open answer without a judge.")
         if outcomes["error"]:
             first = next(result for result in part.results if result.score.outcome == "error")
             notes.append(
@@ -54,7 +54,7 @@ def notes_of(report: Report) -> list[str]:
             if kept and (judge := report.run.get("judge")):
                 notes.append(
                     f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
-                    f"--judge={records.judge_name(judge)} lets them be judged and asks the model nothing."
+                    f"--judge={records.judge_name(judge)} judges them without asking the model."
                 )
         empty = sum(_is_empty(result) for result in part.results)
         if empty and 2 * empty >= len(part.results):
@@ -77,17 +77,19 @@ def notes_of(report: Report) -> list[str]:
         notes.append(f"scored by this project's rule, as their owners published none: {ours}.")
     served = sorted({r.answer.served_by for part in report.parts for r in part.results if r.answer} - {""})
     if len(served) > 1:
-        notes.append(f"the server named several models that answered: {_some(served)}.")
+        notes.append(f"the server reported several models: {_some(served)}.")
     if missing := report.covered.missing:
         shown = [name for name in missing if name.partition("/")[0] in report.public]
         some = f": {_some(shown)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
-        notes.append(f"{_number(len(missing), report.counted)} of this run without a result{some}.")
+        have = "has" if len(missing) == 1 else "have"
+        notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
     one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
         notes.append(
-            f"the gate's verdict is of other results and is left out. Decide anew: medvqa gate {report.folder}."
+            "the stored gate verdict is about other results and is not shown. Decide again: medvqa gate "
+            f"{report.folder}."
         )
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
@@ -152,7 +154,7 @@ def _less_than_released(report: Report) -> list[str]:
     """Lines about benchmarks with fewer questions than their owners released."""
     about = report.run.get("benchmarks", {})
     return [
-        f"{name}: {present:,} of {release:,} questions of the release are there."
+        f"{name}: the data hold {present:,} of the release's {release:,} questions."
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
         if (release := about.get(name, {}).get("release")) and (present := about[name].get("items", release)) < release
     ]

@@ -12,6 +12,15 @@ from medvqa.report.build import Report
 from medvqa.report.html.texts import label
 
 _DIGEST = re.compile("[0-9a-f]{40,128}")
+NAMES: Mapping[str, str] = {
+    "mc": "multiple choice, in words",
+    "gd": "greedy decoding: the likeliest letter",
+    "ps": "prefix-based score: the likeliest option text",
+    "ff": "free form: a judge rates the closeness to each option",
+}
+"""The techniques, for readers of the page."""
+CLASSES: Mapping[str, str] = {"model": "Model class", "processor": "Processor class"}
+"""Terms for Python classes: "Model" alone is the model's name."""
 FROM_CATEGORY = "--answers-from-category"
 """An option that applies only to benchmarks with a recoverable key."""
 
@@ -39,12 +48,15 @@ def facts(report: Report) -> list[tuple[str, str]]:
         rows.append(("Fingerprint", str(model["fingerprint"])))
     rows += [
         # A page is sent to others: do not show folders of this machine.
-        (label(name).capitalize(), PurePath(str(value)).name if name == "checkpoint" else _plain(value))
+        (
+            CLASSES.get(name) or label(name).capitalize(),
+            PurePath(str(value)).name if name == "checkpoint" else _plain(value),
+        )
         for name, value in model.items()
         if name not in ("name", "fingerprint")
     ]
     rows += [
-        ("Technique", ", ".join(report.techniques)),
+        ("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
         ("Extraction", report.extraction),
     ]
     rows += _judge(report)
@@ -82,6 +94,20 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         rows.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in rows if value]
+
+
+def meanings(report: Report) -> list[tuple[str, str]]:
+    """The definitions of the headline measures, and of image slots if a slice counts them, as (name, text) pairs."""
+    rows = {}
+    for part in report.parts:
+        shown = {measure.name for measure in part.headline}
+        for metric in part.benchmark.metrics:
+            if metric.name in shown:
+                macro = f"Mean over the values of {label(metric.mean_over)}, of: " if metric.mean_over else ""
+                rows[metric.name] = macro + metric.definition
+        if any(measure.unit == "image slots" for measure in part.measures):
+            rows["image_slots"] = "Unit of pair measures in slices: a pair counts once for each of its images there."
+    return list(rows.items())
 
 
 def _limits(limits: Mapping[str, Mapping[str, int]]) -> str:

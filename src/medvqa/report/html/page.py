@@ -14,7 +14,7 @@ from medvqa.items import OUTCOMES, Benchmark, Item, Result
 from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report
 from medvqa.report.html import figures, pack
-from medvqa.report.html.facts import command, facts
+from medvqa.report.html.facts import command, facts, meanings
 from medvqa.report.html.pictures import Pictures
 from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
 from medvqa.report.html.views import section
@@ -44,6 +44,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         report=report,
         run=report.run,
         facts=facts(report),
+        meanings=meanings(report),
         notes=notes_of(report),
         gate=report.gate,
         pictures=pictures,

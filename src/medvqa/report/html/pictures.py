@@ -53,7 +53,7 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
     are written to images/ in the run folder. Never fails a report: the note names unreadable images.
     """
     if mode == "none":
-        return Pictures("none", "Images are left out, as was asked for.")
+        return Pictures("none", "Images are left out (--images=none).")
     notes: list[str] = []
     wanted: dict[tuple[str, str], tuple[Image, ...]] = {}
     for part in report.parts:

@@ -188,7 +188,7 @@ def _about(side: Side) -> dict[str, str]:
     return {
         "Model": str(model.get("name", "unknown")),
         "Technique": ", ".join(dict.fromkeys(name for names in side.asked.values() for name in names)),
-        "Images": str(side.run.get("ablation") or "as they are"),
+        "Images": str(side.run.get("ablation") or "original"),
         "Answers": f"{len(side.results):,}",
         "Started": str(side.run.get("started", ""))[:16].replace("T", " "),
     }

@@ -32,7 +32,7 @@ const common = (() => {
   const byJudge = (said) => (said ? `${READ[said.task] ?? "read by judge"} ${said.judge}` : "");
   // What a judge says is a model's word too: it stands apart from the response, under the judge's name.
   const Judged = ({ label, of }) => html`<section class="judged" aria-label=${"The judge on " + flat(label)}>
-    <h3>What the judge said <span class="quiet">${visible(of.judge)}</span></h3>
+    <h3>The judge's reply <span class="quiet">${visible(of.judge)}</span></h3>
     ${of.replies.length === 0 && html`<p class="quiet">No reply.</p>`}
     ${of.replies.map((reply, i) => html`${of.replies.length > 1 && html`<p class="quiet">Reply ${i + 1}</p>`}
       <div class="response" dir="auto" tabindex="0" role="region" aria-label=${`Reply ${i + 1} of the judge to ` + flat(label)}>${visible(reply)}</div>`)}

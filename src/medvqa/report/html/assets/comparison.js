@@ -180,13 +180,13 @@
         <label><span class="sr">Search questions, options and both responses</span>
           <input id="search" type="search" placeholder="Search id, question, options, both responses" value=${state.q}
             onInput=${(event) => { const q = event.target.value; clearTimeout(timer); timer = setTimeout(() => go({ q }, { replace: true }), 120); }} /></label>
-        <div class="chips" role="group" aria-label="Way">${WAYS.map((way, w) =>
+        <div class="chips" role="group" aria-label="Better or worse">${WAYS.map((way, w) =>
           html`<button type="button" class=${"o-" + (w ? "correct" : "wrong")} aria-pressed=${String(state.ways.includes(way))} onClick=${() => toggle(way)}>
             <span class="dot"></span>${way} <span class="quiet">${count(byWay[w])}</span></button>`)}</div>
         ${narrow && html`<button type="button" onClick=${() => go(fresh(state))}>Clear</button>`}
         <button type="button" id="csv" onClick=${() => common.save(csv(rows), "flips.csv")}>CSV</button>
       </div>
-      ${rows.length === 0 ? html`<p class="empty">No flip fits.</p>` : html`
+      ${rows.length === 0 ? html`<p class="empty">No changed answer matches.</p>` : html`
       <div class="scroll"><table class="items">
         <thead><tr><th scope="col" class="c-id">Id</th><th scope="col" class="c-way">Flip</th><th scope="col">Question</th>
           <th scope="col" class="c-said">Baseline: ${visible(about.baseline)}</th><th scope="col" class="c-said">New: ${visible(about.new)}</th><th scope="col" class="c-tags">Tags</th></tr></thead>
@@ -204,7 +204,7 @@
     const said = of(q[side]);
     const what = `${name}, question ${label(q)}`;
     const facts = [
-      ["Read as", said.extracted.join(", ") || "nothing"], ["Why", said.why], ...(said.judge ? [["Judge", byJudge(said.judge)]] : []),
+      ["Option read", said.extracted.join(", ") || "none"], ["Reason", said.why], ...(said.judge ? [["Judge", byJudge(said.judge)]] : []),
       ...(said.seconds !== null ? [["Time", took(said.seconds)]] : []),
     ];
     return html`<section class="side" aria-label=${flat(what)}>
@@ -227,8 +227,8 @@
           <p class="question" dir="auto">${visible(q.text)}</p>
           <ul class="options">${q.options.map(([letter, text]) => html`<li key=${letter} class=${(right.has(letter) ? "right " : "") + (after.has(letter) || before.has(letter) ? "chosen" : "")}>
             <b>${visible(letter)}</b><span dir="auto">${visible(text)}</span>
-            <em>${[right.has(letter) && "✓ right", before.has(letter) && "● baseline", after.has(letter) && "● new"].filter(Boolean).join(" · ")}</em></li>`)}</ul>
-          ${q.options.length === 0 && html`<p class="quiet">Right: ${visible(q.answers.join(", ") || "key withheld")}</p>`}</div>
+            <em>${[right.has(letter) && "✓ correct", before.has(letter) && "● baseline", after.has(letter) && "● new"].filter(Boolean).join(" · ")}</em></li>`)}</ul>
+          ${q.options.length === 0 && html`<p class="quiet">Correct: ${visible(q.answers.join(", ") || "key withheld")}</p>`}</div>
       </div>
       <div class="sides"><${Side} q=${q} side="baseline" name=${about.baseline} /><${Side} q=${q} side="new" name=${about.new} /></div>
     </article>`;
@@ -272,7 +272,7 @@
   };
 
   const App = () => {
-    if (units.length === 0) return html`<p class="empty">Nothing flipped.</p>`;
+    if (units.length === 0) return html`<p class="empty">No headline measure changed for any question.</p>`;
     const found = select();
     return html`<div>
       <${Choices} />

@@ -1,4 +1,4 @@
-// The tree, the filters and the table of items.
+// The tree, the filters and the table of questions.
 (() => {
   "use strict";
   const { html, $, visible, flat, count, percent, spaced, title, digits, took, used, copy, Column, Judged, byJudge } = common;
@@ -196,10 +196,10 @@
           html`<button type="button" aria-pressed=${String(state.technique === name)} onClick=${() => go({ technique: name })}>${name}</button>`)}</div>`}
         <button type="button" id="csv" onClick=${() => common.save(csv(rows), `${data.benchmarks[state.b].name}.csv`)}>CSV</button>
       </div>
-      ${rows.length === 0 ? html`<p class="empty">No question fits.</p>` : html`
+      ${rows.length === 0 ? html`<p class="empty">No question matches.</p>` : html`
       <div class="scroll"><table class="items">
         <thead><tr><th scope="col" class="c-id">Id</th>${answered && html`<th scope="col" class="c-outcome">Outcome</th>`}<th scope="col">Question</th>
-          ${answered && html`<th scope="col" class="c-answer">Read / right</th>`}<th scope="col" class="c-tags">Tags</th></tr></thead>
+          ${answered && html`<th scope="col" class="c-answer">Read / correct</th>`}<th scope="col" class="c-tags">Tags</th></tr></thead>
         <tbody>${shown.map((row) => html`<${Row} key=${row.key} row=${row} answered=${answered} />`)}</tbody>
       </table></div>
       <div class="pager">
@@ -214,7 +214,7 @@
     const given = column("logprobs", row);
     const names = data.options[column("options", row)].map(([letter]) => letter);
     if (!given) return null;
-    // One that is not told was too unlikely to be.
+    // A missing option was below the server's top-k.
     const of = (letter) => (Object.hasOwn(given, letter) ? given[letter] : -Infinity);
     const most = Math.max(...names.map(of));
     if (!Number.isFinite(most)) return null;
@@ -239,8 +239,8 @@
     const usage = column("usage", row), judge = judgement(row);
     const facts = [
       ...(judge ? [["Judge", byJudge(judge)]] : []),
-      ...(answered ? [["Read as", letters(row, "extracted").join(", ") || "nothing"], ["Why", column("why", row)]] : []),
-      ["Right", letters(row, "answers").join(", ") || "key withheld"],
+      ...(answered ? [["Option read", letters(row, "extracted").join(", ") || "none"], ["Reason", column("why", row)]] : []),
+      ["Correct", letters(row, "answers").join(", ") || "key withheld"],
       ...(answered ? [["Technique", row.technique]] : []),
       ...(column("seconds", row) !== null ? [["Time", took(column("seconds", row))]] : []),
       ...(column("finish", row) && column("finish", row) !== "stop" ? [["Ended by", column("finish", row)]] : []),
@@ -254,13 +254,13 @@
         <p class="question" dir="auto">${visible(row.question)}</p>
         <ul class="options">${options.map(([letter, text]) => html`<li key=${letter} class=${(right.has(letter) ? "right " : "") + (chosen.has(letter) ? "chosen" : "")}>
           <b>${visible(letter)}</b><span dir="auto">${visible(text)}</span>
-          <em>${[right.has(letter) && "✓ right", chosen.has(letter) && "● chosen", p && `${(100 * p[letter]).toFixed(1)} %`].filter(Boolean).join(" · ")}</em></li>`)}</ul>
+          <em>${[right.has(letter) && "✓ correct", chosen.has(letter) && "● chosen", p && `${(100 * p[letter]).toFixed(1)} %`].filter(Boolean).join(" · ")}</em></li>`)}</ul>
         ${answered && html`<h3>Response</h3>${row.response === null
           ? html`<p class="quiet">No answer.</p>`
-          : row.response === "" ? html`<p class="quiet">An empty text${p ? "; the options were scored by their probabilities" : ""}.</p>`
+          : row.response === "" ? html`<p class="quiet">${p ? "No text: this technique compares the probabilities of the options" : "An empty text"}.</p>`
           : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response to " + flat(row.label)}>${visible(row.response)}</div>`}`}
         ${judge && html`<${Judged} label=${row.label} of=${judge} />`}
-        <h3>${answered ? "How it was read" : "Tags"}</h3>
+        <h3>${answered ? "Details" : "Tags"}</h3>
         <dl class="meta">${facts.map(([name, text]) => html`<dt>${visible(name)}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
       </div>
     </article>`;
