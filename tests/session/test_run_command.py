@@ -362,6 +362,58 @@ def test_a_model_that_cannot_be_loaded_ends_the_run(
     assert with_pytest(stranger, *options) == 2
 
 
+OWN = """
+import sys
+
+def one(data):
+    for number in range(4):
+        yield Item(f"n{number}", question="Q?", options={"A": "x", "B": "y"}, answers=("A",))
+
+def ask(item, technique):
+    if item.id in ("n0", "n2"):
+        raise KeyError("no words")
+    return ASK.prompt(item, technique)
+
+def read(item, answer):
+    if item.id == "n1" or answer.text != "A":
+        sys.exit(0)
+    return scoring.score_single_choice(item, answer)
+
+class Clinging(Majority):
+    name = title = "clinging"
+    def close(self):
+        raise OSError("still busy")
+
+own = Benchmark(name="own", items=one, prompt=ask, score=read)
+"""
+
+
+def test_a_prompt_or_a_score_that_fails_costs_its_question(
+    stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also on the first question and on made-up answers, and by `sys.exit(0)`; the others are reported."""
+    conftest = stranger.path / "conftest.py"
+    conftest.write_text(conftest.read_text() + OWN)
+    assert run("--benchmark=own", "--model=stubborn:A", "--run=first") == 1
+    printed = capsys.readouterr().out
+    assert "! own: 3 items ended in error, without a score" in printed
+    assert re.search(r"^own +accuracy +1/1 ", printed, re.MULTILINE)
+
+
+def test_a_model_that_cannot_be_closed_costs_no_answer(
+    stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conftest = stranger.path / "conftest.py"
+    conftest.write_text(conftest.read_text() + OWN)
+    assert run("--benchmark=slake", "--model=clinging:A", "--run=first") == 2
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"^! stopped: model 'clinging:A', close\(\): conftest.py:\d+: OSError: still busy$", printed, re.MULTILINE
+    )
+    assert re.search(r"^slake +accuracy +33\.33 ", printed, re.MULTILINE)
+    assert with_pytest(stranger, "--benchmark=slake", "--model=clinging:A", "--run=first") == 2
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_writes_the_reports_and_says_how_to_go_on(
     stranger: pytest.Pytester,

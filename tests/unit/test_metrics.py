@@ -995,9 +995,10 @@ def test_a_metric_of_pairs_gets_two_results() -> None:
         (lambda result: float("nan"), "ValueError: it returned nan"),
         (lambda result: float("-inf"), "ValueError: it returned -inf"),
         (lambda result: 10**400, "OverflowError: "),
+        (lambda result: -1e308, "ValueError: it returned -1e+308, and 1e+50 is the most"),
         (lambda result: [][0], "IndexError: list index out of range"),
     ],
-    ids=["attribute", "text", "nan", "infinite", "huge", "index"],
+    ids=["attribute", "text", "nan", "infinite", "huge", "large", "index"],
 )
 def test_a_failing_function_costs_its_measure(returns: Callable[[Result], object], why: str) -> None:
     found, (failed,) = measures_of(medvqa.metric(name="mine")(returns), replied(1, "A"))
@@ -1011,6 +1012,15 @@ def test_a_failing_function_costs_its_measure(returns: Callable[[Result], object
     )
     with pytest.raises(UsageError, match=r"^metric 'mine': "):
         metrics.tables([replied(1, "A")], [medvqa.metric(name="mine")(returns)], [])
+
+
+def test_the_largest_numbers_have_an_interval() -> None:
+    largest = medvqa.metric(name="mine")(lambda result: 1e50 if result.answer.text == "A" else -1e50)
+    (found, *_), failed = measures_of(largest, *[replied(n, "AB"[n % 3 == 0]) for n in range(12)])
+    assert (found.value, list(failed)) == (pytest.approx(1e50 / 3), [])
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
 
 
 def test_endless_recursion_is_a_failure_and_being_stopped_is_none() -> None:

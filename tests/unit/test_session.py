@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -10,9 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import records
+from medvqa import benchmarks, records
 from medvqa.cli import main
-from medvqa.items import OUTCOMES, DataError, Query, QuestionKey, UsageError
+from medvqa.items import (
+    OUTCOMES,
+    Answer,
+    AnswerError,
+    Benchmark,
+    DataError,
+    Item,
+    Query,
+    QuestionKey,
+    Score,
+    UsageError,
+)
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery
 from medvqa.session.loop import ask_all
@@ -515,3 +527,68 @@ def test_a_command_executes_conftest_once(
     Path("conftest.py").write_text(CONFTEST + "\nopen('executed', 'a').write('x')\n")
     main([*command, "--plugin=conftest.py"])
     assert Path("executed").read_text() == "x"
+
+
+def own_benchmark(**fields: object) -> ModuleType:
+    """A conftest.py with a benchmark of two questions."""
+
+    def items(_: Path) -> Iterator[Item]:
+        for number in (1, 2):
+            yield Item(f"q{number}", question="Q?", options={"A": "x", "B": "y"}, answers=("A",))
+
+    made = ModuleType("conftest")
+    made.__file__ = "/somewhere/conftest.py"
+    vars(made)["mine"] = Benchmark(**{"name": "mine", "items": items, **fields})  # type: ignore[arg-type]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": "a\nb"}, r"benchmark 'a\\nb': name must be printable text of 1 to 100 characters"),
+        ({"name": ""}, "benchmark '': name must be"),
+        ({"name": 5}, "benchmark 5: name must be"),
+        ({"items": [1]}, r"benchmark 'mine': items is \[1\]; expected: a function"),
+        ({"prompt": 5}, "prompt is 5; expected: a function, or a text with {question}"),
+        ({"score": 1.0}, "score is 1.0; expected: a function"),
+        ({"files": ["x"]}, r"files is \['x'\]; expected: a function or None"),
+        ({"metrics": ("accuracy",)}, r"metrics is \('accuracy',\); expected: a tuple of metrics"),
+        ({"dimensions": "modality"}, r"dimensions is 'modality'; expected: a tuple of names of tags"),
+        ({"techniques": "mc"}, "techniques is 'mc'; expected: a tuple of techniques, which are mc"),
+        ({"judged": ("essay",)}, "expected: a set of kinds, which are single_choice"),
+        ({"public": "no"}, "public is 'no'; expected: True or False"),
+    ],
+)
+def test_a_benchmark_with_a_wrong_field_is_one_line(fields: dict[str, object], message: str) -> None:
+    made = own_benchmark(**fields)
+    with pytest.raises(UsageError, match=f"^/somewhere/conftest.py: .*{message}"):
+        Registry.of([made])
+    with pytest.raises(UsageError, match=message):
+        Registry.of().with_objects(benchmarks=[made.mine])
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (Score(5.0, "correct"), r"ValueError: value is 5\.0; a number from 0 to 1 is expected"),
+        (Score(float("nan"), "correct"), "value is nan; a number from 0 to 1"),
+        (Score("1", "correct"), "value is '1'; a number from 0 to 1"),  # type: ignore[arg-type]
+        (Score(None, "correct"), "value is None and the outcome 'correct'; None is for unscored and error"),
+        (Score(0.0, "unscored"), r"value is 0\.0 and the outcome 'unscored'"),
+        (Score(1.0, "great"), "outcome is 'great'; there are: correct, partial"),  # type: ignore[arg-type]
+        (Score(1.0, "correct", extracted="A"), "extracted is 'A'; a tuple of texts"),  # type: ignore[arg-type]
+        (Score(1.0, "correct", why=5), "why is 5; a text is expected"),  # type: ignore[arg-type]
+        (1.0, "it returned a value of type float"),
+        (SystemExit(0), "SystemExit: 0"),
+    ],
+)
+def test_a_score_that_is_none_costs_its_question(score: object, message: str) -> None:
+    def give(item: Item, answer: Answer) -> object:
+        if isinstance(score, BaseException):
+            raise score
+        return score
+
+    benchmark = Registry.of([own_benchmark(score=give)]).benchmarks["mine"]
+    (item, _) = benchmarks.load(benchmark, Path())
+    with pytest.raises(AnswerError, match=f"benchmark 'mine', score: .*{message}.*; expected: score returns a Score"):
+        benchmark.score(item, Answer("A"))

@@ -411,7 +411,7 @@ def test_a_prompt_that_cannot_be_built_is_raised_in_its_own_test() -> None:
         assert said(stream, ITEMS[4:]) == [each.item.question for each in ITEMS[4:]]
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, pytest.skip.Exception])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, pytest.skip.Exception])
 def test_what_is_no_error_is_raised_in_the_tests_of_its_batch(stop: type[BaseException]) -> None:
     def end(texts: list[str]) -> None:
         if "q0" in texts:
@@ -421,6 +421,18 @@ def test_what_is_no_error_is_raised_in_the_tests_of_its_batch(stop: type[BaseExc
         with pytest.raises(stop):
             stream.answer(ITEMS[0])
         assert said(stream, ITEMS[4:8]) == ["q4", "q5", "q6", "q7"]
+
+
+def test_a_model_that_exits_answers_with_errors() -> None:
+    """`sys.exit(0)` in a model would let a run pass."""
+
+    def end(texts: list[str]) -> None:
+        raise SystemExit(0)
+
+    with streaming(Recorded(end), batch_size=1) as stream:
+        answer = stream.answer(ITEMS[0]).answer
+    assert isinstance(answer, AnswerError)
+    assert "SystemExit: 0" in str(answer)
 
 
 def test_a_lane_that_breaks_tells_every_test() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from string import Formatter
 
 from medvqa import metrics, scoring
 from medvqa.items import (
+    KINDS,
     TECHNIQUES,
     Answer,
     Benchmark,
@@ -75,6 +76,55 @@ YES_OR_NO: Mapping[str, tuple[str, ...]] = {"yes": ("true",), "no": ("false",)}
 """The answers to judgments, and another way to write each."""
 
 _JUDGMENTS = frozenset({*YES_OR_NO, *(text for texts in YES_OR_NO.values() for text in texts)})
+
+
+MAX_NAME = 100
+"""Characters of a benchmark's name."""
+
+_Rule = tuple[Callable[[object], bool], str]
+
+
+def check(benchmark: Benchmark, where: str = "") -> None:
+    """UsageError, which begins with `where`, for a field of another type than `Benchmark` says."""
+    name = benchmark.name
+    if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not 0 < len(name) <= MAX_NAME:
+        shown = scoring.clipped(repr(name))
+        raise UsageError(f"{where}benchmark {shown}: name must be printable text of 1 to {MAX_NAME} characters")
+    for field, (fits, expected) in _FIELDS.items():
+        if not fits(value := getattr(benchmark, field)):
+            shown = scoring.clipped(repr(value))
+            raise UsageError(f"{where}benchmark '{name}': {field} is {shown}; expected: {expected}")
+
+
+def _holds(kind: type) -> Callable[[object], bool]:
+    return lambda values: isinstance(values, tuple | list) and all(isinstance(value, kind) for value in values)
+
+
+def _among(known: Collection[str]) -> Callable[[object], bool]:
+    return lambda values: (
+        isinstance(values, Collection) and not isinstance(values, str) and all(value in known for value in values)
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_FUNCTION: _Rule = (lambda value: callable(value), "a function")
+_FUNCTION_OR_NONE: _Rule = (lambda value: value is None or callable(value), "a function or None")
+_FIELDS: Mapping[str, _Rule] = {
+    **dict.fromkeys(("items", "score", "applies"), _FUNCTION),
+    "prompt": (lambda value: callable(value) or isinstance(value, str), "a function, or a text with {question}"),
+    **dict.fromkeys(("files", "elsewhere", "official", "recover", "submission"), _FUNCTION_OR_NONE),
+    **dict.fromkeys(("group", "title", "sought", "obtain"), (_is_text, "a text")),
+    "metrics": (_holds(Metric), "a tuple of metrics, such as (medvqa.metrics.accuracy,)"),
+    "headline": (_holds(str), "a tuple of names of metrics, such as ('accuracy',)"),
+    "dimensions": (_holds(str), "a tuple of names of tags, such as ('modality',)"),
+    "techniques": (_among(TECHNIQUES), f"a tuple of techniques, which are {', '.join(TECHNIQUES)}"),
+    "judged": (_among(KINDS), f"a set of kinds, which are {', '.join(KINDS)}"),
+    "public": (lambda value: isinstance(value, bool), "True or False"),
+}
+"""What a field must be: a function that tells, and words for messages."""
 
 
 def completed(benchmark: Benchmark) -> Benchmark:

@@ -47,7 +47,7 @@ def attempt(
         replies = list(model.generate(batch))
     except MedVQAError as error:
         return Failure(_line(error, secrets))
-    except Exception as error:  # noqa: BLE001 - see the docstring
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - see the docstring
         line = f"{type(error).__name__}: {answers.line_of(error)}"
         if not type(model).__module__.startswith("medvqa."):
             line = usercode.described(error, f"model '{_name(model)}'", function=type(model).generate)
@@ -62,7 +62,7 @@ def _name(model: Model | Backend) -> str:
     return model.title if isinstance(model, Backend) else model.name
 
 
-def _out_of_memory(error: Exception) -> bool:
+def _out_of_memory(error: BaseException) -> bool:
     # torch has its own class; compare names instead of importing torch.
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
 

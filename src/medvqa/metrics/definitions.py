@@ -37,6 +37,8 @@ Terms = Callable[[Sequence[Result]], tuple[float, float]]
 
 LEFT_OUT, NO, YES = (0.0, 0.0), (0.0, 1.0), (1.0, 1.0)
 """The terms of most units."""
+MAX_VALUE = 1e50
+"""Largest number of one unit: the fourth power of the sum of such numbers, which intervals need, is finite."""
 MAX_NAME = 60
 """Characters of a metric's name."""
 
@@ -154,6 +156,8 @@ def _term(value: object) -> tuple[float, float]:
         raise TypeError(f"it returned a value of type {type(value).__name__}")
     if not isfinite(value):
         raise ValueError(f"it returned {float(value)}")
+    if abs(value) > MAX_VALUE:
+        raise ValueError(f"it returned {float(value)}, and {MAX_VALUE:g} is the most")
     return float(value), 1.0
 
 

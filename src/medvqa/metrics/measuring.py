@@ -13,7 +13,7 @@ from medvqa import statistics, usercode
 from medvqa.data import selection
 from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
-from medvqa.metrics.definitions import LEFT_OUT
+from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
 from medvqa.metrics.frames import Frame, frames
 from medvqa.metrics.references import References, Unit
 from medvqa.statistics import Correction, Estimates, Influences, Table
@@ -312,7 +312,7 @@ def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | N
     if flat.size != 2 * len(units):
         raise UsageError(f"metric '{metric.name}': its function must return (numerator, denominator)")
     numerators, denominators = flat.reshape(-1, 2).T
-    good = np.isfinite(numerators) & np.isfinite(denominators) & (denominators >= 0)
+    good = (np.abs(numerators) <= MAX_VALUE) & (denominators <= MAX_VALUE) & (denominators >= 0)
     rule = "finite numbers and a denominator of at least 0 are needed"
     if binary:
         good &= (denominators == 0) | ((denominators == 1) & ((numerators == 0) | (numerators == 1)))

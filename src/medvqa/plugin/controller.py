@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from medvqa.items import DataError, MedVQAError, QuestionKey
+from medvqa.items import MedVQAError, QuestionKey
 from medvqa.plugin import options, process
 
 if TYPE_CHECKING:
@@ -143,8 +143,7 @@ class Controller:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> NoReturn:
-        # Data that are damaged say so themselves.
-        why = str(error) if isinstance(error, DataError) else f"the run folder cannot be written: {error}"
+        why = f"the run folder cannot be written: {error}" if isinstance(error, OSError) else str(error)
         pytest.exit(why, returncode=pytest.ExitCode.INTERRUPTED)
 
     # Workers

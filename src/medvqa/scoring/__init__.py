@@ -16,7 +16,7 @@ from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
-from medvqa.scoring.results import by_rule, result
+from medvqa.scoring.results import by_rule, check, result
 from medvqa.scoring.rules import scorer
 from medvqa.scoring.text import plain, without_reasoning
 
@@ -25,6 +25,7 @@ __all__ = [
     "Reader",
     "Reading",
     "by_rule",
+    "check",
     "clipped",
     "cut_off",
     "gmai_choice",

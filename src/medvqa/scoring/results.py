@@ -5,6 +5,8 @@ from __future__ import annotations
 from medvqa.items import (
     CHOICE_KINDS,
     OPTION_TECHNIQUES,
+    OUTCOMES,
+    SCORED_OUTCOMES,
     Answer,
     AnswerError,
     Benchmark,
@@ -16,8 +18,28 @@ from medvqa.items import (
     Score,
     Technique,
 )
+from medvqa.scoring.choices import clipped
 from medvqa.scoring.likelihoods import score_likeliest
 from medvqa.scoring.rules import scorer
+
+
+def check(score: Score) -> None:
+    """TypeError or ValueError for a score that is not as `Score` says; scoring of a user's own may return anything."""
+    value, scored = score.value, score.outcome in SCORED_OUTCOMES
+    if score.outcome not in OUTCOMES:
+        raise ValueError(f"outcome is {clipped(repr(score.outcome))}; there are: {', '.join(OUTCOMES)}")
+    if scored != (value is not None):
+        raise ValueError(f"value is {clipped(repr(value))} and the outcome '{score.outcome}'; None is for {_NO_VALUE}")
+    if scored and not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise ValueError(f"value is {clipped(repr(value))}; a number from 0 to 1 is expected")
+    texts = score.extracted
+    if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"extracted is {clipped(repr(texts))}; a tuple of texts is expected")
+    if not isinstance(score.why, str):
+        raise TypeError(f"why is {clipped(repr(score.why))}; a text is expected")
+
+
+_NO_VALUE = " and ".join(outcome for outcome in OUTCOMES if outcome not in SCORED_OUTCOMES)
 
 
 def by_rule(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from medvqa import answers, metrics, records, scoring
 from medvqa.benchmarks.own import prompts_of
-from medvqa.items import Benchmark, Kind, Query, Technique
+from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
 from medvqa.session.plan import Plan
 
 
@@ -64,8 +66,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         defined = [item for item in items if plan.applies(Query(item, technique))]
         if defined:
             questions[technique] = len(defined)
-        firsts = {item.kind: item for item in reversed(defined)}.values()
-        prompts = {item.kind: prompts_of(benchmark)(item, technique) for item in firsts}
+        prompts = _prompts(benchmark, defined, technique)
         if prompts:
             templates[technique] = {prompt.template for prompt in prompts.values()}
         in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}
@@ -100,3 +101,13 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         # New tokens of an answer in words, by technique and kind of question; 0: no limit.
         "max_tokens": limits,
     }
+
+
+def _prompts(benchmark: Benchmark, items: Sequence[Item], technique: Technique) -> dict[Kind, Prompt]:
+    """The prompt of the first item of each kind; an item whose prompt cannot be made ends in error, and is passed."""
+    ask, prompts = prompts_of(benchmark), dict[Kind, Prompt]()
+    for item in items:
+        if item.kind not in prompts:
+            with suppress(DataError):
+                prompts[item.kind] = ask(item, technique)
+    return prompts

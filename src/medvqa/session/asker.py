@@ -287,8 +287,8 @@ class Asker:
             if close is not None:
                 try:
                     close()
-                except records.Unwritable as error:
-                    self.stop = str(error)
+                except MedVQAError as error:
+                    self.stop = self._line(error)
 
     def evaluate(self, query: Query, model: Model | None = None) -> Result:
         """Ask and score one question; the result waits for `deliver`.

@@ -14,7 +14,7 @@ from medvqa import files, judging, scoring
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.engine import Identity
-from medvqa.items import Answer, Benchmark, Item, Technique, UsageError
+from medvqa.items import Answer, AnswerError, Benchmark, Item, Score, Technique, UsageError
 from medvqa.protocols.techniques import NEEDS
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.options import Options, Setting
@@ -99,7 +99,11 @@ def judged(
             continue
         firsts = {item.kind: item for item in reversed(items) if item.answers and benchmark.applies(item, technique)}
         for item in firsts.values():
-            score = scoring.by_rule(item, technique, UNREADABLE, benchmark=benchmark)
+            try:
+                score = scoring.by_rule(item, technique, UNREADABLE, benchmark=benchmark)
+            except AnswerError:
+                # A user's scoring may fail on an answer that is made up.
+                score = Score(0.0, "unparsed")
             case = judging.case_of(benchmark, item, technique, UNREADABLE, score, settings or judging.Settings())
             if case is not None:
                 templates[case.task] = case.template

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from medvqa.items import DataError, MedVQAError, Outcome, Query, UsageError
+from medvqa.items import MedVQAError, Outcome, Query, UsageError
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.ending import Ending
@@ -72,12 +72,14 @@ def ask_all(
                 raise UsageError(asker.stop or str(error)) from error
             if asker.problem is not None:
                 raise UsageError(asker.stop or str(asker.problem)) from asker.problem
-            return _ask(run, asker, queries, ending, on_progress)
+            stopped = _ask(run, asker, queries, ending, on_progress)
         finally:
             # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.
             ending.begin()
             ending.waits = True
             _close(run, asker)
+        # A model that cannot be closed, or answers that cannot be stored, say so last.
+        return asker.stop if stopped is None else stopped
     except KeyboardInterrupt as interrupt:
         ending.interrupted = True
         return str(interrupt) or "interrupted"
@@ -95,8 +97,7 @@ def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_pr
         try:
             stop = run.take(delivered[0]) if delivered is not None else None
         except (MedVQAError, OSError) as error:
-            # Damaged data say so themselves.
-            return str(error) if isinstance(error, DataError) else f"the run folder cannot be written: {error}"
+            return f"the run folder cannot be written: {error}" if isinstance(error, OSError) else str(error)
         on_progress(run.counts, total)
         if asker.stop is not None or stop is not None:
             return asker.stop or stop

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from medvqa import backends, benchmarks, usercode
+from medvqa import backends, benchmarks, scoring, usercode
 from medvqa.backend import Backend, usable
 from medvqa.benchmarks import own
 from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
@@ -69,6 +69,8 @@ class Registry:
         A model is named by `spec_of(model)`, a benchmark by its name. UsageError if a name is taken by something else.
         """
         given = {spec_of(model): model for model in models}
+        for benchmark in benchmarks:
+            own.check(benchmark)
         by_name = {benchmark.name: own.completed(benchmark) for benchmark in benchmarks}
         for name, benchmark in by_name.items():
             if self.benchmarks.get(name, benchmark).items != benchmark.items:
@@ -167,6 +169,10 @@ def _guarded(benchmark: str, name: str, function: Callable[..., Any]) -> Callabl
             value = function(*arguments)
             if not isinstance(value, types):
                 raise TypeError(f"it returned a value of type {type(value).__name__}")
+            if isinstance(value, Score):
+                scoring.check(value)
+            elif isinstance(value, Prompt) and not isinstance(value.text, str):
+                raise TypeError(f"its text is of type {type(value.text).__name__}")
             return value
 
     return call
@@ -195,6 +201,8 @@ class _Collected:
         """Take what a module provides (UsageError)."""
         file = _file(module)
         for benchmark in [*_returned(module, "benchmarks", Benchmark), *_values(module, Benchmark)]:
+            if module not in SHIPPED:
+                own.check(benchmark, f"{file}: ")
             if self._benchmarks.get(benchmark.name) is not benchmark:
                 self._claim("benchmarks", benchmark.name, file)
                 self._benchmarks[benchmark.name] = benchmark
