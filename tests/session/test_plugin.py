@@ -51,6 +51,7 @@ def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, s
         "results.jsonl",
         "answers",
         "metrics.json",
+        "measures.csv",
         "summary.md",
         "junit.xml",
         "index.html",

@@ -353,11 +353,11 @@ def test_a_budget_ends_the_run(stranger: pytest.Pytester, capsys: pytest.Capture
 def test_a_model_that_cannot_be_loaded_ends_the_run(
     stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first question ends in the error, as with pytest."""
+    """Nothing was asked: a usage error. Pytest has begun its tests, and is interrupted."""
     options = ("--benchmark=slake", "--model=unmakable", "--run=first")
-    assert run(*options) == 2
+    assert run(*options) == 4
     printed = capsys.readouterr()
-    assert re.search(r"^! stopped: model 'unmakable'.*RuntimeError: no weights here$", printed.out, re.MULTILINE)
+    assert re.fullmatch(r"medvqa: model 'unmakable'.*RuntimeError: no weights here\n", printed.err)
     assert "Traceback" not in printed.out + printed.err
     assert with_pytest(stranger, *options) == 2
 
