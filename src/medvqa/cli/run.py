@@ -112,7 +112,7 @@ def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
         terminal = sys.stdout.isatty()
         bars = terminal and can_draw(sys.stdout.encoding)
         lines.append(summary(finished.report, width=shutil.get_terminal_size().columns, bars=bars))
-    lines += [*ended.notes, *(f"! {line}" for line in finished.failed_hooks)]
+    lines += ended.notes
     if finished.problem is not None:
         lines.append(f"! {finished.problem}")
         if ended.folder.is_dir():
