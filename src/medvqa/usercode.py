@@ -29,19 +29,26 @@ _tracebacks: dict[str, str] = {}
 
 @contextmanager
 def guarded(
-    what: str, expected: str = "", raises: type[MedVQAError] = UsageError, function: object = None
+    what: str,
+    expected: str = "",
+    raises: type[MedVQAError] = UsageError,
+    function: object = None,
+    *,
+    exits: bool = False,
 ) -> Iterator[None]:
     """Convert exceptions of the code within to `raises`, with a message of one line (`described`).
 
     A MedVQAError passes: it is written for the user already. So do warnings that are errors (`-W error`), and
-    KeyboardInterrupt. SystemExit does not: a run that `sys.exit(0)` ends would pass. `function` is the user's function
-    that is called.
+    KeyboardInterrupt. SystemExit passes only if the code `exits` by itself: a run that `sys.exit(0)` ends would pass.
+    `function` is the user's function that is called.
     """
     try:
         yield
     except (MedVQAError, Warning):
         raise
     except (Exception, SystemExit) as error:
+        if exits and isinstance(error, SystemExit):
+            raise
         raise raises(described(error, what, expected, function)) from error
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 import medvqa
@@ -176,3 +177,34 @@ def test_a_table_has_a_name_and_is_private_unless_it_says_otherwise(tmp_path: Pa
 
 def test_nothing_is_read_before_it_is_needed() -> None:
     assert medvqa.table("/nowhere/questions.csv").name == "questions"
+
+
+def test_blank_rows_are_no_questions(tmp_path: Path) -> None:
+    items = read(tmp_path, "id,question,answer\n1,Q?,x\n,,\n , ,\n2,Q?,x\n,,\n")
+    assert list(items) == ["1", "2"]
+    items = read(tmp_path, "question,answer\nQ?,x\n,\nQ?,x\n")
+    assert list(items) == ["2", "4"]
+    assert "files hold no items" in refusal(tmp_path, "question,answer\n,\n")
+
+
+def test_a_formula_is_no_text(tmp_path: Path) -> None:
+    """Its value is unknown: a model would be asked about "=B1". Columns that are not read may hold any."""
+    book = openpyxl.Workbook()
+    for cells in (["question", "A", "B", "answer", "row"], ["Q?", "x", "y", "A", "=ROW()"], ["Q?", "=B2", "y", "A", 2]):
+        book.active.append(cells)
+    book.save(tmp_path / "q.xlsx")
+    with pytest.raises(DataError, match=r"q\.xlsx row 3, column 'a': a formula; write its value in its place$"):
+        benchmarks.load(own.completed(medvqa.table(tmp_path / "q.xlsx")), Path())
+    sheets.write(tmp_path / "q.xlsx", ["question", "answer"], [["=B2", "=1"]])
+    (item,) = benchmarks.load(own.completed(medvqa.table(tmp_path / "q.xlsx")), Path())
+    assert (item.question, item.answers) == ("=B2", ("=1",))
+
+
+def test_a_row_of_json_that_lacks_a_column_is_named(tmp_path: Path) -> None:
+    lines = '{"question": "Q?", "answer": "x"}\n{"question": "Q?"}\n'
+    assert refusal(tmp_path, lines, "q.jsonl").startswith("q.jsonl line 2: no column 'answer'; there are: question.")
+
+
+def test_tags_that_become_one_are_refused(tmp_path: Path) -> None:
+    text = "question,answer,stage!,stage?\nQ?,x,1,2\n"
+    assert "tags 'stage!' and 'stage?' are both called stage" in refusal(tmp_path, text, tags=("stage!", "stage?"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from medvqa.benchmarks import own
-from medvqa.data import lexicon, selection, tables
+from medvqa.data import lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
 from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, usual
 
@@ -112,6 +112,7 @@ class Source:
     tags: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     window: tuple[float, float] | None = None
+    where: str = ""
 
     def items(self, data: Path) -> Iterator[Item]:
         """Yield the questions in the order of the table; `data` does not matter.
@@ -127,7 +128,11 @@ class Source:
         for row in tables.read(self.file, name=self.shown, fold=True, key="id"):
             header = tuple(row.values)
             if header not in known:
-                known[header] = self._columns(header)
+                # Rows of JSON may have other columns than the first.
+                where = f"{row.where}: " if known else f"{self.shown}: "
+                known[header] = replace(self, where=where)._columns(header)
+            if _is_blank(row):
+                continue
             item, links = self._item(row, known[header])
             if item.id in read:
                 raise row.error(f"id '{item.id}' is also that of {read[item.id][2]}", known[header].id)
@@ -227,10 +232,12 @@ class Source:
 
     def _tags(self, header: Sequence[str]) -> dict[str, str]:
         """The columns of tags by dimension."""
-        tags = {}
+        tags = dict[str, str]()
         for tag in self.tags:
             if tag.strip().lower() not in header:
                 raise self._missing(tag, header, "Name one of them in tags=(...)")
+            if tags.get(lexicon.slug(tag), tag.strip().lower()) != tag.strip().lower():
+                raise self._error(f"tags '{tags[lexicon.slug(tag)]}' and '{tag}' are both called {lexicon.slug(tag)}")
             tags[lexicon.slug(tag)] = tag.strip().lower()
         return tags
 
@@ -239,12 +246,15 @@ class Source:
         return self._error(f"no column '{_clipped(wanted)}'; there are: {there[:500]}. {advice}")
 
     def _error(self, message: str) -> DataError:
-        return DataError(f"{self.shown}: {message}")
+        return DataError(f"{self.where}{message}")
 
     # Rows
 
     def _item(self, row: tables.TableRow, columns: TableColumns) -> tuple[Item, list[str]]:
         """The question of a row, and the texts that it shares with others of its cluster (DataError)."""
+        for column in columns.used:
+            if isinstance(row.values.get(column), workbooks.Formula):
+                raise row.error("a formula; write its value in its place", column)
         question = row.text(columns.question)
         if not question.strip():
             raise row.error("the question is empty", columns.question)
@@ -302,6 +312,18 @@ class TableColumns(NamedTuple):
     options: Mapping[str, str]
     links: Mapping[str, str]
     tags: Mapping[str, str]
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        named = (self.question, self.answer, self.id, self.kind, self.pair, self.listed)
+        by_name = (self.options, self.links, self.tags)
+        return [*named, *self.images, *(column for columns in by_name for column in columns.values())]
+
+
+def _is_blank(row: tables.TableRow) -> bool:
+    """Whether all cells are blank, as in the rows that spreadsheets write below a table."""
+    return not any(value.strip() if isinstance(value, str) else value is not None for value in row.values.values())
 
 
 def _texts(row: tables.TableRow, column: str) -> tuple[str, ...]:

@@ -58,10 +58,11 @@ def _call(options: argparse.Namespace) -> str | tuple[str, int]:
     if options.medvqa_package is None:
         made: str | tuple[str, int] = options.command(options)
         return made
-    with usercode.guarded(options.medvqa_package, _RETURNS):
+    with usercode.guarded(options.medvqa_package, _RETURNS, exits=True):
         made = options.command(options)
-        if not isinstance(made[0] if isinstance(made, tuple) and len(made) == 2 else made, str):
-            raise TypeError(f"it returned a value of type {type(made).__name__}")
+        text, code = made if isinstance(made, tuple) and len(made) == 2 else (made, 0)
+        if not isinstance(text, str) or not isinstance(code, int):
+            raise TypeError(f"it returned {made!r:.100}")
         return made
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from medvqa.data import limits
 from medvqa.items import DataError
 
 START = b"PK\x03\x04"
 """The first bytes of an XLSX file, which is a ZIP archive."""
+
+
+class Formula(str):
+    """The text of a cell that holds a formula, not its value."""
 
 
 def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[object]]]:
@@ -32,13 +36,13 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
             filled = count = 0
-            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+            for number, cells in enumerate(sheet.iter_rows(), 1):
                 count += len(cells)
                 if number > limits.MAX_ROWS:
                     raise limits.above(name, limits.MAX_ROWS, "rows")
                 if count > limits.MAX_CELLS:
                     raise limits.above(name, limits.MAX_CELLS, "cells", "; write it as CSV")
-                row = [_value(value) for value in cells]
+                row = [_value(cell) for cell in cells]
                 while row and row[-1] == "":
                     row.pop()
                 filled = filled or len(row)
@@ -50,10 +54,12 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
         raise DataError(f"{name}: no readable XLSX: {type(error).__name__}: {error}{hint}") from error
 
 
-def _value(value: object) -> object:
+def _value(cell: Any) -> object:
+    value: object = cell.value
     if isinstance(value, str):
         # Writers escape a carriage return (ECMA-376, ST_Xstring), and openpyxl leaves it so.
-        return value.replace("_x000D_", "\r")
+        text = value.replace("_x000D_", "\r")
+        return Formula(text) if cell.data_type == "f" else text
     return "" if value is None else value
 
 

@@ -154,11 +154,12 @@ def _term(value: object) -> tuple[float, float]:
         return bool(value), 1.0
     if not isinstance(value, Real):
         raise TypeError(f"it returned a value of type {type(value).__name__}")
-    if not isfinite(value):
-        raise ValueError(f"it returned {float(value)}")
-    if abs(value) > MAX_VALUE:
-        raise ValueError(f"it returned {float(value)}, and {MAX_VALUE:g} is the most")
-    return float(value), 1.0
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(f"it returned {number}")
+    if abs(number) > MAX_VALUE:
+        raise ValueError(f"it returned {number}, and {MAX_VALUE:g} is the most")
+    return number, 1.0
 
 
 @ratio(kinds={"single_choice"})

@@ -28,7 +28,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "evaluate this benchmark or group (repeatable, or NAME,NAME; default: all whose data are "
         "found, and phantom if there is no folder of data)",
     },
-    "data": {"metavar": "DIR", "help": f"folder of the data sets (default: {ENV_DATA}); write --data=DIR with ="},
+    "data": {
+        "metavar": "DIR",
+        "help": f"folder of the data sets (default: {ENV_DATA}); pytest needs the form --data=DIR",
+    },
     "technique": {
         "metavar": "NAME",
         "action": "append",
@@ -80,7 +83,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "answers": {
         "metavar": "DIR",
-        "help": "folder of stored answers, of this run and earlier ones (default: reports/.answers)",
+        "help": "folder of stored answers, which runs share (default: reports/.answers)",
     },
     "fresh": {
         "action": "store_true",
@@ -120,12 +123,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "concurrency": {
         "metavar": "N",
         "type": int,
-        "help": "calls in flight, for models that allow several (default: the model's own number)",
+        "help": "maximum of calls in flight, for models that allow several (default: the model's own number)",
     },
     "max-tokens": {
         "metavar": "N",
         "type": int,
-        "help": "limit of new tokens per answer; 0: no limit (default: set by the model's config, else by the "
+        "help": "maximum of new tokens per answer; 0: no limit (default: set by the model's config, else by the "
         "benchmark)",
     },
     "deadline": {
@@ -146,7 +149,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "baseline": {
         "metavar": "RUN",
         "action": "append",
-        "help": "gate: fail if the model is worse than this run folder or baseline file (repeatable); write it with =",
+        "help": "gate: fail if the model is worse than this run folder or baseline file (repeatable); pytest needs the "
+        "form --baseline=RUN",
     },
     "margin": {
         "metavar": "POINTS",
