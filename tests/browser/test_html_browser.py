@@ -398,7 +398,7 @@ def test_flips_are_chosen_filtered_and_searched(tab: Tab, versus: Path, compared
             choose(page, "Measure", metric.replace("_", " "))
             flips = [f for f in paired.flips if (f.benchmark, f.metric) == (benchmark, metric)]
             assert total(page) == len(flips)
-            page.get_by_role("group", name="Way").get_by_role("button", name="worse").click()
+            page.get_by_role("group", name="Better or worse").get_by_role("button", name="worse").click()
             assert total(page) == sum(not flip.better for flip in flips)
             page.get_by_role("button", name="Clear", exact=True).click()
     ct = [flip for flip in flips if "ct" in flip.new[0].item.tags["modality"]]
@@ -576,7 +576,7 @@ def test_a_comparison_of_26000_items_is_small_and_can_be_used(tab: Tab, large: P
     assert before > 10_000
     button(page, "department", "Dermatology").click()
     assert 0 < total(page) < before
-    page.get_by_role("group", name="Way").get_by_role("button", name="worse").click()
+    page.get_by_role("group", name="Better or worse").get_by_role("button", name="worse").click()
     page.locator(".items tbody tr").first.click()
     responses = page.locator("dialog .response")
     assert responses.count() == 2
