@@ -40,19 +40,19 @@ def guarded(
 
     A MedVQAError passes: it is written for the user already. So do warnings that are errors (`-W error`), and
     KeyboardInterrupt. SystemExit passes only if the code `exits` by itself: a run that `sys.exit(0)` ends would pass.
-    `function` is the user's function that is called.
+    So would one that `pytest.skip()` ends. `function` is the user's function that is called.
     """
     try:
         yield
-    except (MedVQAError, Warning):
+    except (MedVQAError, Warning, KeyboardInterrupt, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         if exits and isinstance(error, SystemExit):
             raise
         raise raises(described(error, what, expected, function)) from error
 
 
-def described(error: Exception | SystemExit, what: str, expected: str = "", function: object = None) -> str:
+def described(error: BaseException, what: str, expected: str = "", function: object = None) -> str:
     """Return "WHAT: FILE:LINE: EXCEPTION: MESSAGE; expected: EXPECTED", and keep the traceback.
 
     FILE:LINE is `place(error)`, or where `function` is defined if the error was raised outside of it.

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -997,8 +998,10 @@ def test_a_metric_of_pairs_gets_two_results() -> None:
         (lambda result: 10**400, "OverflowError: "),
         (lambda result: -1e308, "ValueError: it returned -1e+308, and 1e+50 is the most"),
         (lambda result: [][0], "IndexError: list index out of range"),
+        (lambda result: pytest.skip("not today"), "Skipped: not today"),
+        (lambda result: sys.exit(0), "SystemExit: 0"),
     ],
-    ids=["attribute", "text", "nan", "infinite", "huge", "large", "index"],
+    ids=["attribute", "text", "nan", "infinite", "huge", "large", "index", "skips", "exits"],
 )
 def test_a_failing_function_costs_its_measure(returns: Callable[[Result], object], why: str) -> None:
     found, (failed,) = measures_of(medvqa.metric(name="mine")(returns), replied(1, "A"))

@@ -108,6 +108,7 @@ def test_questions_that_share_an_image_or_a_patient_are_one_cluster(tmp_path: Pa
         ("question,image 1,image_1,answer\nQ?,x,y,z\n", "columns 'image 1' and 'image_1' have the same name"),
         ("question,A,B,answer\n,x,y,A\n", "q.csv row 2, column 'question': the question is empty"),
         ("question,A,B,answer\nQ?,x,y,A\nQ?,x,y,E\n", "q.csv row 3, column 'answer': 'E' is none of its options A, B"),
+        ("question,A,B,C,D,answer\nQ?,w,x,y,z,bad\n", "'bad' is none of its options A, B, C, D"),
         ("question,A,B,answer\nQ?,B,y,B\n", "'B' is a letter, and the text of option A"),
         ("question,A,B,answer\nQ?,xx,XX,xx\n", "'xx' is the text of options A, B"),
         ("question,A,B,answer\nQ?,x,,A\n", "column 'a': one option alone"),
@@ -208,3 +209,8 @@ def test_a_row_of_json_that_lacks_a_column_is_named(tmp_path: Path) -> None:
 def test_tags_that_become_one_are_refused(tmp_path: Path) -> None:
     text = "question,answer,stage!,stage?\nQ?,x,1,2\n"
     assert "tags 'stage!' and 'stage?' are both called stage" in refusal(tmp_path, text, tags=("stage!", "stage?"))
+
+
+@pytest.mark.parametrize("cell", ["AC", "a c", "C;A", "A, c", "c+a"])
+def test_several_letters_in_one_cell(cell: str, tmp_path: Path) -> None:
+    assert read(tmp_path, f'question,A,B,C,answer\nQ?,x,y,z,"{cell}"\n')["2"].answers == ("A", "C")

@@ -43,7 +43,8 @@ MAX_IMAGES = 100
 SEPARATOR = "|"
 """Between several images, tags or accepted answers in one cell."""
 
-_LETTERS = re.compile(r"[A-Ya-y](?:[\s,;|/+&]*[A-Ya-y])*")
+# Small letters stand apart: "bad" is a word.
+_LETTERS = re.compile(r"[A-Y](?:[\s,;|/+&]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&]+[A-Ya-y])*")
 _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SHOWN = 60
