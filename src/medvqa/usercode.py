@@ -33,18 +33,19 @@ def guarded(
 ) -> Iterator[None]:
     """Convert exceptions of the code within to `raises`, with a message of one line (`described`).
 
-    A MedVQAError passes: it is written for the user already. So do warnings that are errors (`-W error`), and
-    KeyboardInterrupt and SystemExit. `function` is the user's function that is called.
+    SystemExit counts: a script's `sys.exit("no weights")` must not end the session. A MedVQAError passes: it is written
+    for the user already. So do warnings that are errors (`-W error`), and KeyboardInterrupt. `function` is the user's
+    function that is called.
     """
     try:
         yield
     except (MedVQAError, Warning):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise raises(described(error, what, expected, function)) from error
 
 
-def described(error: Exception, what: str, expected: str = "", function: object = None) -> str:
+def described(error: BaseException, what: str, expected: str = "", function: object = None) -> str:
     """Return "WHAT: FILE:LINE: EXCEPTION: MESSAGE; expected: EXPECTED", and keep the traceback.
 
     FILE:LINE is `place(error)`, or where `function` is defined if the error was raised outside of it.
