@@ -1,5 +1,7 @@
 """`medvqa run`: the run of pytest, in a folder without tests."""
 
+import errno
+import os
 import re
 import signal
 import subprocess
@@ -353,13 +355,40 @@ def test_a_budget_ends_the_run(stranger: pytest.Pytester, capsys: pytest.Capture
 def test_a_model_that_cannot_be_loaded_ends_the_run(
     stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first question ends in the error, as with pytest."""
+    """Nothing is asked; with pytest, the first question ends in the error."""
     options = ("--benchmark=slake", "--model=unmakable", "--run=first")
-    assert run(*options) == 2
+    assert run(*options) == 4
     printed = capsys.readouterr()
-    assert re.search(r"^! stopped: model 'unmakable'.*RuntimeError: no weights here$", printed.out, re.MULTILINE)
+    assert re.search(r"^medvqa: model 'unmakable'.*RuntimeError: no weights here$", printed.err, re.MULTILINE)
     assert "Traceback" not in printed.out + printed.err
     assert with_pytest(stranger, *options) == 2
+
+
+def test_a_full_disk_is_one_line_before_anything_is_asked(
+    stranger: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(descriptor: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("medvqa.records.lock.write_all", full)
+    assert run("--benchmark=slake", "--model=echo:A", "--run=first") == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"medvqa: run folder .*/first cannot be written: No space left on device", line)
+
+
+def test_a_reader_that_has_gone_does_not_end_the_run(
+    stranger: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of `medvqa run 2>&1 | head -1`: progress and messages are lost, and no question is."""
+    with open("/dev/full", "w") as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        monkeypatch.setattr("medvqa.cli.run._PAUSE", 0.0)
+        code = run("--benchmark=slake", "--model=echo:A", "--run=first")
+        monkeypatch.undo()
+        with suppress(OSError):
+            gone.close()
+    assert code == 0
+    assert len(records.read(stranger.path / "reports/first").results) == 24
 
 
 @pytest.mark.parametrize("times", [1, 2])
