@@ -104,7 +104,7 @@ def compare(
     bootstrap: bool = False,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extra | Iterable[Extra] = (),
 ) -> ComparedRuns:
     """Compare a run with a baseline, on the questions that both have.
 

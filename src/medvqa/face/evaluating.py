@@ -73,7 +73,7 @@ def evaluate(
     folder: GivenPath | None = None,
     progress: bool | None = None,
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extra | Iterable[Extra] = (),
     **options: Unpack[EvaluateOptions],
 ) -> LoadedRun:
     """Ask a model the questions of benchmarks, and return the run.

@@ -21,10 +21,11 @@ def known_with(
     *,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extra | Iterable[Extra] = (),
 ) -> Registry:
     """What ships, what the plugins define, and these values (UsageError if two benchmarks share a name)."""
-    registry = Registry.of([_module(extra) for extra in plugins])
+    several = [plugins] if isinstance(plugins, str) or not isinstance(plugins, Iterable) else plugins
+    registry = Registry.of([_module(extra) for extra in several])
     return registry.with_objects(benchmarks=list(benchmarks)).with_metrics(metrics)
 
 

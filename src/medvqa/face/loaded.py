@@ -139,7 +139,7 @@ def load(
     *,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extra | Iterable[Extra] = (),
 ) -> LoadedRun:
     """Load a run folder, such as `reports/RUN`, and compute its measures; nothing is written.
 
