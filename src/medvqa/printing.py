@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 MARK = "\ufffd"
@@ -54,6 +55,14 @@ def _shown(character: str) -> str:
 
 def _plain(text: str) -> str:
     return _BRACKET.sub(r"#\\", text) if "##" in text else text
+
+
+def to_stderr(text: str) -> None:
+    """Write to standard error, if it can be written: a reader that has gone (`2>&1 | head`) must not end a run."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """`medvqa run`: the run of pytest, in a folder without tests."""
 
+import errno
+import os
 import re
 import signal
 import subprocess
@@ -416,6 +418,33 @@ def test_a_model_that_cannot_be_closed_costs_no_answer(
     )
     assert re.search(r"^slake +accuracy +33\.33 ", printed, re.MULTILINE)
     assert with_pytest(stranger, "--benchmark=slake", "--model=clinging:A", "--run=first") == 2
+
+
+def test_a_full_disk_is_one_line_before_anything_is_asked(
+    stranger: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(descriptor: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("medvqa.records.lock.write_all", full)
+    assert run("--benchmark=slake", "--model=echo:A", "--run=first") == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"medvqa: run folder .*/first cannot be written: No space left on device", line)
+
+
+def test_a_reader_that_has_gone_does_not_end_the_run(
+    stranger: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of `medvqa run 2>&1 | head -1`: progress and messages are lost, and no question is."""
+    with open("/dev/full", "w") as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        monkeypatch.setattr("medvqa.cli.run._PAUSE", 0.0)
+        code = run("--benchmark=slake", "--model=echo:A", "--run=first")
+        monkeypatch.undo()
+        with suppress(OSError):
+            gone.close()
+    assert code == 0
+    assert len(records.read(stranger.path / "reports/first").results) == 24
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -174,6 +174,16 @@ def test_what_is_not_known_before_loading() -> None:
     assert refusal(lambda: loaded(never())).startswith("model 'made': capabilities is of type NoneType; a set of texts")
 
 
+def test_an_exit_while_loading_is_an_error_of_one_line() -> None:
+    """A script's `sys.exit("no weights")` must not end a session."""
+
+    class Exits(Least):
+        def load(self) -> None:
+            sys.exit("no weights")
+
+    assert re.fullmatch(r"model 'exits', load\(\): .*:\d+: SystemExit: no weights", refusal(lambda: loaded(Exits())))
+
+
 def test_a_parent_and_a_mixin() -> None:
     class Priced:
         @property

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -194,6 +195,23 @@ def test_the_installed_command_runs_and_bears_a_closed_pipe(stranger: Path) -> N
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("redirected", "code", "shown"),
+    [
+        (">&-", 0, ""),
+        ("2>&-", 0, "phantom-"),
+        (">/dev/full", 1, "medvqa: standard output cannot be written: No space left on device\n"),
+    ],
+)
+def test_streams_that_cannot_be_written(stranger: Path, redirected: str, code: int, shown: str) -> None:
+    command = [sys.executable, "-c", "from medvqa.cli import main; raise SystemExit(main())", "lexicon"]
+    line = f"{shlex.join([*command, '--benchmark=phantom'])} {redirected}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert (done.stdout + done.stderr).startswith(shown)
+    assert "Traceback" not in done.stderr
+
+
 # --- the answer store ---------------------------------------------------------------------------------------
 
 
@@ -268,5 +286,6 @@ def test_cache_says_what_it_needs(store: Path, capsys: pytest.CaptureFixture[str
     assert "prune what? Name a model with --model, a run with --run, or an age in days" in capsys.readouterr().err
     assert main(["cache", "list", "--answers=elsewhere"]) == 4
     assert "--answers=elsewhere: no such folder; runs store answers in reports/.answers" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         main(["cache", "prune", "--older=-1"])
+    assert ended.value.code == 4

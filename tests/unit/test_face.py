@@ -178,6 +178,7 @@ def test_options_are_those_of_the_command_line() -> None:
         ({"run": "../up"}, "--run=../up: a run's name is a letter or digit"),
         ({"select": "nowhere"}, "nothing was asked: no question was selected"),
         ({"plugins": ["nowhere.py"]}, "plugins=['nowhere.py']: no such Python file"),
+        ({"plugins": "nowhere.py"}, "plugins=['nowhere.py']: no such Python file"),
         ({"metrics": [len]}, "metrics: <built-in function len> is no metric; write @medvqa.metric above the function"),
     ],
     ids=lambda value: str(value)[:30] if isinstance(value, dict) else "",

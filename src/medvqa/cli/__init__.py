@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from medvqa import __version__, printing, usercode
 from medvqa.cli import agreement, baseline, cache, compare, gate, lexicon, merge, models, report, rescore, run
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         sys.excepthook = _excepthook
+        _replace_closed_streams()
     words = sys.argv[1:] if arguments is None else list(arguments)
     usercode.take_tracebacks()
     options = _parser(words).parse_args(words)
@@ -50,7 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"medvqa: standard output cannot be written: {error.strerror}")
+        return int(code) or 1
     return int(code)
+
+
+def _replace_closed_streams() -> None:
+    """Open streams that the shell closed (`>&-`): Python has None for them, and files would take their numbers."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _call(options: argparse.Namespace) -> str | tuple[str, int]:
@@ -114,6 +126,11 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 4, as for any option that cannot be used: argparse's own 2 means an interrupted run here."""
+        self.print_usage(sys.stderr)
+        self.exit(4, f"{self.prog}: error: {message}\n")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(printing.lines(message), file)

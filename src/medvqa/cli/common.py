@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +18,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # argparse has no publi
 
 def say(text: str) -> None:
     """Print a message, as far as it is printable, on standard error."""
-    print(printing.lines(text), file=sys.stderr)
+    printing.to_stderr(printing.lines(text) + "\n")
 
 
 def data_of(options: argparse.Namespace) -> tuple[Path | None, str]:

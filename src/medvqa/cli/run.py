@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
+from medvqa import printing
 from medvqa.cli.common import Commands, known_from, say
 from medvqa.items import UsageError
 from medvqa.session.options import OPTIONS, SELECT
@@ -92,7 +93,7 @@ def _progress() -> Progress:
 
     def rewrite(line: str) -> None:
         width = get_terminal_size().columns - 1
-        print(f"\r{line[:width]:{width}}", end="", file=sys.stderr, flush=True)
+        printing.to_stderr(f"\r{line[:width]:{width}}")
 
     return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medvqa import comparing
 from medvqa.comparing import Paired, Side
 from medvqa.face import drawn, frames
-from medvqa.face.known import Extra, joined, known_with
+from medvqa.face.known import Extras, joined, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.report import comparison
@@ -104,7 +104,7 @@ def compare(
     bootstrap: bool = False,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extras = (),
 ) -> ComparedRuns:
     """Compare a run with a baseline, on the questions that both have.
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 from medvqa import printing
 from medvqa.backend import Backend, usable
 from medvqa.face import progress as showing
-from medvqa.face.known import Extra, known_with
+from medvqa.face.known import Extras, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, MedVQAError, Metric, UsageError
 from medvqa.session import door
@@ -73,7 +73,7 @@ def evaluate(
     folder: GivenPath | None = None,
     progress: bool | None = None,
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extras = (),
     **options: Unpack[EvaluateOptions],
 ) -> LoadedRun:
     """Ask a model the questions of benchmarks, and return the run.

@@ -15,16 +15,19 @@ from medvqa.session.registry import Registry
 
 Extra: TypeAlias = "str | os.PathLike[str] | ModuleType"
 """A Python file or a module that defines benchmarks, backends or metrics."""
+Extras: TypeAlias = "str | os.PathLike[str] | Iterable[Extra]"
+"""A Python file, or several files and modules."""
 
 
 def known_with(
     *,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extras = (),
 ) -> Registry:
     """What ships, what the plugins define, and these values (UsageError if two benchmarks share a name)."""
-    registry = Registry.of([_module(extra) for extra in plugins])
+    several = [plugins] if isinstance(plugins, str | os.PathLike) else plugins
+    registry = Registry.of([_module(extra) for extra in several])
     return registry.with_objects(benchmarks=list(benchmarks)).with_metrics(metrics)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medvqa import printing, records, report
 from medvqa.comparing import Side
 from medvqa.face import drawn, frames
-from medvqa.face.known import Extra, known_with
+from medvqa.face.known import Extras, known_with
 from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.records import Coverage, Selection
 from medvqa.report import Report, html, tables, terminal
@@ -139,7 +139,7 @@ def load(
     *,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
-    plugins: Iterable[Extra] = (),
+    plugins: Extras = (),
 ) -> LoadedRun:
     """Load a run folder, such as `reports/RUN`, and compute its measures; nothing is written.
 

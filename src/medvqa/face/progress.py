@@ -93,13 +93,13 @@ class InTerminal(_Drawn):
 
     def say(self, message: str) -> None:
         """Print a message."""
-        print(printing.lines(message), file=sys.stderr)
+        printing.to_stderr(printing.lines(message) + "\n")
 
     def _draw(self, text: str, *, ended: bool) -> None:
         if sys.stderr.isatty():
-            print(f"\r{text}\x1b[K", end="\n" if ended else "", file=sys.stderr, flush=True)
+            printing.to_stderr(f"\r{text}\x1b[K" + ("\n" if ended else ""))
         elif ended:
-            print(text, file=sys.stderr, flush=True)
+            printing.to_stderr(text + "\n")
 
 
 class InNotebook(_Drawn):

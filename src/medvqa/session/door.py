@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medvqa import report
 from medvqa.data.expressions import Expression
+from medvqa.items import UsageError
 from medvqa.session import selecting
 from medvqa.session.asker import Asker
 from medvqa.session.ending import Ending
@@ -74,6 +75,7 @@ def conduct(
         if held is not None:
             stack.enter_context(occupied(held[0]))
         selected = selecting.select(plan, expression)
+        stack.enter_context(_writes(run.folder))
         lines = run.open()
         for line in [*lines, *report.left_out(selected.left_out)]:
             say(line)
@@ -95,3 +97,12 @@ def conduct(
             finished = run.finish(ended=ended)
         notes = tuple(run.notes(finished))
         return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted)
+
+
+@contextmanager
+def _writes(folder: Path) -> Iterator[None]:
+    """Convert an OSError, such as that of a full disk, to a UsageError that names the run folder."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"run folder {folder} cannot be written: {error.strerror or error}") from error
