@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from medvqa.face import evaluate as evaluate
     from medvqa.face import load as load
     from medvqa.items import Answer as Answer
+    from medvqa.items import AnswerError as AnswerError
     from medvqa.items import Benchmark as Benchmark
     from medvqa.items import Image as Image
     from medvqa.items import Item as Item
     from medvqa.items import MedVQAError as MedVQAError
+    from medvqa.items import Prompt as Prompt
+    from medvqa.items import Score as Score
     from medvqa.metrics import metric as metric
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "Answer": "medvqa.items",
+    "AnswerError": "medvqa.items",
     "Backend": "medvqa.backend",
     "Benchmark": "medvqa.items",
     "ComparedRuns": "medvqa.face",
@@ -30,6 +34,8 @@ _WHERE = {
     "Item": "medvqa.items",
     "LoadedRun": "medvqa.face",
     "MedVQAError": "medvqa.items",
+    "Prompt": "medvqa.items",
+    "Score": "medvqa.items",
     "compare": "medvqa.face",
     "evaluate": "medvqa.face",
     "load": "medvqa.face",
