@@ -1,8 +1,9 @@
 """The run that ships, made anew by one command: `python bench/example.py`.
 
-Runs what the README's first command runs, as `--run=example`, in a folder of its own, puts run.json, results.jsonl and
-selected.jsonl into reports/example, draws metrics.json, summary.md, junit.xml and index.html from them, and the
-README's picture (`--no-picture` leaves that out: it needs Chromium and playwright). Takes a minute on two cores.
+Runs the README's first command as `--run=example` in a folder of its own. Copies run.json, results.jsonl and
+selected.jsonl into reports/example, and draws metrics.json, measures.csv, summary.md, junit.xml, index.html and the
+README's picture from them (`--no-picture` leaves the picture out: it needs Chromium and playwright). Takes a minute on
+two cores.
 
 Times, dates and versions differ from run to run. What must not is checked by tests/session/test_example.py: questions,
 what the model said, how it was read, and that the reports are those of these results.
@@ -20,7 +21,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "reports" / "example"
-FILES = ("run.json", "results.jsonl", "selected.jsonl", "metrics.json", "summary.md", "junit.xml", "index.html")
+FILES = (
+    "run.json",
+    "results.jsonl",
+    "selected.jsonl",
+    "metrics.json",
+    "measures.csv",
+    "summary.md",
+    "junit.xml",
+    "index.html",
+)
 """What ships of a run folder. The answers lie in a store of their own and are in results.jsonl too."""
 
 

@@ -17,7 +17,7 @@ from support import pages
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "reports" / "example"
-DRAWN = ("metrics.json", "summary.md", "junit.xml")
+DRAWN = ("metrics.json", "measures.csv", "summary.md", "junit.xml")
 
 
 @pytest.fixture(scope="module")
