@@ -739,6 +739,6 @@ def test_items_that_cannot_be_read_are_told_in_one_line(slake: pytest.Pytester, 
     result = run(slake, *typed)
     assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
     shown = text(result)
-    assert f"benchmark 'slake', items: conftest.py:{line}: RuntimeError: mid way; expected: items yields each" in shown
+    assert f"benchmark 'slake', items: conftest.py:{line}: RuntimeError: mid way; expected: items yields" in shown
     assert "INTERNALERROR" not in shown
     assert "Traceback" not in shown

@@ -54,7 +54,7 @@ def test_a_report_is_the_same_when_it_is_drawn_again(stranger: Path) -> None:
 def test_an_unknown_option_is_an_error_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["cache", "list", "--modle=random"])
-    assert ended.value.code == 2
+    assert ended.value.code == 4
     printed = capsys.readouterr().err
     assert printed.startswith("usage: medvqa cache ")
     assert printed.endswith("medvqa cache: error: unrecognized arguments: --modle=random\n")

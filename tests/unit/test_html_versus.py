@@ -232,7 +232,7 @@ def test_report_of_several_runs_writes_a_page_that_compares_them(
     assert capsys.readouterr().out.splitlines()[-1] == f"comparison: {file}"
     assert {f"{run}/{html.FILE}" for run in (first, second)} <= {str(each) for each in tmp_path.rglob("*.html")}
     parsed = pages.Page(file.read_text())
-    assert "first is the baseline" in parsed.text
+    assert "The baseline is first" in parsed.text
     assert not [each for each in parsed.all("a") if each.attributes["href"] == "#ranking"]
     assert main(["report", first, second, third, "--images=none", "-o", str(tmp_path / "all.html")]) == 0
     assert "#ranking" in [each.attributes["href"] for each in pages.Page((tmp_path / "all.html").read_text()).all("a")]
