@@ -473,7 +473,7 @@ def _holding(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _user_code(backend: Backend, member: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
-    """Convert exceptions of a user's member to UsageError; those of shipped backends keep their traceback."""
+    """Convert exceptions of a user's member to UsageError. Exceptions of shipped backends keep their traceback."""
     if type(backend).__module__.startswith("medvqa."):
         return nullcontext()
     return usercode.guarded(f"model '{_default_title(backend)}', {member}", function=function)

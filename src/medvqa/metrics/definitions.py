@@ -111,12 +111,13 @@ def metric(
 ) -> Metric | Callable[[Function], Metric]:
     """Make a Metric from a function of a result, with or without options: `@medvqa.metric`.
 
-    The function gets one Result, or with `unit="pair"` the two results of a pair, sorted by id. It returns True or
-    False (the measure is the share of True), a finite number (the measure is the mean), or None to leave the unit out.
-    It is not called for results without an answer. Options: `name` (default: the function's),
-    `definition` (default: the first line of its docstring; a digest of it enters signatures), `percent` (show the
-    measure as a percentage; None: if the function returns True and False). `kinds`, `better` and `mean_over`: see
-    `Metric`. Raises UsageError for a bad name, kind or other option.
+    The function gets one Result, or with `unit="pair"` the two results of a pair, sorted by id. It returns a bool (the
+    measure is the share of True), a finite number (the measure is the mean), or None to leave the unit out. It is not
+    called for results without an answer.
+
+    Options: `name` (default: the function's), `definition` (default: the first line of its docstring; a digest of it
+    enters signatures), `percent` (show the measure as a percentage; None: if the function returns True and False).
+    `kinds`, `better` and `mean_over`: see `Metric`. Raises UsageError for a bad name, kind or other option.
     """
 
     def decorate(function: Function) -> Metric:
