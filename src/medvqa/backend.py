@@ -1,8 +1,8 @@
-"""class Backend: all that a way of running a model may declare, each member with its default and its sentence.
+"""Define class Backend: the members that a way of running a model may declare, with their defaults.
 
-A backend is a subclass with `generate` and `sends_to`. Public names that Backend does not declare are refused in class
-bodies and on instances, so that a misspelt member cannot go unnoticed; helpers begin with an underscore. What a member
-holds or returns is checked and converted here, once: whoever reads a member gets the type that is declared.
+A backend is a subclass with `generate` and `sends_to`. Undeclared public names are refused in class bodies and on
+instances, so that a misspelt member is noticed. Helpers begin with an underscore. The values of members are checked and
+converted here, once: a reader of a member gets the declared type.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?
 
 
 def is_remote(origin: str | None) -> bool:
-    """Return whether `Backend.sends_to` names another machine. Names are not looked up: their addresses may change."""
+    """Return whether an origin is on another machine. Names are not looked up: their addresses may change."""
     if origin is None:
         return False
     match = _ORIGIN.fullmatch(origin)
@@ -58,41 +58,41 @@ def is_remote(origin: str | None) -> bool:
 
 
 def destinations(backend: Backend) -> tuple[str, ...]:
-    """Return the origins on other machines that get prompts: of the backend and of the models that it wraps."""
+    """Return the origins on other machines that get prompts from the backend and from the models that it wraps."""
     chain = [backend]
     while chain[-1].wraps:
         chain.append(chain[-1].inner)
-    origins = (each.sends_to for each in chain)
+    origins = (model.sends_to for model in chain)
     return tuple(dict.fromkeys(origin for origin in origins if origin is not None and is_remote(origin)))
 
 
 class Backend:
-    """A way of running a model. `generate` and `sends_to` must be written; all other members have defaults.
+    """A way of running a model. A subclass must write `generate` and `sends_to`; all other members have defaults.
 
-    A value may be written in the class body or as a property. Without "class level" in its sentence it may also be
-    assigned to an instance. If `wraps` is True, a default is what the inner model says.
+    Write a value in the class body or as a property. A member without "class level" in its docstring may also be
+    assigned to an instance. If `wraps` is True, defaults come from the inner model.
     """
 
     name: ClassVar[str] = "backend"
-    """Class level: what stands before the colon of `--model=NAME:ARGUMENT`; default: the class's name in lower case."""
+    """Class level: the NAME in `--model=NAME:ARGUMENT`; default: the class's name in lower case."""
     Options: ClassVar[type[Any] | None] = None
-    """Class level: a frozen dataclass whose fields all have defaults, the table [options] of a config; None: none."""
+    """Class level: a frozen dataclass for a config's table [options]; all fields need defaults. None: no options."""
     argument_is_path: ClassVar[bool] = False
-    """Class level: whether the argument may be a file or folder, in a config a folder beside it."""
+    """Class level: whether the argument may be a path; a config may name a folder beside its own file."""
     wraps: ClassVar[bool] = False
-    """Class level: whether the argument names another model, given as `inner`: NAME:SPEC, as in `--model=SPEC`."""
+    """Class level: whether the argument is the spec of another model, given as `inner`: `--model=NAME:SPEC`."""
 
     argument: str
-    """Given: what follows the colon, "" if nothing does."""
+    """Given: the ARGUMENT in `--model=NAME:ARGUMENT`, "" if there is none."""
     options: Any
-    """Given: a value of `Options`, None if the class has none."""
+    """Given: an instance of `Options`, None if the class has none."""
     inner: Backend
-    """Given if `wraps` is True: the model that the argument names. It is loaded by `load()`."""
+    """Given if `wraps` is True: the model that the argument names. `load()` loads it."""
 
     def __init__(self, argument: str = "", options: object = None, inner: Backend | None = None) -> None:
-        """Take argument and options (None: the defaults), and load nothing; it is not overridden (UsageError).
+        """Store argument and options (None: defaults); load nothing. Subclasses must not override it (UsageError).
 
-        `inner` is the wrapped model, for a class that wraps one.
+        `inner`: the wrapped model, if the class wraps one.
         """
         kind = type(self)
         usable(kind, argument)
@@ -114,17 +114,17 @@ class Backend:
         if inner is not None:
             self.__dict__["inner"] = inner
 
-    # --- what it is ---------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------
 
     @_value
     def title(self) -> str:
-        """What tables, records and messages call this model; default: NAME:ARGUMENT, or NAME without an argument."""
+        """The model's name in tables, records and messages; default: NAME:ARGUMENT, or NAME without an argument."""
         return _default_title(self)
 
     @_value
     def capabilities(self) -> Collection[str] | None:
-        """What it can do: `generate` (free text), `option_logprobs` (next-token log-probabilities of option letters),
-        `option_likelihood` (length-normalised log-likelihoods of option texts). None before `load()`: not known yet.
+        """Its abilities: `generate` (free text), `option_logprobs` (next-token log-probabilities of option letters),
+        `option_likelihood` (length-normalised log-likelihoods of option texts). None before `load()`: unknown.
         """
         return self.inner.capabilities if self.wraps else frozenset({"generate"})
 
@@ -135,51 +135,51 @@ class Backend:
 
     @_value
     def priced(self) -> bool:
-        """Whether answers say what they cost, as `usage["cost"]`."""
+        """Whether answers hold their cost, as `usage["cost"]`."""
         return self.inner.priced if self.wraps else False
 
     @_value
     def looks(self) -> bool:
-        """Whether the model looks at images: a run of which images are missing is then refused."""
+        """Whether the model looks at images. If so, a run with missing images is refused."""
         return self.inner.looks if self.wraps else True
 
     @_value
     def reads(self) -> bool:
-        """Whether answers come from the text of the prompt; a model that does not read cannot judge."""
+        """Whether answers depend on the prompt's text. If not, the model cannot judge."""
         return self.inner.reads if self.wraps else True
 
     @_value
     def recorded(self) -> bool:
-        """Whether answers were given before the run; `--ablate` is then refused, since it can change nothing."""
+        """Whether answers were recorded before the run. If so, `--ablate` is refused: it could change nothing."""
         return self.inner.recorded if self.wraps else False
 
     @_value
     def batch_size(self) -> int | None:
-        """Prompts in a call of `generate` if the user does not say; None: the engine's default."""
+        """Prompts in one call of `generate` without `--batch-size`; None: the engine's default."""
         return self.inner.batch_size if self.wraps else None
 
     @_value
     def concurrency(self) -> int | None:
         """Threads that may call `generate` at once, by default with one prompt each; None: one thread makes all calls.
 
-        The house assigns the number of `--concurrency`, unless it is None.
+        Unless it is None, `--concurrency` sets it.
         """
         return self.inner.concurrency if self.wraps else None
 
     @_value
     def patience(self) -> float:
-        """Seconds that one prompt may take if the user does not say, where that is more than the engine's default."""
+        """Seconds that one prompt may take without `--deadline`, if more than the engine's default."""
         return self.inner.patience if self.wraps else 0.0
 
-    # --- asked before anything is loaded ------------------------------------------------------------------
+    # --- called before load() -----------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise UsageError or DataError for an argument or options that cannot be used; no network, nothing loaded."""
+        """Raise UsageError or DataError for a bad argument or bad options. Use no network and load nothing."""
         if self.wraps:
             self.inner.check()
 
     def preflight(self) -> None:
-        """Raise UsageError if the model cannot run now: its server refuses connections, its weights cannot be had.
+        """Raise UsageError if the model cannot run now: no server answers, or its weights are unavailable.
 
         Called once, in the process that the user started. It may take a second or two.
         """
@@ -187,117 +187,117 @@ class Backend:
             self.inner.preflight()
 
     def consent(self) -> str | None:
-        """Return what the user must allow by --trust-remote-code, as "runs Python code that ..."; None: nothing."""
+        """Return the action that needs --trust-remote-code, such as "runs Python code that ..."; None: no action."""
         return self.inner.consent() if self.wraps else None
 
     def secrets(self) -> Collection[str]:
-        """Return the keys that the model sends, which are taken out of all that it says."""
+        """Return the keys that the model sends. They are removed from its answers and messages."""
         return self.inner.secrets() if self.wraps else ()
 
     def draws(self) -> bool:
-        """Return whether an equal prompt with another `sample` may be answered otherwise; False refuses `--repeat`."""
+        """Return whether an equal prompt with another `sample` may get another answer; False refuses `--repeat`."""
         return self.inner.draws() if self.wraps else True
 
     def samples(self) -> int:
-        """Return how many numbered samples of each answer were recorded; if any, a run needs `--repeat`."""
+        """Return the number of recorded samples of each answer; unless it is 0, a run needs `--repeat`."""
         return self.inner.samples() if self.wraps else 0
 
     def recorded_by(self, benchmark: str) -> Collection[str]:
-        """Return the techniques by which answers to a benchmark were recorded; (): none, or the recording does not say.
+        """Return the techniques of the recorded answers to a benchmark; (): none, or unknown.
 
         A run by another technique is then refused.
         """
         return self.inner.recorded_by(benchmark) if self.wraps else ()
 
     def judged(self) -> bool:
-        """Return whether the answers are free-form ones, recorded with the scores of a judge."""
+        """Return whether the answers are free-form and were recorded with a judge's scores."""
         return self.inner.judged() if self.wraps else False
 
     def token_limits(self) -> TokenLimits | None:
-        """Return the limit of new tokens for prompts that name none, and promise that `Prompt.max_tokens` is obeyed.
+        """Return the limit of new tokens for prompts without one; the model must then obey `Prompt.max_tokens`.
 
-        None: prompts name no limit, and `--max-tokens` is refused.
+        None: prompts have no limit, and `--max-tokens` is refused.
         """
         return self.inner.token_limits() if self.wraps else None
 
     def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the table [options] of a config with what else suits a judge, which writes more than who answers."""
+        """Return the table [options] of a config with values that suit a judge: it writes more than other models."""
         return options
 
     def size(self) -> int | None:
-        """Return the bytes of the weights of one copy; None: they are not here, or there are none."""
+        """Return the bytes of one copy's weights; None: they are not here, or there are none."""
         return self.inner.size() if self.wraps else None
 
     def places(self) -> Sequence[str] | None:
         """Return the devices that can each hold one copy, as values of CUDA_VISIBLE_DEVICES such as "0" or "0,1".
 
-        They lie within what that variable allows already; (): they are too few; None: the model takes no GPU. Each
-        process that loads the model gets one place and sees that alone. It must not use CUDA.
+        Stay within the present value of that variable. (): too few devices; None: the model takes no GPU. Each process
+        that loads the model gets one place and sees no other. This method must not use CUDA.
         """
         return self.inner.places() if self.wraps else None
 
     def memory(self, place: str) -> int | None:
-        """Return the bytes that a place holds, None if unknown; a place that is too small for `size()` is left out."""
+        """Return the bytes that a place holds, None if unknown. Places too small for `size()` are left out."""
         return self.inner.memory(place) if self.wraps else None
 
-    # --- asked where questions are asked ------------------------------------------------------------------
+    # --- called from load() on ----------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Load or connect; called once in each process that asks, before the first prompt."""
+        """Load or connect. Called once in each process that asks, before the first prompt."""
         if self.wraps:
             self.inner.load()
 
     def fingerprint(self) -> str | None:
-        """Return what identifies the answers after `load()`: digests of weights, revision, settings that change them.
+        """Return an id of the answers, after `load()`: digests of weights, revision, settings that change answers.
 
-        None: answers are not reused across runs. That is also the default of a wrapper, which may change answers.
+        None: answers are not reused across runs. Wrappers have this default too, as they may change answers.
         """
         return None
 
     def identified(self) -> str | None:
-        """Return after `load()` what shows that stored answers are of what would answer now; None: nothing does.
+        """Return the proof, after `load()`, that this very model gave the stored answers; None: there is none.
 
-        A phrase, such as "digests of its weights"; the default is "its fingerprint" if there is one. None, for servers
-        that may change behind a name: before a verdict on stored answers, some of their questions are asked anew.
+        A phrase, such as "digests of its weights". The default is "its fingerprint" if there is one. Return None for a
+        server that may change behind its name: some stored questions are then asked anew before a verdict.
         """
         if self.fingerprint() is None:
             return None
         return self.inner.identified() if self.wraps else "its fingerprint"
 
     def about(self) -> Mapping[str, Any]:
-        """Return settings for run.json after `load()`, as JSON values."""
+        """Return settings for run.json, after `load()`, as JSON values."""
         return self.inner.about() if self.wraps else {}
 
     def fit(self, items: Sequence[Item]) -> None:
-        """Take all items of the run's benchmarks with their keys, once before the first prompt: for baselines."""
+        """Take all items of the run's benchmarks with their keys, once before the first prompt. Baselines need them."""
         if self.wraps:
             self.inner.fit(items)
 
     def prepare(self, prompts: Sequence[Prompt]) -> None:
-        """Begin, in a thread of its own, what the next call of `generate` will probably need; return at once."""
+        """Start to prepare the prompts that `generate` will probably get next, in a separate thread; return at once."""
         if self.wraps:
             self.inner.prepare(prompts)
 
     def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
-        """Answer each prompt (at least one), in order; an AnswerError in an answer's place says why there is none."""
+        """Return an answer to each prompt (at least one), in order, or an AnswerError that says why there is none."""
         raise UsageError(_missing(type(self), "generate"))
 
     def close(self) -> None:
-        """End what `load()` started; it may be called where `load()` was not."""
+        """Release everything that `load()` started. It may be called without `load()`."""
         if self.wraps:
             self.inner.close()
 
-    # --- what is refused ----------------------------------------------------------------------------------
+    # --- checks of subclasses and assignments -------------------------------------------------------------
 
-    def __init_subclass__(cls, **given: Any) -> None:
-        """Refuse (UsageError) undeclared and misplaced names; check what is written, and what will be returned."""
-        super().__init_subclass__(**given)
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Refuse (UsageError) undeclared and misplaced names; check the members now, and their results when called."""
+        super().__init_subclass__(**keywords)
         cls._written = _line_of_class()
         if "name" not in vars(cls):
             cls.name = cls.__name__.lower()
         _refuse(cls)
         for name in MEMBERS:
-            owner = next(each for each in cls.__mro__ if name in vars(each) or each is Backend)
+            owner = next(base for base in cls.__mro__ if name in vars(base) or base is Backend)
             # Members of other subclasses of Backend were checked when these were defined.
             if owner is cls or not issubclass(owner, Backend):
                 setattr(cls, name, _guarded(cls, name, vars(owner)[name]))
@@ -332,7 +332,7 @@ MEMBERS: Mapping[str, str] = {
     },
     **dict.fromkeys(("argument", "options", "inner"), "given"),
 }
-"""The declared names: each a "method", a "value", a value at "class" level, or "given" by the house."""
+"""The declared names: each a "method", a "value", a value at "class" level, or "given" to each instance."""
 
 _WHERE = {
     "method": "it is a method of the class",
@@ -342,7 +342,7 @@ _WHERE = {
 
 
 def loaded(backend: B) -> B:
-    """Load a backend and return it; UsageError if it does not say then what it can do."""
+    """Load a backend and return it; UsageError if its capabilities are still unknown."""
     backend.load()
     if backend.capabilities is None:
         raise UsageError(
@@ -353,12 +353,12 @@ def loaded(backend: B) -> B:
 
 
 def says(kind: type[Backend], name: str) -> bool:
-    """Return whether a class has its own definition of a member."""
-    return next(each for each in kind.__mro__ if name in vars(each)) is not Backend
+    """Return whether a class defines a member, itself or by a base other than Backend."""
+    return next(base for base in kind.__mro__ if name in vars(base)) is not Backend
 
 
 def usable(kind: object, where: str = "") -> type[Backend]:
-    """Return a class that can run a model; UsageError in one line for anything else, with what to write."""
+    """Return `kind` if it is a class that can run a model; else raise UsageError that says how to write one."""
     if not (isinstance(kind, type) and issubclass(kind, Backend)):
         shown = f"class {kind.__name__}" if isinstance(kind, type) else " ".join(repr(kind).split())[:100]
         raise UsageError(f"{where or 'backends'}: {shown} is no backend; write class NAME(medvqa.Backend)")
@@ -370,12 +370,12 @@ def usable(kind: object, where: str = "") -> type[Backend]:
 
 
 def _missing(kind: type[Backend], name: str) -> str:
-    what = {
+    problems = {
         "generate": "has no generate: write def generate(self, prompts), which returns one medvqa.Answer for each",
         "sends_to": "does not say where prompts go: write sends_to = None if they stay in this process, or the origin "
         'that gets them, sends_to = "https://host:443"',
     }
-    return f"{_class(kind)} {what[name]}"
+    return f"{_class(kind)} {problems[name]}"
 
 
 def _class(kind: type[Backend]) -> str:
@@ -383,7 +383,7 @@ def _class(kind: type[Backend]) -> str:
 
 
 def _line_of_class() -> str:
-    """File and line of the class statement that is run, three frames above; those of ABCMeta do not count."""
+    """Return file and line of the running class statement, three frames above. Frames of ABCMeta do not count."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__") == "abc":
         frame = frame.f_back
@@ -393,7 +393,7 @@ def _line_of_class() -> str:
 
 
 def _refuse(kind: type[Backend]) -> None:
-    """UsageError for names in a class, or in classes beside Backend that it inherits from, that may not stand there."""
+    """Raise UsageError for forbidden names in a class or in its bases that are not subclasses of Backend."""
     for owner in kind.__mro__:
         if owner is not kind and (issubclass(owner, Backend) or owner is object):
             continue
@@ -415,27 +415,27 @@ def _undeclared(name: str) -> str:
     return f"{name}: no member of Backend; {meant}helpers begin with an underscore: _{name}"
 
 
-def _guarded(kind: type[Backend], name: str, found: Any) -> Any:
-    """A member as it stands in a class body, so that what it holds or returns is checked; UsageError if misplaced."""
+def _guarded(kind: type[Backend], name: str, member: Any) -> Any:
+    """Return a member of a class body, wrapped so that its values are checked; UsageError if misplaced."""
     where, expected = _class(kind), MEMBERS[name]
     if expected == "given":
         raise UsageError(f"{where}: {name} is given to each backend and not written in a class")
     if expected == "method":
-        if isinstance(found, staticmethod | classmethod):
-            raise UsageError(f"{where}: {name} is a {_type(found)}; a plain method is expected: {_signature(name)}")
-        if not isinstance(found, FunctionType):
-            raise UsageError(f"{where}: {name} is of type {_type(found)}; a method is expected: {_signature(name)}")
-        _check_parameters(where, name, found)
-        return found if name == "generate" else _returning(name, found)
-    if isinstance(found, FunctionType | staticmethod | classmethod):
+        if isinstance(member, staticmethod | classmethod):
+            raise UsageError(f"{where}: {name} is a {_type(member)}; a plain method is expected: {_signature(name)}")
+        if not isinstance(member, FunctionType):
+            raise UsageError(f"{where}: {name} is of type {_type(member)}; a method is expected: {_signature(name)}")
+        _check_parameters(where, name, member)
+        return member if name == "generate" else _returning(name, member)
+    if isinstance(member, FunctionType | staticmethod | classmethod):
         raise UsageError(f"{where}: {name} is a method; a value is expected, or a property: @property above its def")
-    if expected == "value" and isinstance(found, property) and found.fget is not None:
-        return property(_holding(name, found.fget), found.fset, found.fdel, found.__doc__)
-    if expected == "value" and isinstance(found, cached_property):
-        kept: cached_property[Any] = cached_property(_holding(name, found.func))
-        kept.__set_name__(kind, name)
-        return kept
-    return _converted(where, name, found)
+    if expected == "value" and isinstance(member, property) and member.fget is not None:
+        return property(_holding(name, member.fget), member.fset, member.fdel, member.__doc__)
+    if expected == "value" and isinstance(member, cached_property):
+        cached: cached_property[Any] = cached_property(_holding(name, member.func))
+        cached.__set_name__(kind, name)
+        return cached
+    return _converted(where, name, member)
 
 
 def _signature(name: str) -> str:
@@ -443,7 +443,7 @@ def _signature(name: str) -> str:
 
 
 def _check_parameters(where: str, name: str, function: FunctionType) -> None:
-    """UsageError for a method that cannot be called as it is declared."""
+    """Raise UsageError for a method that cannot be called as it is declared."""
     declared = inspect.signature(getattr(Backend, name)).parameters
     try:
         inspect.signature(function).bind(*declared)
@@ -473,7 +473,7 @@ def _holding(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _user_code(backend: Backend, member: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
-    """Convert exceptions of a user's member to UsageError; those of shipped backends keep their traceback."""
+    """Convert exceptions of a user's member to UsageError. Exceptions of shipped backends keep their traceback."""
     if type(backend).__module__.startswith("medvqa."):
         return nullcontext()
     return usercode.guarded(f"model '{_default_title(backend)}', {member}", function=function)
@@ -483,11 +483,11 @@ def _default_title(backend: Backend) -> str:
     return f"{type(backend).name}:{backend.argument}" if backend.argument else type(backend).name
 
 
-# --- what members must be -----------------------------------------------------------------------------------
+# --- types of members ---------------------------------------------------------------------------------------
 
 
 def _converted(where: str | Callable[[], str], name: str, value: Any) -> Any:
-    """A member's value as it is declared; UsageError for another, which begins with `where`."""
+    """Return a member's value as its declared type; else raise UsageError that begins with `where`."""
     try:
         return _EXPECTED[name](value)
     except TypeError as error:
@@ -530,7 +530,7 @@ def _options(value: Any) -> type[Any] | None:
         return None
     if not (isinstance(value, type) and is_dataclass(value)):
         raise TypeError("a frozen dataclass is expected")
-    if bare := [each.name for each in fields(value) if each.default is each.default_factory is MISSING]:
+    if bare := [field.name for field in fields(value) if field.default is field.default_factory is MISSING]:
         raise ValueError(f"has fields without a default: {', '.join(bare)}")
     return value
 
@@ -541,9 +541,9 @@ def _capabilities(value: Any) -> frozenset[str] | None:
         return None
     if not isinstance(value, set | frozenset | list | tuple):
         raise TypeError(expected)
-    for each in value:
-        if not isinstance(each, str):
-            raise ValueError(f"has a value of type {_type(each)}; {expected}")
+    for capability in value:
+        if not isinstance(capability, str):
+            raise ValueError(f"has a value of type {_type(capability)}; {expected}")
     return frozenset(value)
 
 
@@ -584,11 +584,11 @@ def _about(value: Any) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise TypeError("a mapping of texts to JSON values is expected")
     try:
-        # There and back: what xdist can send, and run.json holds.
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value or {}))
+        # Encode and decode: both xdist and run.json need plain JSON values.
+        settings: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value or {}))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"gave what is no JSON value: {answers.line_of(error)}") from None
-    return found
+    return settings
 
 
 def _reason(value: Any) -> str | None:
@@ -600,10 +600,10 @@ def _reason(value: Any) -> str | None:
 def _secrets(value: Any) -> frozenset[str]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError("gave no sequence of texts")
-    found = tuple(value)
-    if not all(isinstance(each, str) for each in found):
+    keys = tuple(value)
+    if not all(isinstance(key, str) for key in keys):
         raise ValueError("gave no sequence of texts")
-    return frozenset(found)
+    return frozenset(keys)
 
 
 def _bytes(value: Any) -> int | None:
@@ -619,7 +619,7 @@ def _samples(value: Any) -> int:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(name, str) for name in value):
         raise TypeError("a collection of names is expected")
     return tuple(value)
 
@@ -627,7 +627,7 @@ def _names(value: Any) -> tuple[str, ...]:
 def _places(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
-    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(place, str) for place in value):
         raise TypeError("a sequence of texts or None is expected")
     return tuple(value)
 
@@ -665,6 +665,5 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "fingerprint": _fingerprint,
     "about": _about,
 }
-"""What a value must be and what a method must return: a function that converts it, or raises TypeError (what is
-expected) or ValueError (what is wrong with it). Methods that return nothing, and `generate`, whose answers the engine
-checks one by one, are not here."""
+"""Converters of values and of methods' results. They raise TypeError (the expected type) or ValueError (the problem).
+Methods that return nothing need none, nor does `generate`: the engine checks each answer."""

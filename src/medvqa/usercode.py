@@ -1,7 +1,7 @@
-"""Errors of code that users write, as one line: the file and line, the exception, and what was expected.
+"""Turn errors of users' code into one line: file and line, exception, and the expected form.
 
 Backends, benchmarks, metrics, hooks, conftest.py files and commands run within `guarded`. Their exceptions become a
-`MedVQAError`, whose message is all that is shown; the traceback is kept for `--tb=long` and `--traceback`.
+`MedVQAError`, shown as its message alone; the traceback is kept for `--tb=long` and `--traceback`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from medvqa import answers, printing
 from medvqa.items import MedVQAError, UsageError
 
 MAX_MESSAGE = 300
-"""Characters of an exception's own message that a line repeats."""
+"""Most characters of an exception's own message in a line."""
 MAX_TRACEBACKS = 10
-"""Tracebacks that are kept, one for each line of code that failed."""
+"""Most tracebacks that are kept, one for each line of code that failed."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -38,9 +38,9 @@ def guarded(
 ) -> Iterator[None]:
     """Convert exceptions of the code within to `raises`, with a message of one line (`described`).
 
-    A MedVQAError passes: it is written for the user already. So do warnings that are errors (`-W error`), and
-    KeyboardInterrupt. SystemExit passes only if the code `exits` by itself: a run that `sys.exit(0)` ends would pass.
-    So would one that `pytest.skip()` ends. `function` is the user's function that is called.
+    MedVQAError passes unchanged, as it is written for users. So do KeyboardInterrupt and warnings that are errors
+    (`-W error`). SystemExit passes only with `exits`: after `sys.exit(0)`, a run would look successful. So it would
+    after `pytest.skip()`, which is converted too. `function` is the user's function that is called.
     """
     try:
         yield
@@ -73,7 +73,7 @@ def place_of(function: object) -> str:
 
 
 def take_tracebacks() -> str:
-    """Return the tracebacks of exceptions that were described since the last call, and forget them."""
+    """Return the tracebacks kept since the last call, and forget them."""
     text = "\n".join(_tracebacks.values())
     _tracebacks.clear()
     return text
@@ -82,9 +82,9 @@ def take_tracebacks() -> str:
 def place(error: BaseException) -> str:
     """Return FILE:LINE of the user's code where an exception came from; the path is relative inside the cwd.
 
-    This is the innermost frame outside of this package, installed packages and the standard library. If there is none,
-    because the user's code is installed itself, it is the innermost frame of the package that was called first. "" if
-    all frames are of this package or the standard library.
+    Return the innermost frame outside of this package, installed packages and the standard library. If the user's code
+    is installed itself, there is no such frame: return the innermost frame of the package that was called first. ""
+    if all frames are of this package or the standard library.
     """
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_shown(error.filename)}:{error.lineno}"
@@ -92,23 +92,23 @@ def place(error: BaseException) -> str:
     frames = [frame for frame in frames if not (frame[0].startswith(_HERE) or _is_library(frame[0]))]
     # Code of a notebook or of `exec` has no file, but neither have some functions of packages.
     files = [frame for frame in frames if not frame[0].startswith("<")]
-    own = [frame for frame in files if _package(frame[0]) is None]
-    called = [frame for frame in files if _package(frame[0]) == _package(files[0][0])]
-    file, line = (own or called or frames or [("", 0)])[-1]
+    user_frames = [frame for frame in files if _package(frame[0]) is None]
+    first_package = [frame for frame in files if _package(frame[0]) == _package(files[0][0])]
+    file, line = (user_frames or first_package or frames or [("", 0)])[-1]
     return f"{_shown(file)}:{line}" if file else ""
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is of the standard library."""
+    """Return whether a file is of the standard library."""
     return file.startswith("<frozen ") or (file.startswith(_STDLIB) and _package(file) is None)
 
 
 def _package(file: str) -> str | None:
-    """The installed package that holds a file; None if it is not installed."""
+    """Return the folder of the installed package that holds a file; None if it is not installed."""
     for folder in _PACKAGES:
-        before, found, inside = file.rpartition(folder)
-        if found:
-            return before + found + inside.split(os.sep)[0]
+        before, separator, inside = file.rpartition(folder)
+        if separator:
+            return before + separator + inside.split(os.sep)[0]
     return None
 
 

@@ -1,4 +1,4 @@
-"""The face for Python: evaluate a model, load a run, compare two runs. Knows no pytest, and imports pandas lazily."""
+"""The Python interface: evaluate a model, load a run, compare two runs. Imports no pytest, and pandas lazily."""
 
 from medvqa.face.compared import ComparedRuns, compare
 from medvqa.face.evaluating import evaluate

@@ -1,4 +1,4 @@
-"""`medvqa.compare`: two runs on the same questions as an object."""
+"""`medvqa.compare`: compare two runs on the same questions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class ComparedRuns:
     """Two runs compared. Made by `medvqa.compare`.
 
-    Differences are new minus baseline. `repr`, and the last line of a notebook's cell, show the notes and the headline
-    measures as `medvqa compare` prints them.
+    Differences are new minus baseline. `repr`, and the last line of a notebook's cell, show notes and headline measures
+    as `medvqa compare` prints them.
     """
 
     _paired: Paired
@@ -38,12 +38,12 @@ class ComparedRuns:
 
     @property
     def baseline(self) -> str:
-        """The name of the run that the other one is compared with."""
+        """The name of the baseline run."""
         return self._paired.baseline.name
 
     @property
     def new(self) -> str:
-        """The name of the run that is compared with the baseline."""
+        """The name of the new run."""
         return self._paired.new.name
 
     @property
@@ -61,7 +61,7 @@ class ComparedRuns:
 
     @cached_property
     def flips(self) -> pd.DataFrame:
-        """A row for each question of each unit of which a headline measure changed. Columns: docs/python.md.
+        """A row for each question of each unit with a changed headline measure. Columns: docs/python.md.
 
         MedVQAError if pandas is not installed.
         """
@@ -69,7 +69,7 @@ class ComparedRuns:
 
     @cached_property
     def parts(self) -> pd.DataFrame:
-        """A row for each benchmark and technique: how many items both runs have. Columns: docs/python.md.
+        """A row for each benchmark and technique: the number of items that both runs have. Columns: docs/python.md.
 
         MedVQAError if pandas is not installed.
         """
@@ -77,7 +77,7 @@ class ComparedRuns:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that a reader must know beside the numbers; the first ones say why runs are not comparable."""
+        """Warnings to read with the numbers; the first ones say why runs are not comparable."""
         return tuple(note for section in self._sections for note in section.notes)
 
     @cached_property
@@ -108,34 +108,34 @@ def compare(
 ) -> ComparedRuns:
     """Compare a run with a baseline, on the questions that both have.
 
-    The first run is the baseline, as for `medvqa compare`. Both are a run folder, a file of `medvqa baseline`, or a
+    The first run is the baseline, as for `medvqa compare`. Each is a run folder, a file of `medvqa baseline`, or a
     loaded run. `benchmark` compares only the benchmarks of these names. `bootstrap` adds the cluster bootstrap of
-    headline measures. `benchmarks`, `metrics` and `plugins` are as for `medvqa.load`; those of loaded runs are known.
+    headline measures. `benchmarks`, `metrics` and `plugins` are as for `medvqa.load`; loaded runs bring their own.
 
-    Raises UsageError, which names each difference, if the runs differ in data, technique, prompt, judge or extraction;
-    `anyway=True` compares them nevertheless, and `notes` names the differences. Raises UsageError too if a path is no
-    run, or if the runs have no benchmark and technique in common, and DataError if a file is damaged.
+    Raises UsageError, which names each difference, if the runs differ in data, technique, prompt, judge or extraction.
+    With `anyway=True`, they are compared nevertheless, and `notes` names the differences. Raises UsageError too if a
+    path is no run, or if the runs have no benchmark and technique in common. Raises DataError if a file is damaged.
     """
-    given = (baseline, new)
-    known = joined(
+    runs = (baseline, new)
+    registry = joined(
         [known_with(benchmarks=benchmarks, metrics=metrics, plugins=plugins)]
-        + [run._known for run in given if isinstance(run, LoadedRun)]
+        + [run._known for run in runs if isinstance(run, LoadedRun)]
     )
-    paths = [str(run.folder if isinstance(run, LoadedRun) else Path(run)) for run in given]
-    sides = [run._side() if isinstance(run, LoadedRun) else _side(run) for run in given]
+    paths = [str(run.folder if isinstance(run, LoadedRun) else Path(run)) for run in runs]
+    sides = [run._side() if isinstance(run, LoadedRun) else _side(run) for run in runs]
     names = (benchmark,) if isinstance(benchmark, str) else tuple(benchmark)
-    old, side = comparing.beside(list(zip(paths, sides, strict=True)), names, option="benchmark=")
-    refusals = comparing.refusals(side, old)
+    baseline_side, new_side = comparing.beside(list(zip(paths, sides, strict=True)), names, option="benchmark=")
+    refusals = comparing.refusals(new_side, baseline_side)
     if refusals and not anyway:
         raise UsageError(
             "these runs are not comparable:\n  "
             + "\n  ".join(refusals)
             + "\nanyway=True compares them nevertheless, benchmark='NAME' one benchmark alone"
         )
-    paired = comparing.compare(side, old, known.benchmarks, bootstrap=bootstrap)
+    paired = comparing.compare(new_side, baseline_side, registry.benchmarks, bootstrap=bootstrap)
     if not paired.parts:
-        raise UsageError(f"{side.name} and {old.name} have no benchmark and technique in common")
-    return ComparedRuns(paired, known, tuple(refusals), tuple(comparing.notes(side, old)))
+        raise UsageError(f"{new_side.name} and {baseline_side.name} have no benchmark and technique in common")
+    return ComparedRuns(paired, registry, tuple(refusals), tuple(comparing.notes(new_side, baseline_side)))
 
 
 def _side(run: str | os.PathLike[str]) -> Side:

@@ -1,4 +1,4 @@
-"""Tables and notes as HTML, for a notebook's cell."""
+"""Draw tables and notes as HTML, for a notebook's cell."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from medvqa.report.tables import TextTable
 
 
 def text(content: str) -> str:
-    """Text that shows as it is: no markup, no control character, no line break."""
+    """Escape a text for HTML; control characters and line breaks are replaced."""
     return html.escape(printing.line(" ".join(content.split())))
 
 
 def grid(table: TextTable) -> str:
-    """A table without its title."""
+    """Draw a table without its title."""
     return (
         f"<table><thead>{_row('th', table.columns, table)}</thead>"
         f"<tbody>{''.join(_row('td', row, table) for row in table.rows)}</tbody></table>"
@@ -32,20 +32,20 @@ def _row(tag: str, cells: Iterable[str], table: TextTable) -> str:
 
 
 def paragraph(content: str, *, strong: bool = False) -> str:
-    """One line of text."""
+    """Draw one line of text."""
     return f"<p><strong>{text(content)}</strong></p>" if strong else f"<p>{text(content)}</p>"
 
 
 def listed(lines: Iterable[str]) -> str:
-    """Lines as a list; "" if there are none."""
+    """Draw lines as a list; return "" if there are none."""
     entries = "".join(f"<li>{text(line)}</li>" for line in lines)
     return f"<ul>{entries}</ul>" if entries else ""
 
 
-def sections(found: Iterable[Section]) -> str:
-    """The sections of a comparison."""
+def sections(compared: Iterable[Section]) -> str:
+    """Draw the sections of a comparison."""
     blocks = []
-    for section in found:
+    for section in compared:
         blocks += [paragraph(section.title, strong=True), listed(section.notes)]
         for table in section.tables:
             blocks += [paragraph(table.title), grid(table)]

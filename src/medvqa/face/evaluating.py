@@ -1,4 +1,4 @@
-"""`medvqa.evaluate`: a run from Python."""
+"""`medvqa.evaluate`: start a run from Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GivenPath: TypeAlias = "str | os.PathLike[str]"
 Several: TypeAlias = "str | Sequence[str]"
 
 FIRST = ("model", "benchmark", "judge")
-"""Options that `evaluate` takes as objects, too."""
+"""Options that `evaluate` also takes as objects."""
 
 
 class EvaluateOptions(TypedDict, total=False):
@@ -78,117 +78,117 @@ def evaluate(
 ) -> LoadedRun:
     """Ask a model the questions of benchmarks, and return the run.
 
-    `model` is a spec as for --model ("qwen-vl", "hf:CHECKPOINT"), a backend, or a subclass of `medvqa.Backend`; so is
-    `judge`. `benchmark` is a name, a benchmark such as `medvqa.table(...)`, or several. Without them the defaults of
-    the command line hold. `select` chooses questions by an expression, as --select does.
+    `model` and `judge` are each a spec as for --model ("qwen-vl", "hf:CHECKPOINT"), a backend, or a subclass of
+    `medvqa.Backend`. `benchmark` is a name, a benchmark such as `medvqa.table(...)`, or several. Defaults are those of
+    the command line. `select` selects questions by an expression, as --select does.
 
-    `folder` is the folder that holds models/ and reports/ (default: the root of the project around the current folder,
-    as of pytest). The run folder, the stored answers and the numbers are those of `pytest` and `medvqa run` there.
-    `run="NAME"` names the run folder; the same call continues a run that was interrupted.
+    `folder` holds models/ and reports/. Its default is pytest's root: the root of the project around the current
+    folder. `pytest` and `medvqa run` there use the same run folder and stored answers, and give the same numbers.
+    `run="NAME"` names the run folder. The same call continues an interrupted run.
 
-    `progress` shows a bar in a notebook and a line in a terminal (default), a line elsewhere too (True), or nothing
+    `progress` shows a bar in a notebook and a line in a terminal (None), a line elsewhere too (True), or nothing
     (False). `metrics` are computed for every benchmark. `plugins` are Python files or modules that define benchmarks,
-    backends or metrics, such as ["conftest.py"]: no conftest.py is executed unless it is named.
+    backends or metrics, such as ["conftest.py"]. No conftest.py is executed unless it is named.
 
     Other `options` are those of the command line, with _ for -: `limit=50`, `technique="gd"`, `max_cost=2.5`.
 
-    Returns the run as of `medvqa.load`. It may be unfinished, for instance after errors in a row: `finished` and
-    `warnings` say so.
+    Returns the run as `medvqa.load` does. It may be unfinished, for instance after errors in a row: see `finished` and
+    `warnings`.
 
-    Raises UsageError for options that do not fit and for a model that cannot be loaded, and DataError for data that
-    cannot be read. KeyboardInterrupt is raised again after all answers are stored and the reports are written.
+    Raises UsageError for bad options or a model that cannot be loaded, and DataError for data that cannot be read.
+    After KeyboardInterrupt, all answers are stored and the reports written; then it is raised again.
     """
-    given = _given(options)
+    raw_options = _raw_options(options)
     registry = known_with(metrics=metrics, plugins=plugins)
     objects = {name: _model(value, name) for name, value in (("model", model), ("judge", judge)) if value is not None}
-    chosen = _benchmarks(benchmark)
+    chosen_benchmarks = _benchmarks(benchmark)
     registry = registry.with_objects(
         models=[value for value in objects.values() if isinstance(value, Backend)],
-        benchmarks=[each for each in chosen or () if isinstance(each, Benchmark)],
+        benchmarks=[entry for entry in chosen_benchmarks or () if isinstance(entry, Benchmark)],
     )
-    given |= {name: value if isinstance(value, str) else spec_of(value) for name, value in objects.items()}
-    if len(objects) == 2 and given["model"] == given["judge"] and not isinstance(model, str):
-        raise UsageError(f"model and judge are both '{given['model']}': give one of them another argument")
-    if chosen is not None:
-        given["benchmark"] = [each if isinstance(each, str) else each.name for each in chosen]
+    raw_options |= {name: value if isinstance(value, str) else spec_of(value) for name, value in objects.items()}
+    if len(objects) == 2 and raw_options["model"] == raw_options["judge"] and not isinstance(model, str):
+        raise UsageError(f"model and judge are both '{raw_options['model']}': give one of them another argument")
+    if chosen_benchmarks is not None:
+        raw_options["benchmark"] = [entry if isinstance(entry, str) else entry.name for entry in chosen_benchmarks]
     cwd = Path.cwd()
     root = root_of(cwd) if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
-    shown = showing.chosen(progress)
+    display = showing.chosen(progress)
     try:
         with printing.printable_warnings():
             ended = door.conduct(
-                Options.of(given, cwd),
+                Options.of(raw_options, cwd),
                 Setting(root, cwd),
                 registry,
                 select=select,
-                say=shown.say,
-                on_progress=shown.update,
+                say=display.say,
+                on_progress=display.update,
             )
     finally:
-        shown.close()
+        display.close()
     for line in ended.finished.failed_hooks:
-        shown.say(f"! {line}")
+        display.say(f"! {line}")
     if ended.interrupted:
         raise KeyboardInterrupt(ended.stopped)
     return _run(ended, registry, cwd)
 
 
 def _run(ended: door.Ended, registry: Registry, cwd: Path) -> LoadedRun:
-    """The run that has ended; MedVQAError if there is no report."""
+    """Return the run that has ended; MedVQAError if there is no report."""
     if not ended.questions:
         raise UsageError("nothing was asked: no question was selected")
     report = ended.finished.report
     if report is None:
         raise MedVQAError(ended.finished.problem or ended.stopped or "nothing was asked")
-    # Notes repeat the path, and a notebook that is kept should name no folder of this machine.
+    # Notes repeat the path: a stored notebook should name no folder of this machine.
     near = cwd.is_relative_to(ended.folder.parents[1]) or ended.folder.is_relative_to(cwd)
     folder = Path(os.path.relpath(ended.folder, cwd)) if near else ended.folder
     stopped = [] if ended.stopped is None else [f"stopped early: {ended.stopped}"]
     return LoadedRun(replace(report, folder=folder), registry, (*stopped, *ended.notes))
 
 
-def _model(given: GivenModel, option: str) -> str | Backend:
-    """A spec or a backend (UsageError)."""
-    if isinstance(given, type) and issubclass(given, Backend):
-        return usable(given, f"{option}={given.__name__}")()
-    if isinstance(given, str | Backend):
-        return given
-    raise UsageError(f"{option}={given!r}: a spec such as 'hf:CHECKPOINT', or a subclass of medvqa.Backend is expected")
+def _model(model: GivenModel, option: str) -> str | Backend:
+    """Return a spec or a backend (UsageError)."""
+    if isinstance(model, type) and issubclass(model, Backend):
+        return usable(model, f"{option}={model.__name__}")()
+    if isinstance(model, str | Backend):
+        return model
+    raise UsageError(f"{option}={model!r}: a spec such as 'hf:CHECKPOINT', or a subclass of medvqa.Backend is expected")
 
 
-def _benchmarks(given: str | Benchmark | Iterable[str | Benchmark] | None) -> list[str | Benchmark] | None:
-    if given is None:
+def _benchmarks(benchmark: str | Benchmark | Iterable[str | Benchmark] | None) -> list[str | Benchmark] | None:
+    if benchmark is None:
         return None
-    several = [given] if isinstance(given, str | Benchmark) else list(given)
-    for each in several:
-        if not isinstance(each, str | Benchmark):
-            raise UsageError(f"benchmark={each!r}: a name or a benchmark is expected, such as medvqa.table('FILE.csv')")
-    if not several:
+    chosen = [benchmark] if isinstance(benchmark, str | Benchmark) else list(benchmark)
+    for one in chosen:
+        if not isinstance(one, str | Benchmark):
+            raise UsageError(f"benchmark={one!r}: a name or a benchmark is expected, such as medvqa.table('FILE.csv')")
+    if not chosen:
         raise UsageError("benchmark: none is given; name one, or leave it out")
-    return several
+    return chosen
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their names on the command line, with values as argparse gives them (UsageError)."""
-    known = {name.replace("-", "_"): name for name in OPTIONS if name not in FIRST}
-    given = {}
+def _raw_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names on the command line, with values as argparse gives them (UsageError)."""
+    option_names = {name.replace("-", "_"): name for name in OPTIONS if name not in FIRST}
+    raw_options = {}
     for name, value in options.items():
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
+        if name not in option_names:
+            close = get_close_matches(name, option_names, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(option_names)}"
             raise UsageError(f"evaluate() has no option '{name}'; {hint}")
         if value is not None:
-            given[known[name]] = _value(name, value, OPTIONS[known[name]])
-    return given
+            raw_options[option_names[name]] = _value(name, value, OPTIONS[option_names[name]])
+    return raw_options
 
 
 def _value(name: str, value: Any, how: Mapping[str, Any]) -> Any:
-    """The value of one option; `how` is its row of OPTIONS (UsageError for a value of another type)."""
+    """Return the value of one option; `how` is its row of OPTIONS. UsageError for a value of another type."""
     if how.get("action") == "append":
         several = [value] if isinstance(value, str | os.PathLike | LoadedRun) else value
         if not isinstance(several, list | tuple):
             raise _wrong(name, value, "a text or a list of texts")
-        return [_text(name, each) for each in several]
+        return [_text(name, entry) for entry in several]
     if how.get("action") == "store_true":
         if not isinstance(value, bool):
             raise _wrong(name, value, "True or False")

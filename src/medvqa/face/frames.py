@@ -1,8 +1,8 @@
-"""Results, items, measures and comparisons as pandas DataFrames.
+"""Make pandas DataFrames of results, items, measures and comparisons.
 
 Columns and types do not depend on the values. Text is `string`, whole numbers that may be missing are `Int64`, other
 numbers `float64`, and a missing value is `<NA>` or `NaN`. A cell with several values joins them by `|`, the separator
-of `Series.str.get_dummies()`. Texts are as in results.jsonl: they come from data and models, and may hold anything.
+of `Series.str.get_dummies()`. Texts are as in results.jsonl: they come from data and models, and are not escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATOR = "|"
-"""Between the values of a cell that holds several."""
+"""Separator of several values in a cell."""
 
 Row: TypeAlias = Sequence[object]
 
@@ -84,7 +84,7 @@ MEASURE: Mapping[str, str] = {
     "of": "Int64",
     "signature": "string",
 }
-"""Columns of `measures`: name -> type. Of a whole benchmark `dimension` and `slice` are empty."""
+"""Columns of `measures`: name -> type. For a whole benchmark, `dimension` and `slice` are empty."""
 
 DIFFERENCE: Mapping[str, str] = {
     "benchmark": "string",
@@ -116,7 +116,7 @@ DIFFERENCE: Mapping[str, str] = {
     "bootstrap_low": "float64",
     "bootstrap_high": "float64",
 }
-"""Columns of `differences`: name -> type. Of a whole benchmark `dimension` and `slice` are empty."""
+"""Columns of `differences`: name -> type. For a whole benchmark, `dimension` and `slice` are empty."""
 
 FLIP: Mapping[str, str] = {
     "benchmark": "string",
@@ -164,20 +164,20 @@ def pandas() -> Any:
 
 
 def results(report: Report) -> pd.DataFrame:
-    """A row for each result of a run, sorted by key; a column for each dimension of the tags follows `RESULT`."""
+    """Return a row per result of a run, sorted by key; a column per tag dimension follows `RESULT`."""
     rows = sorted((result for part in report.parts for result in part.results), key=lambda result: result.key)
     return _tagged(RESULT, [_result(result) for result in rows], [result.item for result in rows])
 
 
 def items(report: Report) -> pd.DataFrame:
-    """A row for each item with a result, sorted by benchmark and id; a column for each dimension follows `ITEM`."""
-    known = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
-    found = [known[key] for key in sorted(known)]
-    return _tagged(ITEM, [_item(item) for item in found], found)
+    """Return a row per item with a result, sorted by benchmark and id; a column per tag dimension follows `ITEM`."""
+    by_key = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
+    rows = [by_key[key] for key in sorted(by_key)]
+    return _tagged(ITEM, [_item(item) for item in rows], rows)
 
 
 def measures(report: Report) -> pd.DataFrame:
-    """A row for each measure and slice, in the order of metrics.json; columns as in `MEASURE`."""
+    """Return a row per measure and slice, in the order of metrics.json; columns as in `MEASURE`."""
     rows = []
     for part in report.parts:
         portion = report.selection.portion(part.benchmark.name, part.technique)
@@ -209,16 +209,16 @@ def measures(report: Report) -> pd.DataFrame:
 
 
 def differences(compared: Iterable[Compared]) -> pd.DataFrame:
-    """A row for each measure and slice of a comparison; columns as in `DIFFERENCE`."""
+    """Return a row per measure and slice of a comparison; columns as in `DIFFERENCE`."""
     figures = [name for name in DIFFERENCE if name not in _ABOUT_DIFFERENCE]
     rows = []
-    for each in compared:
-        own = {"p": each.p, "adjusted": each.adjusted}
-        own |= dict(zip(("bootstrap_low", "bootstrap_high"), each.resampled or (None, None), strict=True))
-        about = (each.benchmark, each.technique, each.metric, each.headline, each.better)
-        shown = each.shown
+    for pair in compared:
+        own = {"p": pair.p, "adjusted": pair.adjusted}
+        own |= dict(zip(("bootstrap_low", "bootstrap_high"), pair.resampled or (None, None), strict=True))
+        about = (pair.benchmark, pair.technique, pair.metric, pair.headline, pair.better)
+        shown = pair.shown
         numbers = (own[name] if name in own else getattr(shown, name) for name in figures)
-        rows.append((*about, *next(iter(each.slice.items()), ("", "")), *numbers))
+        rows.append((*about, *next(iter(pair.slice.items()), ("", "")), *numbers))
     return _frame(DIFFERENCE, rows)
 
 
@@ -226,7 +226,7 @@ _ABOUT_DIFFERENCE = frozenset({"benchmark", "technique", "measure", "headline", 
 
 
 def flips(flipped: Iterable[Flip]) -> pd.DataFrame:
-    """A row for each question, and sample, of each unit of which a headline measure changed; columns as in `FLIP`."""
+    """Return a row per question and sample of each unit with a changed headline measure; columns as in `FLIP`."""
     rows = []
     for flip in flipped:
         about = (flip.benchmark, flip.technique, flip.metric, flip.unit, flip.better)
@@ -235,13 +235,13 @@ def flips(flipped: Iterable[Flip]) -> pd.DataFrame:
             before, after = (side.get(key) for side in sides)
             either = after or before
             question = either.item.question if either is not None else None
-            both = zip_longest(_said(before), _said(after))
+            both = zip_longest(_cells(before), _cells(after))
             rows.append((*about, key[0], question, key[1], *(cell for pair in both for cell in pair)))
     return _frame(FLIP, rows)
 
 
 def parts(compared: Iterable[PairedPart]) -> pd.DataFrame:
-    """A row for each benchmark and technique of a comparison, with counts of items; columns as in `PART`."""
+    """Return a row per benchmark and technique of a comparison, with counts of items; columns as in `PART`."""
     rows = [
         (
             part.benchmark,
@@ -259,8 +259,8 @@ def parts(compared: Iterable[PairedPart]) -> pd.DataFrame:
     return _frame(PART, rows)
 
 
-def _said(result: Result | None) -> tuple[object, ...]:
-    """Outcome, value, extracted options and answer of one side of a flip."""
+def _cells(result: Result | None) -> tuple[object, ...]:
+    """Return outcome, value, extracted options and answer of one side of a flip."""
     if result is None:
         return (None,) * 4
     answer = None if result.answer is None else result.answer.text
@@ -312,21 +312,21 @@ def _result(result: Result) -> Row:
 
 
 def joined(values: Iterable[str]) -> str | None:
-    """Several values as one cell; None for no value."""
+    """Join several values to one cell; None for no value."""
     return SEPARATOR.join(values) or None
 
 
 def _tagged(columns: Mapping[str, str], rows: Sequence[Row], tagged: Sequence[Item]) -> pd.DataFrame:
-    """A frame with a column for each dimension of the items' tags; `tag.NAME` if the name is taken."""
+    """Return a frame with a column per dimension of the items' tags; `tag.NAME` if the name is taken."""
     dimensions = sorted({dimension for item in tagged for dimension in item.tags})
-    # A tag may be called as a column, or as the new name of another tag.
+    # A tag's name may equal that of a column, or the new name of another tag.
     names: dict[str, str] = {}
     for dimension in dimensions:
         name = dimension
         while name in columns or name in names.values() or (name != dimension and name in dimensions):
             name = f"tag.{name}"
         names[dimension] = name
-    cells: Callable[[Item], Row] = lambda item: [joined(item.tags.get(each, ())) for each in dimensions]  # noqa: E731
+    cells: Callable[[Item], Row] = lambda item: [joined(item.tags.get(name, ())) for name in dimensions]  # noqa: E731
     return _frame(
         {**columns, **dict.fromkeys(names.values(), "string")},
         [(*row, *cells(item)) for row, item in zip(rows, tagged, strict=True)],
@@ -334,7 +334,7 @@ def _tagged(columns: Mapping[str, str], rows: Sequence[Row], tagged: Sequence[It
 
 
 def _frame(columns: Mapping[str, str], rows: Sequence[Row]) -> pd.DataFrame:
-    """A DataFrame of these columns and types, also without rows."""
+    """Return a DataFrame of these columns and types, even without rows."""
     pd = pandas()
     values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     # Storage in Python objects: an answer may hold a lone surrogate, which Arrow refuses.

@@ -1,4 +1,4 @@
-"""The benchmarks, backends and metrics that a call of the face may name."""
+"""Collect the benchmarks, backends and metrics that a call from Python may name."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def known_with(
     metrics: Iterable[Metric] = (),
     plugins: Extras = (),
 ) -> Registry:
-    """What ships, what the plugins define, and these values (UsageError if two benchmarks share a name)."""
+    """Return the shipped registry with the plugins' and these values (UsageError if two benchmarks share a name)."""
     several = [plugins] if isinstance(plugins, str | os.PathLike) else plugins
     registry = Registry.of([_module(extra) for extra in several])
     return registry.with_objects(benchmarks=list(benchmarks)).with_metrics(metrics)
 
 
 def joined(registries: Iterable[Registry]) -> Registry:
-    """Several registries as one; of two values with one name, that of the first registry."""
-    first, *others = registries
+    """Join registries. Of two values with one name, that of the first registry counts."""
+    registry, *others = registries
     for other in others:
-        first = replace(
-            first,
-            benchmarks={**other.benchmarks, **first.benchmarks},
-            backends={**other.backends, **first.backends},
+        registry = replace(
+            registry,
+            benchmarks={**other.benchmarks, **registry.benchmarks},
+            backends={**other.backends, **registry.backends},
         ).with_metrics(other.metrics)
-    return first
+    return registry
 
 
 def _module(extra: Extra) -> ModuleType:
-    """A module as it is, or that of a Python file, which is executed (UsageError)."""
+    """Return a module unchanged; execute a Python file and return its module (UsageError)."""
     if isinstance(extra, ModuleType):
         return extra
     if not Path(extra).is_file():

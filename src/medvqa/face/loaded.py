@@ -1,4 +1,4 @@
-"""`medvqa.load`: a run folder as an object."""
+"""`medvqa.load`: load a run folder."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from medvqa.comparing.gating import Verdict
 
 WIDTH = 100
-"""Columns of the text that `repr` gives, as of `medvqa report`."""
+"""Width of the text that `repr` returns, in characters, as in `medvqa report`."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LoadedRun:
     """A run, as it was on disk when it was loaded. Made by `medvqa.load` and `medvqa.evaluate`.
 
-    `repr`, and the last line of a notebook's cell, show the tables that a terminal shows. They say first if results are
+    `repr`, and the last line of a notebook's cell, show the tables of the terminal, after a warning if results are
     missing.
     """
 
@@ -47,7 +47,7 @@ class LoadedRun:
 
     @property
     def name(self) -> str:
-        """The run's name: that of its folder."""
+        """The run's name, which is its folder's."""
         return self.folder.resolve().name
 
     @cached_property
@@ -96,11 +96,11 @@ class LoadedRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that a reader must know beside the numbers; the first ones say if results are missing."""
+        """Warnings to read with the numbers; the first ones say if results are missing."""
         return (*self._report.covered.lines, *self._notes, *report.notes_of(self._report))
 
     def report(self) -> Path:
-        """Return the path of the run's page, index.html; write it, and the other reports, if it is not there.
+        """Return the path of the run's page, index.html; if it is missing, write all reports.
 
         UsageError if the folder cannot be written.
         """
@@ -128,9 +128,10 @@ class LoadedRun:
         return "\n".join(filter(None, blocks))
 
     def _side(self) -> Side:
-        """The run as a side of a comparison (UsageError if it is half scored)."""
+        """Return the run as a side of a comparison (UsageError if it is half scored)."""
         records.check_scored(self.folder, self._report.run)
-        results = sorted((each for part in self._report.parts for each in part.results), key=lambda each: each.key)
+        results = [result for part in self._report.parts for result in part.results]
+        results.sort(key=lambda result: result.key)
         return Side(self.name, self._report.run, tuple(results), self._report.covered)
 
 
@@ -143,24 +144,24 @@ def load(
 ) -> LoadedRun:
     """Load a run folder, such as `reports/RUN`, and compute its measures; nothing is written.
 
-    `benchmarks` and `metrics` are ones of your own, beside those that ship. `plugins` are Python files, such as
-    "conftest.py", or modules that define them; a file is executed.
+    `benchmarks` and `metrics` are your own, in addition to the shipped ones. `plugins` are modules or Python files that
+    define them, such as "conftest.py"; files are executed.
 
-    The run may be unfinished: `finished`, `warnings` and the printed table say so.
+    The run may be unfinished: see `finished`, `warnings` or the printed table.
 
-    Raises UsageError if the folder is no run folder, is damaged, or holds results of an unknown benchmark, and
+    Raises UsageError if the folder is no run folder, is damaged, or holds results of an unknown benchmark. Raises
     DataError if its results cannot be read.
     """
     folder = Path(run)
     if records.is_baseline(folder):
         raise UsageError(f"{folder} is a baseline file, not a run folder; medvqa.compare() takes it")
     if not folder.is_dir():
-        known = Path("reports") / folder
-        there = known.joinpath(records.RUN).is_file()
-        raise UsageError(f"{folder} is no run folder" + (f": type medvqa.load({str(known)!r})" if there else ""))
+        in_reports = Path("reports") / folder
+        exists = in_reports.joinpath(records.RUN).is_file()
+        raise UsageError(f"{folder} is no run folder" + (f": type medvqa.load({str(in_reports)!r})" if exists else ""))
     return loaded(folder, known_with(benchmarks=benchmarks, metrics=metrics, plugins=plugins))
 
 
 def loaded(folder: Path, known: Registry) -> LoadedRun:
-    """A run folder with the benchmarks and metrics of a registry (UsageError, DataError)."""
+    """Load a run folder with the benchmarks and metrics of a registry (UsageError, DataError)."""
     return LoadedRun(report.build(folder, known.benchmarks), known)

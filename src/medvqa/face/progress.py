@@ -1,4 +1,4 @@
-"""How far a run is: a bar in a notebook, a line in a terminal, nothing elsewhere."""
+"""Show the progress of a run: a bar in a notebook, a line in a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from medvqa.session.progress import Progress, line
 
 
 class Display(Protocol):
-    """Where progress and messages go."""
+    """A place that shows progress and messages."""
 
     def say(self, message: str) -> None:
-        """Show a message, which stays."""
+        """Show a message that stays."""
 
     def update(self, counts: Counter[Outcome], total: int) -> None:
         """Show the outcomes so far, of `total` questions."""
@@ -27,9 +27,9 @@ class Display(Protocol):
 
 
 def chosen(progress: bool | None) -> Display:
-    """The place for progress: None finds out whether there is a notebook or a terminal, False shows nothing.
+    """Return the display for progress: in a notebook a bar, in a terminal a line.
 
-    True shows a line if there is neither.
+    Elsewhere, True shows a line and None nothing. False always shows nothing.
     """
     if progress is False:
         return Silent()
@@ -39,7 +39,7 @@ def chosen(progress: bool | None) -> Display:
 
 
 def _notebook() -> Callable[..., Any] | None:
-    """IPython's `display` in a notebook's kernel, else None. A notebook has imported IPython."""
+    """Return IPython's `display` in a notebook's kernel, else None. A notebook has imported IPython."""
     ipython: Any = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     # IPython in a terminal has no kernel, and shows no HTML.
@@ -65,7 +65,7 @@ class Silent:
 
 
 class _Drawn:
-    """A line that is drawn anew from time to time."""
+    """A line that is redrawn from time to time."""
 
     def __init__(self) -> None:
         self._progress = Progress(self._pass, lambda text: self._draw(text, ended=False))
@@ -89,7 +89,7 @@ class _Drawn:
 
 
 class InTerminal(_Drawn):
-    """Rewrites a line on standard error; if that is no terminal, prints the last state."""
+    """Rewrites a line on standard error; without a terminal, prints only the last state."""
 
     def say(self, message: str) -> None:
         """Print a message."""
@@ -126,7 +126,7 @@ class InNotebook(_Drawn):
 
 
 class _Html:
-    """HTML that IPython displays, with a text for where HTML is not shown."""
+    """HTML for IPython, with a plain text for displays without HTML."""
 
     def __init__(self, html: str, plain: str) -> None:
         self._html = html

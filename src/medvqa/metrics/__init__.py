@@ -1,4 +1,4 @@
-"""Results -> measures: what is counted, over which units, in which slices, beside which reference lines."""
+"""Compute measures from results: metrics, units, slices and reference lines."""
 
 from __future__ import annotations
 

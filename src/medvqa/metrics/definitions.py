@@ -1,10 +1,10 @@
-"""The metrics of the three benchmarks, and two decorators that make one: `ratio`, and `metric` for users.
+"""Define the metrics of the three benchmarks, and two decorators for new ones: `ratio`, and `metric` for users.
 
 Sources: GMAI-MMBench (Chen et al. 2024), formulas (1) to (3); MediConfusion (Sepehri et al. 2024), sections 2.2 and 3,
-whose totals are those of `create_score_table` in
+with totals as in `create_score_table`:
 https://github.com/AIF4S/MediConfusion/blob/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7/utils/answering.py.
-An answer without a value (`unscored`, `error`) has the denominator 0; an invalid one (refused, abstained, unparsed) is
-wrong and stays in the denominator.
+An answer without a value (`unscored`, `error`) has the denominator 0. An invalid answer (refused, abstained, unparsed)
+is wrong and stays in the denominator.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Terms = Callable[[Sequence[Result]], tuple[float, float]]
 """The results of one unit -> (numerator, denominator); the denominator 0 leaves the unit out."""
 
 LEFT_OUT, NO, YES = (0.0, 0.0), (0.0, 1.0), (1.0, 1.0)
-"""The terms of most units."""
+"""The terms of a unit that is left out, wrong, or right."""
 MAX_VALUE = 1e50
-"""Largest number of one unit: the fourth power of the sum of such numbers, which intervals need, is finite."""
+"""Largest value of one unit. Intervals need the fourth power of sums of values, which must stay finite."""
 MAX_NAME = 60
-"""Characters of a metric's name."""
+"""Most characters in a metric's name."""
 
 
 def _share(*outcomes: Outcome) -> Mapping[Outcome, tuple[float, float]]:
-    """Terms by outcome: these among all that are scored."""
+    """Return the terms by outcome of a rate: these outcomes / scored outcomes."""
     return {
         outcome: YES if outcome in outcomes else NO if outcome in SCORED_OUTCOMES else LEFT_OUT for outcome in OUTCOMES
     }
@@ -74,8 +74,8 @@ def ratio(
 
     def decorate(terms: Terms) -> Metric:
         definition = (terms.__doc__ or "").strip().partition("\n")[0]
-        only = None if kinds is None else frozenset(kinds)
-        return Metric(name or terms.__name__, terms, unit, binary, mean_over, only, definition, better, percent)
+        kind_set = None if kinds is None else frozenset(kinds)
+        return Metric(name or terms.__name__, terms, unit, binary, mean_over, kind_set, definition, better, percent)
 
     return decorate
 
@@ -111,25 +111,26 @@ def metric(
 ) -> Metric | Callable[[Function], Metric]:
     """Make a Metric from a function of a result, with or without options: `@medvqa.metric`.
 
-    The function gets one Result, or with `unit="pair"` the two results of a pair, sorted by id. It returns True or
-    False (the measure is the share of True), a finite number (the measure is the mean), or None to leave the unit out.
-    It is not called for results without an answer, which ended in error. Options: `name` (default: the function's),
-    `definition` (default: the first line of its docstring; a digest of it enters signatures), `percent` (show the
-    measure as a percentage; None: if the function returns True and False). `kinds`, `better` and `mean_over`: see
-    `Metric`. UsageError for a name, a kind or another option that cannot be used.
+    The function gets one Result, or with `unit="pair"` the two results of a pair, sorted by id. It returns a bool (the
+    measure is the share of True), a finite number (the measure is the mean), or None to leave the unit out. It is not
+    called for results without an answer.
+
+    Options: `name` (default: the function's), `definition` (default: the first line of its docstring; a digest of it
+    enters signatures), `percent` (show the measure as a percentage; None: if the function returns True and False).
+    `kinds`, `better` and `mean_over`: see `Metric`. Raises UsageError for a bad name, kind or other option.
     """
 
     def decorate(function: Function) -> Metric:
-        where, called = usercode.place_of(function), name or getattr(function, "__name__", "")
-        if not called.isprintable() or not called.strip() or called != called.strip() or len(called) > MAX_NAME:
+        where, label = usercode.place_of(function), name or getattr(function, "__name__", "")
+        if not label.isprintable() or not label.strip() or label != label.strip() or len(label) > MAX_NAME:
             raise UsageError(
-                f"{where}: metric {called[:MAX_NAME]!r}: name=... must be printable text of 1 to {MAX_NAME} characters"
+                f"{where}: metric {label[:MAX_NAME]!r}: name=... must be printable text of 1 to {MAX_NAME} characters"
             )
         for option, value, allowed in (("unit", unit, ("item", "pair")), ("better", better, ("higher", "lower"))):
             if value not in allowed:
-                raise UsageError(f"{where}: metric '{called}': {option}={value!r}; there are: {', '.join(allowed)}")
+                raise UsageError(f"{where}: metric '{label}': {option}={value!r}; there are: {', '.join(allowed)}")
         if unknown := [kind for kind in kinds or () if kind not in KINDS]:
-            raise UsageError(f"{where}: metric '{called}': no kind {unknown[0]!r}; there are: {', '.join(KINDS)}")
+            raise UsageError(f"{where}: metric '{label}': no kind {unknown[0]!r}; there are: {', '.join(KINDS)}")
 
         @wraps(function)
         def terms(results: Sequence[Result]) -> tuple[float, float]:
@@ -138,18 +139,18 @@ def metric(
             return _term(function(*results))
 
         first_line = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
-        defined = definition or first_line or f"Mean of {called}."
-        only = None if kinds is None else frozenset(kinds)
-        return Metric(called, terms, unit, None, mean_over, only, defined, better, percent)
+        definition_line = definition or first_line or f"Mean of {label}."
+        kind_set = None if kinds is None else frozenset(kinds)
+        return Metric(label, terms, unit, None, mean_over, kind_set, definition_line, better, percent)
 
     return decorate if function is None else decorate(function)
 
 
 def _term(value: object) -> tuple[float, float]:
-    """The terms of one unit; a bool stays one, which tells shares from means. TypeError and ValueError."""
+    """Return the terms of one unit. A bool stays a bool: it marks a share. Raises TypeError and ValueError."""
     if value is None:
         return LEFT_OUT
-    # numpy.bool_ is no bool, and numpy is not imported for it.
+    # numpy.bool_ is no subclass of bool. Checking its name avoids importing numpy.
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value), 1.0
     if not isinstance(value, Real):
@@ -220,19 +221,19 @@ def mean_score(results: Sequence[Result]) -> tuple[float, float]:
 
 
 choice_score = replace(mean_score, name="choice_score", kinds=CHOICE_KINDS)
-"""`mean_score` of the questions that are answered by option letters: no judge has a part in it."""
+"""`mean_score` of choice questions. No judge takes part."""
 
 open_score = replace(mean_score, name="open_score", kinds=OPEN_KINDS)
-"""`mean_score` of the questions that are answered by a text."""
+"""`mean_score` of open questions."""
 
 
 def macro_accuracy(dimension: str) -> Metric:
-    """The unweighted mean of `accuracy` over the values of a lexicon dimension."""
+    """Return a metric: the unweighted mean of `accuracy` over the values of a lexicon dimension."""
     return replace(accuracy, name="macro_accuracy", mean_over=dimension)
 
 
 def macro_score(dimension: str) -> Metric:
-    """The unweighted mean of `mean_score` over the values of a lexicon dimension."""
+    """Return a metric: the unweighted mean of `mean_score` over the values of a lexicon dimension."""
     return replace(mean_score, name="macro_score", mean_over=dimension)
 
 
@@ -267,9 +268,9 @@ def error_rate(results: Sequence[Result]) -> tuple[float, float]:
 
 
 def is_complete(result: Result) -> bool | None:
-    """Whether an answer in words was written to its end: False where it was cut off at a limit of tokens.
+    """Return whether an answer in words is complete; False if a token limit cut it off.
 
-    None without such an answer, and where nobody recorded how it ended.
+    None if there is no such answer, or if the reason of its end was not recorded.
     """
     if result.answer is None or not result.answer.finish or result.technique in OPTION_TECHNIQUES:
         return None
@@ -284,14 +285,14 @@ def truncated_rate(results: Sequence[Result]) -> tuple[float, float]:
 
 
 rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate, truncated_rate)
-"""How often no option was named, by reason, how often there was no answer at all, and how often it was cut off."""
+"""The rates of invalid answers (in total, then by reason), of missing answers and of truncated answers."""
 
 
-def _matches(result: Result, among: int) -> tuple[float, float]:
+def _matches(result: Result, denominator: int) -> tuple[float, float]:
     if result.score.outcome not in SCORED_OUTCOMES:
         return LEFT_OUT
     matches = len(set(result.score.extracted) & set(result.item.answers))
-    return (matches / among if among else 0.0), 1.0
+    return (matches / denominator if denominator else 0.0), 1.0
 
 
 def _all_scored(results: Sequence[Result]) -> bool:
@@ -299,4 +300,4 @@ def _all_scored(results: Sequence[Result]) -> bool:
 
 
 SHIPPED = tuple(value for value in list(vars().values()) if isinstance(value, Metric))
-"""The metrics of this file: importing one into a conftest.py adds it to no benchmark."""
+"""The metrics of this file. A conftest.py that imports one of them adds it to no benchmark."""

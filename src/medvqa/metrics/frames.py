@@ -1,4 +1,4 @@
-"""Units and slices: what is counted once, and where it is counted."""
+"""Arrange results as units (questions or whole pairs) in slices."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ EVERYTHING: Slice = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Units that a metric is summed over, single questions or whole pairs, and their slices.
+    """The units that a metric is summed over (questions or whole pairs), and their slices.
 
-    `units` holds the results of each unit, the first of each question where these were asked several times; `samples`
-    those of all samples, and `of`, (samples,), which unit each belongs to, sorted. `blind`, (units,), says which units
-    are, or belong to, pairs that only the image tells apart.
+    - `units`: the results of each unit. Of a question with several samples, the first.
+    - `samples`: the results of each sample of each unit, sorted by unit. `of`, (samples,): the unit of each.
+    - `blind`, (units,): True for a unit in a pair that only the image tells apart.
+    - `slices`: the slices in the order of the measures, EVERYTHING first.
+    - `unit`, `slice`, `weight`, (memberships,): one entry for each slice of each unit, sorted by slice. The weight is
+      the number of the unit's questions in the slice, and 1 in EVERYTHING.
+    - `cell`, (memberships,): the cell of each membership. Both questions of a pair in one slice share a cell.
+    - `counted`, `group`, `slice_of`, (cells,): the observation, the independent group and the slice of each cell.
 
-    `slices` stand in the order of the measures, EVERYTHING first. `unit`, `slice` and `weight` have one entry for each
-    slice of each unit, (memberships,), sorted by slice: the weight is the number of the unit's questions in it, and 1
-    in EVERYTHING.
-
-    What statistics count once is the pair if there is one, else the question: the memberships of both questions of a
-    pair in one slice share a cell. `cell`, (memberships,), says which; `counted`, `group` and `slice_of`, (cells,),
-    number what a cell counts, what of it is independent of all else, and its slice.
+    Statistics count observations: a pair if the question has one, else the question.
     """
 
     units: Sequence[Unit]
@@ -55,7 +54,7 @@ class Frame:
 
     @property
     def whole(self) -> bool:
-        """Whether everything that is counted once is one answer or one pair of answers."""
+        """Whether each observation is one answer or one pair of answers."""
         return self.single and len(self.counted) == len(self.unit)
 
     @property
@@ -66,7 +65,7 @@ class Frame:
         return np.array_equal(self.of, np.arange(len(self.units)))
 
     def means(self, values: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The mean of `values`, (samples,), over those of each unit that are `counted`, 0 without any: (units,)."""
+        """Return the mean of `values`, (samples,), over the `counted` samples of each unit, 0 without any: (units,)."""
         import numpy as np
 
         if self.single:
@@ -78,11 +77,11 @@ class Frame:
         """Sum `values`, (units,), over each slice, times the weights: (slices,)."""
         import numpy as np
 
-        # In an order that ids decide: rounding is the same in every run.
+        # The order follows the ids, so rounding is the same in every run.
         return np.bincount(self.slice, self.weight * values[self.unit], len(self.slices)).astype(float, copy=False)
 
     def table(self, numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> Table:
-        """The terms of the units, (units,) each, for `medvqa.statistics`: one row for each cell."""
+        """Return a table for `medvqa.statistics`, one row per cell, from the terms of the units, (units,) each."""
         import numpy as np
 
         def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -96,22 +95,22 @@ class Frame:
 
 
 def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Frame]:
-    """The frames of items ("item") and of whole pairs ("pair").
+    """Return the frames of items ("item") and of whole pairs ("pair").
 
-    `rows` are sorted by key, one for each; `dimensions` come first among the
-    slices. Groups are joined by `cluster_id`, where there is one, and by pairs.
+    `rows`: one result per key, sorted by key. `dimensions` come first among the slices. Results with one `cluster_id`,
+    or of one pair, are in one group.
     """
     import numpy as np
 
-    asked = [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
-    firsts = [samples[0] for samples in asked]
-    slices, row, place = _memberships(firsts, dimensions)
+    samples_of = [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
+    firsts = [samples[0] for samples in samples_of]
+    slices, row, slice_index = _memberships(firsts, dimensions)
     pairs = _pairs(firsts)
     pair_of = np.full(len(firsts), -1)
     for side in (0, 1):
         pair_of[[pair[side] for pair in pairs]] = np.arange(len(pairs))
     blind_pairs = np.array([references.blind_pair(firsts[a].item, firsts[b].item) for a, b in pairs], dtype=bool)
-    counted, group = _counted(firsts)
+    counted, group = _observations(firsts)
 
     def frame(
         units: Sequence[Unit],
@@ -120,43 +119,43 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
         first: NDArray[np.intp],
         memberships: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]],
     ) -> Frame:
-        every = np.arange(len(units))
-        unit, place, weight = memberships
-        unit, place = np.concatenate([every, unit]), np.concatenate([np.zeros_like(every), place])
-        weight = np.concatenate([np.ones(len(every)), weight])
-        code = counted[first]
-        order = np.lexsort((code[unit], place))
-        unit, place, weight = unit[order], place[order], weight[order]
-        new = (np.diff(place, prepend=-1) > 0) | (np.diff(code[unit], prepend=-1) != 0)
+        all_units = np.arange(len(units))
+        unit, slice_index, weight = memberships
+        unit, slice_index = np.concatenate([all_units, unit]), np.concatenate([np.zeros_like(all_units), slice_index])
+        weight = np.concatenate([np.ones(len(all_units)), weight])
+        observation = counted[first]
+        order = np.lexsort((observation[unit], slice_index))
+        unit, slice_index, weight = unit[order], slice_index[order], weight[order]
+        starts_cell = (np.diff(slice_index, prepend=-1) > 0) | (np.diff(observation[unit], prepend=-1) != 0)
         return Frame(
             units,
-            [unit for each in samples for unit in each],
-            np.repeat(every, [len(each) for each in samples]),
+            [unit for samples_of_unit in samples for unit in samples_of_unit],
+            np.repeat(all_units, [len(samples_of_unit) for samples_of_unit in samples]),
             blind,
             slices,
             unit,
-            place,
+            slice_index,
             weight,
-            np.cumsum(new) - 1,
-            code[unit][new],
-            group[first][unit][new],
-            place[new],
+            np.cumsum(starts_cell) - 1,
+            observation[unit][starts_cell],
+            group[first][unit][starts_cell],
+            slice_index[starts_cell],
         )
 
     paired = pair_of[row] >= 0
-    cells, slots = np.unique(pair_of[row][paired] * len(slices) + place[paired], return_counts=True)
-    whole = np.append(blind_pairs, False)[pair_of]  # the last one for -1
+    cells, slots = np.unique(pair_of[row][paired] * len(slices) + slice_index[paired], return_counts=True)
+    in_blind_pair = np.append(blind_pairs, False)[pair_of]  # the last one for -1
     return {
         "item": frame(
             list(zip(firsts)),
-            [[(result,) for result in samples] for samples in asked],
-            whole,
+            [[(result,) for result in samples] for samples in samples_of],
+            in_blind_pair,
             np.arange(len(firsts)),
-            (row, place, np.ones(len(row))),
+            (row, slice_index, np.ones(len(row))),
         ),
         "pair": frame(
             [(firsts[a], firsts[b]) for a, b in pairs],
-            [_together(asked[a], asked[b]) for a, b in pairs],
+            [_together(samples_of[a], samples_of[b]) for a, b in pairs],
             blind_pairs,
             np.array([a for a, _ in pairs], dtype=np.intp),
             (*divmod(cells, len(slices)), slots.astype(float)),
@@ -165,35 +164,35 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
 
 
 def _together(first: Sequence[Result], second: Sequence[Result]) -> list[Unit]:
-    """The samples of a pair: those that both questions have."""
+    """Return the samples that both questions of a pair have."""
     others = {result.sample: result for result in second}
     return [(result, others[result.sample]) for result in first if result.sample in others]
 
 
-def _counted(rows: Sequence[Result]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of what each row is counted as, and of the group that it is in, (rows,) each."""
+def _observations(rows: Sequence[Result]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the numbers of each row's observation and of its group, (rows,) each."""
     import numpy as np
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    counted: dict[object, int] = {}
+    observations: dict[object, int] = {}
     clusters: dict[object, int] = {}
-    codes = [counted.setdefault(_once(result), len(counted)) for result in rows]
-    # Both questions of a pair are one observation, and so of one group, whatever their clusters are called.
+    codes = [observations.setdefault(_observation(result), len(observations)) for result in rows]
+    # Both questions of a pair are one observation, so one group even if their clusters differ.
     edges = [
         (code, clusters.setdefault((result.item.benchmark, result.item.cluster_id), len(clusters)))
         for code, result in zip(codes, rows, strict=True)
         if result.item.cluster_id is not None
     ]
-    size = len(counted) + len(clusters)
+    size = len(observations) + len(clusters)
     one, other = np.array(edges, dtype=np.intp).reshape(-1, 2).T
-    joined = coo_array((np.ones(len(edges)), (one, other + len(counted))), shape=(size, size))
+    joined = coo_array((np.ones(len(edges)), (one, other + len(observations))), shape=(size, size))
     _, group = connected_components(joined, directed=False)
     code = np.array(codes, dtype=np.intp)
     return code, group.astype(np.intp)[code]
 
 
-def _once(result: Result) -> object:
+def _observation(result: Result) -> object:
     item = result.item
     if item.pair_id is not None:
         return item.benchmark, "pair", item.pair_id
@@ -203,30 +202,30 @@ def _once(result: Result) -> object:
 def _memberships(
     rows: Sequence[Result], dimensions: Sequence[str]
 ) -> tuple[list[Slice], NDArray[np.intp], NDArray[np.intp]]:
-    """All slices in their order, and for each slice of each row the row and the slice, (memberships,) each."""
+    """Return all slices in order, then the row and the slice of each membership, (memberships,) each."""
     import numpy as np
 
-    found: dict[Slice, int] = {}
-    of_tags: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    seen: list[int] = []
+    code_of: dict[Slice, int] = {}
+    codes_of_tags: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    codes_of_rows: list[int] = []
     ends: list[int] = []
     for result in rows:
         for tags in {"kind": (result.item.kind,), **result.item.tags}.items():
-            if (codes := of_tags.get(tags)) is None:
+            if (codes := codes_of_tags.get(tags)) is None:
                 dimension, values = tags
-                codes = [found.setdefault((dimension, value), len(found)) for value in dict.fromkeys(values)]
-                of_tags[tags] = codes
-            seen += codes
-        ends.append(len(seen))
-    order = {dimension: place for place, dimension in enumerate(dimensions)}
-    slices = sorted(found, key=lambda each: (order.get(each[0], len(order)), each))
-    place = np.empty(len(slices), dtype=np.intp)
-    place[[found[each] for each in slices]] = np.arange(1, len(slices) + 1)
-    return [EVERYTHING, *slices], np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0)), place[seen]
+                codes = [code_of.setdefault((dimension, value), len(code_of)) for value in dict.fromkeys(values)]
+                codes_of_tags[tags] = codes
+            codes_of_rows += codes
+        ends.append(len(codes_of_rows))
+    rank = {dimension: i for i, dimension in enumerate(dimensions)}
+    slices = sorted(code_of, key=lambda pair: (rank.get(pair[0], len(rank)), pair))
+    slice_index = np.empty(len(slices), dtype=np.intp)
+    slice_index[[code_of[pair] for pair in slices]] = np.arange(1, len(slices) + 1)
+    return [EVERYTHING, *slices], np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0)), slice_index[codes_of_rows]
 
 
 def _pairs(rows: Sequence[Result]) -> list[list[int]]:
-    """The two rows of each pair that is whole, sorted by pair."""
+    """Return the two rows of each whole pair, sorted by pair."""
     members: dict[QuestionKey, list[int]] = {}
     for i, result in enumerate(rows):
         if result.item.pair_id is not None:

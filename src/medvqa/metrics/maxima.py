@@ -1,7 +1,7 @@
-"""A model's best accuracy over the techniques by which it was asked.
+"""Compute a model's best accuracy over techniques.
 
 MediConfusion (Sepehri et al. 2024) represents a model "by their best performance across all evaluation techniques"
-(section 3.1): the columns "Best" of its Table 1, by category in Table 2, each measure and each category apart.
+(section 3.1): the columns "Best" of Table 1, and of Table 2 by category. Each measure and category has its own maximum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAXIMA: Mapping[str, str] = {
     "set_accuracy": "best_set_accuracy",
     "individual_accuracy": "best_individual_accuracy",
 }
-"""Measures that have a maximum, and what it is called."""
+"""Names of measures that have a maximum -> name of the maximum."""
 
 _METRICS: Mapping[str, Metric] = {
     metric.name: replace(
@@ -30,11 +30,11 @@ _METRICS: Mapping[str, Metric] = {
 
 
 def maxima(measures: Sequence[Measure], *, signature: Mapping[str, str]) -> list[Measure]:
-    """The largest value of each measure in MAXIMA over the techniques of one benchmark, over everything and by slice.
+    """Return the largest value of each measure in MAXIMA over one benchmark's techniques, over everything and by slice.
 
-    [] unless there are several techniques. `count` and `n` are those of the technique that has it (of several, the
-    first); there is no interval and no reference, since the maximum of several random models lies above each.
-    `signature` says how the answers were had, but for the technique.
+    [] with fewer than two techniques. `count` and `n` are those of the best technique (the first of equals). There is
+    no interval and no reference: the maximum of several random models lies above each of them. `signature` holds the
+    parts of the answers' signature without the technique.
     """
     techniques = sorted({measure.technique for measure in measures if measure.name in MAXIMA})
     if len(techniques) < 2:
@@ -44,10 +44,10 @@ def maxima(measures: Sequence[Measure], *, signature: Mapping[str, str]) -> list
     for measure in measures:
         if measure.name in MAXIMA and measure.value is not None:
             groups.setdefault((measure.name, tuple(measure.slice.items())), []).append(measure)
-    found = []
+    best_measures = []
     for (name, _), group in groups.items():
         best = max(group, key=lambda measure: measure.value or 0.0)
-        made = signed(_METRICS[name], {**signature, "technique": label})
+        best_signature = signed(_METRICS[name], {**signature, "technique": label})
         bare = replace(best, low=None, high=None, references={})
-        found.append(replace(bare, name=MAXIMA[name], signature=made, technique=label))
-    return found
+        best_measures.append(replace(bare, name=MAXIMA[name], signature=best_signature, technique=label))
+    return best_measures

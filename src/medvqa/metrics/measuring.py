@@ -1,4 +1,4 @@
-"""Results -> measures, in one pass: the terms of each unit, then their sums over each slice."""
+"""Compute measures from results, in one pass: the terms of each unit, then their sums over each slice."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = "2"
-"""Version of the counting rules, part of every signature: raised when the same answers may give other values.
+"""Version of the counting rules, part of every signature. Raise it when the same answers may give other values.
 
-The intervals have a part of their own, `statistics.METHOD`: values with other intervals remain comparable.
+Intervals have a version of their own, `statistics.METHOD`: values with other intervals remain comparable.
 """
 
 _Counts = tuple[list[int], list[int]]
 """Numbers of units and of groups, (slices,) each."""
 
 UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
-"""The names of units, over everything and in a slice."""
+"""The names of units: over everything, and in a slice."""
 
 
 def latest(results: Sequence[Result]) -> list[Result]:
-    """The last result of each key, sorted by key."""
+    """Return the last result of each key, sorted by key."""
     last = {result.key: result for result in results}
     return [last[key] for key in sorted(last)]
 
 
 def broken_pairs(results: Sequence[Result]) -> tuple[str, ...]:
-    """The ids of pairs of which one question alone is here, sorted: pair metrics leave them out."""
+    """Return the ids of pairs with only one question here, sorted. Pair metrics leave them out."""
     items = {result.key.question: result.item for result in latest(results)}
     return selection.broken_pairs(items.values())
 
@@ -60,46 +60,48 @@ def measures(
 ) -> list[Measure]:
     """Compute each metric over all results of one benchmark, then over each slice.
 
-    Slices are the values of every dimension of the items' tags and of `kind`: those of `dimensions` first, the other
-    dimensions by name, values by name. A unit counts in a slice as often as it has results there: a pair twice
-    where both its images are of the category. The last result of an item counts; the order of `results` does not
-    matter, to the last bit. `signature` says how the answers were had. `score` is the benchmark's scoring; without
-    it there are no references for multiple response and open questions. `read_by` names the rule that read the answers
-    to each kind of question: the signature of a measure then names the rules of its own kinds as `extraction`.
+    Slices are the values of every dimension of the items' tags and of `kind`. Those of `dimensions` come first, then
+    the other dimensions by name, values by name. A unit counts in a slice once for each of its results there: a pair
+    counts twice if both its images are of the category. The last result of a key counts. The order of `results` does
+    not change a bit of the values.
 
-    A measure without units is left out, but over everything it stays, as null, where the metric had something to
-    apply to. A metric that raises an exception, or whose terms are not as `Metric` says, is appended to `failed`;
-    without that list it is a UsageError.
+    `signature`: the parts that say how the answers were obtained. `score`: the benchmark's scoring; without it,
+    multiple response and open questions have no references. `read_by`: the rule that read the answers, by kind of
+    question; a measure's signature names the rules of its own kinds as `extraction`.
+
+    A measure without units is left out. Over everything it stays, as null, if the metric applies to any unit. A metric
+    is appended to `failed` if it raises an exception or its terms break the rules of `Metric`; without that list,
+    UsageError is raised.
     """
-    tabled = tables(results, metrics, dimensions, failed)
-    if not tabled:
+    metric_tables = tables(results, metrics, dimensions, failed)
+    if not metric_tables:
         return []
-    majority = references.majority_answers(result.item for result in tabled[0].rows)
+    majority = references.majority_answers(result.item for result in metric_tables[0].rows)
     lines = {
         unit: references.of_units(frame.units, frame.blind.tolist(), majority, score)
-        for unit, frame in {each.metric.unit: each.frame for each in tabled}.items()
+        for unit, frame in {table.metric.unit: table.frame for table in metric_tables}.items()
     }
-    # A macro average has the terms of its micro average, and all metrics of the same denominators one correction.
-    made: dict[int, _Ratios] = {}
+    # A macro average shares the terms of its micro average. Metrics with equal denominators share one correction.
+    ratios: dict[int, _Ratios] = {}
     corrections: dict[object, Correction] = {}
     counts: dict[object, _Counts] = {}
-    found: list[Measure] = []
-    for each in tabled:
-        if id(each.terms) not in made:
-            made[id(each.terms)] = _ratios(each, lines[each.metric.unit], corrections, counts)
-        expand = _slices if each.over is None else _macro
-        read = {"extraction": reading(read_by, each.metric.kinds)} if read_by else {}
-        found += expand(each, made[id(each.terms)], benchmark, signed(each.metric, {**signature, **read}))
-    return found
+    computed: list[Measure] = []
+    for table in metric_tables:
+        if id(table.terms) not in ratios:
+            ratios[id(table.terms)] = _ratios(table, lines[table.metric.unit], corrections, counts)
+        expand = _slices if table.over is None else _macro
+        rule = {"extraction": reading(read_by, table.metric.kinds)} if read_by else {}
+        computed += expand(table, ratios[id(table.terms)], benchmark, signed(table.metric, {**signature, **rule}))
+    return computed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tabled:
-    """A metric and the terms of its units: `terms` are numerators and denominators, (2, units), 0 where left out.
+    """A metric and the terms of its units.
 
-    `rows` are the results that were measured. `over` holds the places of the slices that a macro average is over, None
-    for any other metric. `binary`: everything that is counted once is right or wrong. `bounded`: all of it is in
-    [0, 1].
+    `terms`: numerators and denominators, (2, units), 0 for a unit that is left out. `rows`: the measured results.
+    `over`: the indices of the slices of a macro average, None for any other metric. `binary`: each observation is
+    right or wrong. `bounded`: each unit's value is in [0, 1].
     """
 
     metric: Metric
@@ -112,7 +114,7 @@ class Tabled:
 
     @property
     def without_score(self) -> NDArray[np.bool_]:
-        """The units, (units,), that the metric leaves out because a question of theirs has no score."""
+        """Units, (units,), that the metric leaves out because one of their questions has no score."""
         import numpy as np
 
         left_out: NDArray[np.bool_] = self.terms[1] == 0
@@ -123,23 +125,23 @@ class Tabled:
         return np.asarray(np.bincount(self.frame.of[samples], unscored, len(left_out)) > 0)
 
     def table(self, *, complement: bool = False) -> Table:
-        """The table for `medvqa.statistics`: a row per pair or question in each slice; `complement`: of 1 - metric."""
+        """Return a table for `medvqa.statistics`: a row per observation in each slice; `complement`: of 1 - metric."""
         numerators, denominators = self.terms
         return self.frame.table(denominators - numerators if complement else numerators, denominators)
 
 
 def scored_in_all(tabled: Sequence[Tabled]) -> list[Tabled]:
-    """Leave out of each run's terms the units that lack a score in any of the runs.
+    """Leave units out of every run's terms if any of the runs has no score for them.
 
     `tabled` are the tables of one metric for runs on the same items. A unit that a metric leaves out for another
     reason, such as an invalid pair for `confusion`, stays in the other runs.
     """
     import numpy as np
 
-    lacking = np.any([each.without_score for each in tabled], axis=0)
-    if not lacking.any():
+    unscored_anywhere = np.any([run_table.without_score for run_table in tabled], axis=0)
+    if not unscored_anywhere.any():
         return list(tabled)
-    return [replace(each, terms=np.where(lacking, 0.0, each.terms)) for each in tabled]
+    return [replace(run_table, terms=np.where(unscored_anywhere, 0.0, run_table.terms)) for run_table in tabled]
 
 
 def tables(
@@ -148,21 +150,21 @@ def tables(
     dimensions: Sequence[str],
     failed: MutableSequence[FailedMetric] | None = None,
 ) -> list[Tabled]:
-    """Return the terms of the results, by metric, without metrics that apply to none of them.
+    """Return the terms of the results by metric, without metrics that apply to no result.
 
-    Arguments and errors as for `measures`. Results on the same items give tables that differ in their terms alone.
+    Arguments and errors as for `measures`. Tables of results on the same items differ only in their terms.
     """
     rows = latest(results)
     if not rows:
         return []
     by_unit = frames(rows, dimensions)
-    summed: dict[object, tuple[NDArray[np.float64], bool] | None] = {}
-    found = []
+    terms_by_key: dict[object, tuple[NDArray[np.float64], bool] | None] = {}
+    metric_tables = []
     for metric in metrics:
         frame, key = by_unit[metric.unit], (metric.terms, metric.unit, metric.binary, metric.kinds)
-        if key not in summed:
+        if key not in terms_by_key:
             try:
-                summed[key] = _terms(metric, frame)
+                terms_by_key[key] = _terms(metric, frame)
             except UsageError as error:
                 if failed is None:
                     raise
@@ -171,17 +173,17 @@ def tables(
         over = None
         if metric.mean_over is not None:
             over = [i for i, (dimension, _) in enumerate(frame.slices) if dimension == metric.mean_over]
-        if (made := summed[key]) is None or over == []:
+        if (terms_and_binary := terms_by_key[key]) is None or over == []:
             continue
-        terms, binary = made
+        terms, binary = terms_and_binary
         metric = replace(metric, binary=binary, percent=binary if metric.percent is None else metric.percent)
         bounded = bool((terms >= 0).all() and (terms[0] <= terms[1]).all())
-        found.append(Tabled(metric, rows, frame, terms, over, binary and frame.whole, bounded))
-    return found
+        metric_tables.append(Tabled(metric, rows, frame, terms, over, binary and frame.whole, bounded))
+    return metric_tables
 
 
 def reading(read_by: Mapping[Kind, str], kinds: Collection[Kind] | None = None) -> str:
-    """Return the rule that reads answers to questions of these kinds (None: all); several of them with their kinds."""
+    """Return the rule that reads answers to questions of these kinds (None: all); if several, each with its kind."""
     rules = {kind: rule for kind, rule in sorted(read_by.items()) if kinds is None or kind in kinds} or read_by
     if len(set(rules.values())) == 1:
         return next(iter(rules.values()))
@@ -189,7 +191,7 @@ def reading(read_by: Mapping[Kind, str], kinds: Collection[Kind] | None = None) 
 
 
 def signed(metric: Metric, signature: Mapping[str, str]) -> str:
-    r"""How a number was computed: `key:value` joined by `|`, sorted by key; `\`, `|` and `:` are escaped by `\`.
+    r"""Return a measure's signature: `key:value` joined by `|`, sorted by key; `\`, `|` and `:` are escaped by `\`.
 
     After the signatures of sacreBLEU (Post 2018). The metric's name is followed by a digest of its definition.
     """
@@ -209,24 +211,24 @@ def _escaped(text: str) -> str:
 
 def parts(signature: str) -> dict[str, str]:
     """Parse a signature into its parts by key, the inverse of `signed`. ValueError for other text."""
-    found, key, text, letters = dict[str, str](), "", "", iter(signature)
+    parsed, key, text, letters = dict[str, str](), "", "", iter(signature)
     for letter in letters:
         if letter == ":" and not key:
             key, text = text, ""
         elif letter == "|" and key:
-            found[key], key, text = text, "", ""
+            parsed[key], key, text = text, "", ""
         elif letter in "|:":
             raise ValueError(f"no signature of a measure: {signature!r}")
         else:
             text += next(letters, "") if letter == "\\" else letter
     if not key:
         raise ValueError(f"no signature of a measure: {signature!r}")
-    return {**found, key: text}
+    return {**parsed, key: text}
 
 
 @dataclass(frozen=True, slots=True)
 class _Ratios:
-    """One ratio for each slice, (slices,) each; NaN where undefined. `found` are the influences of its units."""
+    """A metric's ratio in each slice, (slices,) each, NaN where undefined, and the influences of its units."""
 
     count: list[float]
     n: list[float]
@@ -236,15 +238,15 @@ class _Ratios:
     references: Mapping[str, list[float]]
     units: list[int]
     groups: list[int]
-    found: Influences
+    influences: Influences
 
 
 def _ratios(
     tabled: Tabled, lines: References, corrections: dict[object, Correction], counts: dict[object, _Counts]
 ) -> _Ratios:
-    """Sum the terms of all units over the slices, with intervals.
+    """Sum the terms of all units over the slices, and compute intervals.
 
-    `corrections` and `counts` depend on denominators alone: metrics that have the same share them.
+    `corrections` and `counts` depend on denominators alone, so metrics with equal denominators share them.
     """
     import numpy as np
 
@@ -252,56 +254,58 @@ def _ratios(
     count, n = frame.sums(numerators), frame.sums(denominators)
     value, low, high = _divide(count, n), np.full_like(n, np.nan), np.full_like(n, np.nan)
     table = tabled.table()
-    found = statistics.ratios(table)
+    influences = statistics.ratios(table)
     key = tabled.metric.unit, denominators.tobytes()
     if key not in counts:
-        counts[key] = _counted(table)
+        counts[key] = _count(table)
     if tabled.bounded or not tabled.metric.percent:
         if key not in corrections:
-            corrections[key] = statistics.corrected(found)
-        estimates = statistics.clustered(found, corrections[key])
+            corrections[key] = statistics.corrected(influences)
+        estimates = statistics.clustered(influences, corrections[key])
         low, high = _interval(tabled, estimates, binary=tabled.binary)
-        # The same ratio, but for the order of its sums.
+        # Estimates sum in another order: rounding must not put the value outside its interval.
         low, high = np.minimum(low, value), np.maximum(high, value)
     levels = {}
     for name in references.names(tabled.metric):
         expected = np.where(denominators > 0, lines.terms(tabled.metric, name), 0.0)
         levels[name] = _divide(frame.sums(expected[0]), frame.sums(expected[1])).tolist()
     rows = (count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist())
-    return _Ratios(*rows, levels, *counts[key], found)
+    return _Ratios(*rows, levels, *counts[key], influences)
 
 
 def _interval(tabled: Tabled, estimates: Estimates, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The 95 % intervals: of fractions Wilson's, of other numbers Student's."""
+    """Return the 95 % intervals: Wilson's for fractions, Student's for other numbers."""
     if tabled.metric.percent:
         return statistics.intervals(estimates, binary=binary)
     return statistics.student(estimates)
 
 
-def _counted(table: Table) -> _Counts:
-    """The numbers of units and of groups in each slice."""
+def _count(table: Table) -> _Counts:
+    """Return the numbers of units and of groups in each slice."""
     import numpy as np
 
     kept = table.denominator > 0
-    places = table.slice[kept]
+    slice_of_row = table.slice[kept]
     size = int(table.group.max(initial=0)) + 1
-    groups = np.unique(places.astype(np.int64) * size + table.group[kept]) // size
-    return np.bincount(places, minlength=table.slices).tolist(), np.bincount(groups, minlength=table.slices).tolist()
+    groups = np.unique(slice_of_row.astype(np.int64) * size + table.group[kept]) // size
+    units = np.bincount(slice_of_row, minlength=table.slices)
+    return units.tolist(), np.bincount(groups, minlength=table.slices).tolist()
 
 
 def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | None:
-    """Numerators and denominators, (2, units), 0 and 0 for a unit that is left out, and whether the metric is binary.
+    """Return numerators and denominators, (2, units), and whether the metric is binary.
 
-    None if all units are left out. The terms of a unit with several samples are means. UsageError for bad terms.
+    A unit that is left out has 0 and 0; a unit with several samples has their means. None if the metric applies to no
+    unit. UsageError for bad terms.
     """
     import numpy as np
 
     if not any(_applies(metric, frame.units)):
         return None
     units = frame.samples
-    applies = _applies(metric, units)
+    applicable = _applies(metric, units)
     with usercode.guarded(f"metric '{metric.name}'", _expected(metric), function=metric.terms):
-        terms = [metric.terms(unit) if here else LEFT_OUT for unit, here in zip(units, applies, strict=True)]
+        terms = [metric.terms(unit) if applies else LEFT_OUT for unit, applies in zip(units, applicable, strict=True)]
     binary = metric.binary
     if binary is None:
         binary = all(isinstance(numerator, bool) for numerator, denominator in terms if denominator)
@@ -312,29 +316,30 @@ def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | N
     if flat.size != 2 * len(units):
         raise UsageError(f"metric '{metric.name}': its function must return (numerator, denominator)")
     numerators, denominators = flat.reshape(-1, 2).T
-    good = (np.abs(numerators) <= MAX_VALUE) & (denominators <= MAX_VALUE) & (denominators >= 0)
+    valid = (np.abs(numerators) <= MAX_VALUE) & (denominators <= MAX_VALUE) & (denominators >= 0)
     rule = "finite numbers and a denominator of at least 0 are needed"
     if binary:
-        good &= (denominators == 0) | ((denominators == 1) & ((numerators == 0) | (numerators == 1)))
+        valid &= (denominators == 0) | ((denominators == 1) & ((numerators == 0) | (numerators == 1)))
         rule = "a binary metric needs a numerator of 0 or 1 and a denominator of 0 or 1; say binary=False"
-    if not good.all():
-        bad = int(np.argmin(good))
+    if not valid.all():
+        bad = int(np.argmin(valid))
         raise UsageError(f"metric '{metric.name}' gave {terms[bad]} for {units[bad][0].item.id}: {rule}")
-    counted = denominators > 0
-    return np.array([frame.means(np.where(counted, each, 0.0), counted) for each in (numerators, denominators)]), binary
+    included = denominators > 0
+    means = [frame.means(np.where(included, values, 0.0), included) for values in (numerators, denominators)]
+    return np.array(means), binary
 
 
 def _expected(metric: Metric) -> str:
-    """The face of a metric's function, for messages."""
+    """Describe the signature that a metric's function must have, for messages."""
     if metric.binary is not None:
         return "a function of the results of one unit that returns (numerator, denominator)"
-    given = "two results" if metric.unit == "pair" else "one result"
+    arguments = "two results" if metric.unit == "pair" else "one result"
     unit = "pair" if metric.unit == "pair" else "question"
-    return f"a function of {given} that returns True, False, a finite number, or None to leave the {unit} out"
+    return f"a function of {arguments} that returns True, False, a finite number, or None to leave the {unit} out"
 
 
 def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:
-    """Whether all questions of each unit are of the metric's kinds."""
+    """Return for each unit whether all its questions are of the metric's kinds."""
     if metric.kinds is None:
         return [True] * len(units)
     return [metric.kinds.issuperset([result.item.kind for result in unit]) for unit in units]
@@ -371,19 +376,19 @@ def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> 
 
 
 def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
-    """The mean over the slices with a value, a reference where all of these have it."""
-    defined = [i for i in tabled.over or () if ratios.n[i] > 0]
-    lines = {name: _mean([values[i] for i in defined]) for name, values in ratios.references.items()}
-    value, low, high = _mean([ratios.value[i] for i in defined]), None, None
+    """Return the mean over the slices that have a value, and the references that all of these slices have."""
+    slices_with_value = [i for i in tabled.over or () if ratios.n[i] > 0]
+    lines = {name: _mean([values[i] for i in slices_with_value]) for name, values in ratios.references.items()}
+    value, low, high = _mean([ratios.value[i] for i in slices_with_value]), None, None
     if (tabled.bounded or not tabled.metric.percent) and value is not None:
-        found = statistics.clustered(statistics.mean_over(ratios.found, defined))
-        (below,), (above,) = _interval(tabled, found, binary=False)
+        estimates = statistics.clustered(statistics.mean_over(ratios.influences, slices_with_value))
+        (below,), (above,) = _interval(tabled, estimates, binary=False)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}
-    name, n, percent = tabled.metric.name, float(len(defined)), bool(tabled.metric.percent)
-    made = Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature)
-    return [replace(made, groups=ratios.groups[0], percent=percent)]
+    name, n, percent = tabled.metric.name, float(len(slices_with_value)), bool(tabled.metric.percent)
+    measure = Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature)
+    return [replace(measure, groups=ratios.groups[0], percent=percent)]
 
 
 def _mean(values: Sequence[float]) -> float | None:

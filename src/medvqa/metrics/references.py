@@ -1,7 +1,7 @@
-"""Levels that need no model: what random, constant and image-blind answers would have got on the same units.
+"""Compute reference lines: the values of random, constant and image-blind answers on the same units.
 
-No formula of a metric is written twice: answers are made up, scored, and fed through `Metric.terms`. Units of one
-class (same kind, letters and key) fare alike, so a class is tried once and the work does not grow with the run.
+Made-up answers are scored and passed to `Metric.terms`, so no formula is written twice. Units of one class (same kind,
+letters and key) get the same terms. Each class is computed once, so the work does not grow with the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Unit = tuple[Result, ...]
 Scorer = Callable[[Item, Answer], Score]
 Trials = list[tuple[float, Unit]]
-"""Made-up results of one unit with their probabilities; [] where the reference is not defined."""
+"""Made-up results of one unit with their probabilities; [] if the reference is not defined."""
 
 RANDOM, MAJORITY, IMAGE_BLIND = "random", "majority", "image_blind"
 
@@ -43,10 +43,10 @@ _REFERABLE = frozenset(
 
 
 def names(metric: Metric) -> tuple[str, ...]:
-    """The references that a metric has: none for rates, and none for a stranger's metric.
+    """Return the names of a metric's references; () for rates and users' metrics.
 
-    What is tried once for a class must depend on kind, letters, key and score alone, which is not known of a
-    stranger's metric.
+    A class is computed once, so its terms must depend on kind, letters, key and score alone. A user's metric may read
+    more.
     """
     if metric.terms not in _REFERABLE:
         return ()
@@ -55,7 +55,7 @@ def names(metric: Metric) -> tuple[str, ...]:
 
 
 def majority_answers(items: Iterable[Item]) -> dict[Kind, str]:
-    """The most frequent key of each kind as an answer's text ("B", "A,C"); the alphabetically first of several."""
+    """Return the most frequent key of each kind as an answer ("B", "A,C"), the alphabetically first of equals."""
     counts: dict[Kind, Counter[str]] = {}
     for (kind, answers), count in Counter((item.kind, item.answers) for item in items if item.answers).items():
         counts.setdefault(kind, Counter())[_text(kind, answers)] += count
@@ -63,9 +63,9 @@ def majority_answers(items: Iterable[Item]) -> dict[Kind, str]:
 
 
 def blind_pair(first: Item, second: Item) -> bool:
-    """Whether nothing but the image tells two questions apart: same text, same two options, each the key of one.
+    """Return whether only the image tells two questions apart: same text, same two options, each the key of one.
 
-    With two options each constant answer is right once; with more, an image-blind model may also be wrong twice.
+    With two options, each constant answer is right once. With more, an image-blind model may be wrong twice.
     """
     return (
         first.kind == second.kind == "single_choice"
@@ -77,13 +77,13 @@ def blind_pair(first: Item, second: Item) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Trials by class of units; `classes` has the shape (units,)."""
+    """Trials by class of units; `classes`, (units,), is the class of each unit."""
 
     classes: NDArray[np.intp]
     trials: list[dict[str, Trials]]
 
     def terms(self, metric: Metric, name: str) -> NDArray[np.float64]:
-        """Expected numerator and denominator of each unit, shape (2, units); NaN where the reference is not defined."""
+        """Return each unit's expected numerator and denominator, (2, units); NaN if the reference is not defined."""
         import numpy as np
 
         table = np.full((2, len(self.trials)), np.nan)
@@ -97,22 +97,22 @@ class References:
 def of_units(
     units: Sequence[Unit], blind: Sequence[bool], majority: dict[Kind, str], score: Scorer | None
 ) -> References:
-    """Make up answers to the units; `blind` says which are, or belong to, pairs that only the image tells apart.
+    """Make up answers to the units; `blind`: True for a unit in a pair that only the image tells apart.
 
-    `score` is needed for multiple response, whose credit each benchmark defines, and for open questions; a right
-    letter is right for all. None leaves these two without references, and a judge the open questions that it scored.
+    `score` is the benchmark's scoring. Without it, multiple response and open questions have no references. Questions
+    that a judge scored have none either, unless they are single choice.
     """
     import numpy as np
 
-    seen: dict[object, int] = {}
+    class_of_key: dict[object, int] = {}
     trials: list[dict[str, Trials]] = []
     classes = np.empty(len(units), dtype=np.intp)
     for i, unit in enumerate(units):
         # The score that a judge would give a made-up answer is unknown.
         judged = any(result.judgement is not None and result.judgement.task == "score" for result in unit)
         key = (blind[i], judged, *[_class(result.item) for result in unit])
-        if key not in seen:
-            seen[key] = len(trials)
+        if key not in class_of_key:
+            class_of_key[key] = len(trials)
             items = [result.item for result in unit]
             by_rule = None if judged else score
             trials.append(
@@ -122,19 +122,19 @@ def of_units(
                     IMAGE_BLIND: _image_blind(items, by_rule) if blind[i] else [],
                 }
             )
-        classes[i] = seen[key]
+        classes[i] = class_of_key[key]
     return References(classes, trials)
 
 
 def _class(item: Item) -> object:
-    """The facts that determine the score of made-up letters; an open question is a class of its own."""
+    """Return the facts that determine the score of made-up letters; each open question is a class of its own."""
     if item.kind in CHOICE_KINDS:
         return item.kind, tuple(item.options), item.answers
     return item.benchmark, item.id
 
 
 def _random(items: Sequence[Item], score: Scorer | None) -> Trials:
-    """Uniformly random, independent answers; for pairs of single-choice questions only, where the trials are few."""
+    """Try uniformly random, independent answers; of pairs, only single-choice ones, which need few trials."""
     if len(items) > 1 and any(item.kind != "single_choice" for item in items):
         return []
     answers = [
@@ -145,9 +145,9 @@ def _random(items: Sequence[Item], score: Scorer | None) -> Trials:
 
 
 def _random_answers(item: Item) -> list[tuple[float, str]]:
-    """Each answer with its probability: one option of k, or a subset of the options that is not empty.
+    """Return each answer with its probability: one option of k, or a non-empty subset of the options.
 
-    Of the 2^k - 1 subsets, those with as many right and as many wrong letters fare alike: one stands for all.
+    Of the 2^k - 1 subsets, those with equal numbers of right and of wrong letters get equal scores: one stands for all.
     """
     if item.kind == "single_choice":
         return [(1 / len(item.options), letter) for letter in item.options]
@@ -164,13 +164,13 @@ def _random_answers(item: Item) -> list[tuple[float, str]]:
 
 
 def _image_blind(items: Sequence[Item], score: Scorer | None) -> Trials:
-    """The same answer to both questions of a pair, either option equally often."""
+    """Try the same answer to both questions of a pair, each option equally often."""
     options = items[0].options
     return _trials([(1 / len(options), (letter,) * len(items)) for letter in options], items, score)
 
 
 def _trials(answers: list[tuple[float, tuple[str, ...]]], items: Sequence[Item], score: Scorer | None) -> Trials:
-    """Score made-up answers; none where the key is withheld or an answer has no score."""
+    """Score made-up answers; [] if the key is withheld or an answer has no score."""
     trials = []
     for weight, texts in answers:
         unit = tuple(_result(item, text, score) for item, text in zip(items, texts, strict=True))
@@ -189,12 +189,12 @@ def _result(item: Item, text: str, score: Scorer | None) -> Result:
     if score is None:
         return Result("", item, "", answer, Score(None, "unscored"))
     if item.kind in CHOICE_KINDS:
-        # An option may be called like another's letter, which would stand for the whole class.
+        # Neutral texts: an option's own text may equal another option's letter, unlike in the rest of its class.
         item = replace(item, options={letter: f"option {letter}" for letter in item.options})
     try:
         return Result("", item, "", answer, score(item, answer))
     except AnswerError:
-        # A user's scoring may fail on answers that are made up: there is no reference then.
+        # A user's scoring may fail on made-up answers: then there is no reference.
         return Result("", item, "", answer, Score(None, "unscored"))
 
 

@@ -1,4 +1,4 @@
-"""The only room that knows pytest: each hook is a few lines that call the module that does the work.
+"""The plugin, the only package that imports pytest. Each hook calls the module that does its work.
 
 Import lazily: pytest loads this module in every repository of an environment, most of which have no vqa tests.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
 AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
-"""Environment variable by which a user tells xdist what -n auto is."""
+"""Environment variable that sets the number of workers for xdist's -n auto."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -43,26 +43,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Iterator[None]:
-    """Register `--NAME`, once every conftest had its chance to take the name; refuse a path that follows a space."""
+    """Register `--NAME` if no conftest has taken the name; refuse a path after an option and a space."""
     cwd = early_config.invocation_params.dir
     detached = options.detached(args, cwd)
     options.keep_outside(early_config.known_args_namespace.file_or_dir, [value for _, value in detached], cwd)
     yield
-    ours = options.register_aliases(parser)
+    aliases = options.register_aliases(parser)
     for option, value in detached:
-        if option in ours or option.startswith("--medvqa-"):
+        if option in aliases or option.startswith("--medvqa-"):
             raise usage_error(options.detached_error(option, value), early_config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Let an xdist worker see its place alone, before anybody is configured who may use CUDA."""
+    """Hide other GPUs from an xdist worker before any plugin that may use CUDA is configured."""
     if is_worker(config):
         occupy(config, config.workerinput.get("medvqa_place"))  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marks, and check what was typed before anything is collected."""
+    """Register the marks, and check the typed options before collection."""
     config.addinivalue_line(
         "markers",
         "vqa(name): run the test once for each item of the benchmark or group of that name; without a name, of every "
@@ -90,31 +90,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
-    """The names in `vqa` marks, [] for marks without a name, None without a mark."""
-    ours = [mark for mark in marks if mark.name == "vqa"]
-    return [str(mark.args[0]) for mark in ours if mark.args] if ours else None
+    """Return the names in `vqa` marks; [] for marks without a name, None without a mark."""
+    vqa_marks = [mark for mark in marks if mark.name == "vqa"]
+    return [str(mark.args[0]) for mark in vqa_marks if mark.args] if vqa_marks else None
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """With a model that takes GPUs, as many as can hold a copy."""
-    asked = options.read(config)
-    if not asked.typed or os.environ.get(AUTO):
+    """Return the number of GPU places that can hold a copy, if the model takes GPUs."""
+    typed_options = options.read(config)
+    if not typed_options.typed or os.environ.get(AUTO):
         return None
     from medvqa.plugin.state import registry_of
     from medvqa.session.places import auto
 
     try:
-        return auto(asked, setting_of(config), registry_of(config))
+        return auto(typed_options, setting_of(config), registry_of(config))
     except MedVQAError:
-        return None  # told by `Controller.check`
+        return None  # `Controller.check` reports it
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
-    """Leave out tests of benchmarks that were not asked for or whose data are not there."""
-    own = getattr(obj, "pytestmark", None)
-    names = _benchmark_names([*(own if isinstance(own, list) else []), *collector.iter_markers("vqa")])
+    """Leave out tests of benchmarks that were not chosen or have no data."""
+    own_marks = getattr(obj, "pytestmark", None)
+    names = _benchmark_names([*(own_marks if isinstance(own_marks, list) else []), *collector.iter_markers("vqa")])
     if names is None:
         return None
     marked = collector.config.stash.setdefault(MARKED, set())
@@ -127,7 +127,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test case for each item."""
+    """Make one test case for each item."""
     names = _benchmark_names(list(metafunc.definition.iter_markers("vqa")))
     if names is not None:
         from medvqa.plugin import collection
@@ -160,7 +160,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which items must end with a result."""
+    """Note the questions that must end with a result."""
     config = session.config
     if is_worker(config):
         config.workeroutput["medvqa_marked"] = sorted(config.stash.get(MARKED, ()))  # type: ignore[attr-defined]
@@ -168,15 +168,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):
-        # For a controller that finds no file of them: nothing was asked, or the run folder is on another machine.
-        told = [tuple(key) for key in keys], left_out, config.stash[STATE].evaluates
-        config.workeroutput["medvqa_selected"] = told  # type: ignore[attr-defined]
+        # For a controller without the stored selection: nothing was asked, or the run folder is on another machine.
+        selection = [tuple(key) for key in keys], left_out, config.stash[STATE].evaluates
+        config.workeroutput["medvqa_selected"] = selection  # type: ignore[attr-defined]
     else:
         config.stash[CONTROLLER].select(keys, left_out, evaluates=config.stash[STATE].evaluates)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Tell what is not asked, before anything is; with -q the report tells it alone."""
+    """List the left-out questions before the first call; with -q, only the report lists them."""
     if not has_state(config) or config.get_verbosity() < 0:
         return []
     from medvqa.report import left_out
@@ -185,9 +185,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
-    """The fixtures of a session, which they look up: one that took `request` would cost every test an object more.
+    """Return a module with the fixtures of a session. They look it up: `request` would cost an object per test.
 
-    They are registered with the plugin, so that those of a repository's own plugins come before them.
+    They are registered with the plugin, so that fixtures of a repository's own plugins override them.
     """
 
     def state() -> State:
@@ -200,38 +200,37 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
     def model() -> Iterator[Model]:
         """The model that --model names. Each process that runs tests has one."""
         session: Any = manager.get_plugin("session")
-        made = state().open(session)
-        yield made
-        if (last := state().close(session)) is not None:
-            _hand_over(session.config, last)
+        yield state().open(session)
+        if (delivery := state().close(session)) is not None:
+            _deliver(session.config, delivery)
 
     @pytest.fixture(scope="session")
     def _medvqa_asked() -> None:
-        """Bears the technique and sample as its parameter, if there are several."""
+        """Hold the technique and sample as its parameter, if there are several."""
 
     @pytest.fixture(scope="session")
     def evaluate(model: Model, _medvqa_asked: None) -> Callable[[Item], Result]:
         """A function: ask the model about an item, score and record the answer, return the Result."""
-        asks = state()
-        return lambda item: asks.evaluate(item, model)
+        process_state = state()
+        return lambda item: process_state.evaluate(item, model)
 
-    # A module, as pytest looks up the fixtures of other objects on their class.
+    # pytest finds fixtures in a module itself, but of other objects in their class.
     module = ModuleType("medvqa.plugin.fixtures")
     vars(module).update(model=model, _medvqa_asked=_medvqa_asked, evaluate=evaluate)
     return module
 
 
-def _hand_over(config: Any, last: Delivery) -> None:
-    """Let the controller have what a process has to say once all its tests have run."""
+def _deliver(config: Any, delivery: Delivery) -> None:
+    """Give the controller the last delivery of a process, after all its tests."""
     if is_worker(config):
-        config.workeroutput["medvqa_last"] = last.plain()
+        config.workeroutput["medvqa_last"] = delivery.plain()
     else:
-        config.stash[CONTROLLER].take_last(last)
+        config.stash[CONTROLLER].take_last(delivery)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Follow the tests, so that the model is kept busy with what lies ahead."""
+    """Follow the tests, so that the model can be asked about the next ones ahead."""
     if not has_state(item.config):
         return (yield)
     state = item.config.stash[STATE]
@@ -245,7 +244,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the report say the outcome of the item: a wrong answer fails its test, without a traceback."""
+    """Put the outcome of the item into the report: a wrong answer fails its test, without a traceback."""
     report = yield
     if call.when == "call" and has_state(item.config):
         item.config.stash[STATE].label(item, report)
@@ -256,7 +255,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Drop what nobody reads any more: the terminal reporter keeps all reports of a session, three for each test."""
+    """Drop unused data: the terminal reporter keeps all reports of a session, three for each test."""
     report.__dict__.pop("medvqa", None)
     if hasattr(report, "medvqa_outcome") or (report.passed and "lexicon" in report.keywords):
         report.keywords = {}

@@ -1,4 +1,4 @@
-"""Which items lie ahead of the test that runs, in this process."""
+"""Look up the items of the tests that follow in this process."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ASKED = "_medvqa_asked"
 PLUGIN = "medvqa.plugin"
 """Module of the plugin's fixtures."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
-"""Marks of tests that may not get to ask."""
+"""Marks of tests that may end before they ask."""
 
 
 def item_of(node: pytest.Item) -> Item | None:
-    """The benchmark item that a collected test is about, None for a test of another kind."""
+    """Return the benchmark item of a collected test; None for a test of another kind."""
     callspec = getattr(node, "callspec", None)
     value = callspec.params.get("item") if callspec is not None else None
     return value if isinstance(value, Item) else None
 
 
 def query_of(node: pytest.Item, default: Technique) -> Query | None:
-    """The query of a collected test; `default` is the technique of tests without one of their own."""
+    """Return the query of a collected test; `default` is the technique of tests without one of their own."""
     item = item_of(node)
     if item is None:
         return None
@@ -36,30 +36,30 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
 
 
 def asks(node: pytest.Function | pytest.Metafunc) -> bool:
-    """Whether a test gets the plugin's `evaluate`, itself or wrapped by fixtures of that name.
+    """Return whether a test gets the plugin's `evaluate`, itself or wrapped by fixtures of that name.
 
-    Before pytest 9 the names of a test's fixtures lack those that only an overridden fixture takes.
+    Before pytest 9, a test's list of fixture names lacks the arguments of overridden fixtures.
     """
     info = node.definition._fixtureinfo if isinstance(node, pytest.Metafunc) else node._fixtureinfo
-    defined = list(info.name2fixturedefs.get("evaluate", ()))
-    while defined and "evaluate" in defined[-1].argnames:
-        defined.pop()
-    return bool(defined) and defined[-1].func.__module__ == PLUGIN
+    definitions = list(info.name2fixturedefs.get("evaluate", ()))
+    while definitions and "evaluate" in definitions[-1].argnames:
+        definitions.pop()
+    return bool(definitions) and definitions[-1].func.__module__ == PLUGIN
 
 
 class Ahead:
-    """The tests of this process in their order, for `engine.Stream`; what is taken once is not given again.
+    """The coming tests of this process in order, for `engine.Stream`. Each test is taken once.
 
-    Serially these are the session's. An xdist worker knows those that it was handed: they are read from its
-    queue, and where it has none that can be read, the next test is all that is known.
+    In a serial run they are the session's tests. An xdist worker reads them from its queue; if the queue cannot be
+    read, only the next test is known.
     """
 
     def __init__(self, session: pytest.Session, technique: Technique) -> None:
-        """Before the first test; `technique` is that of tests that name none."""
+        """Start before the first test; `technique` is that of tests that name none."""
         self._session = session
         self._technique = technique
-        self._spread = is_worker(session.config)
-        # xdist registers it without a name, from a module that was sent over a wire: known by its class's name alone.
+        self._in_worker = is_worker(session.config)
+        # Search by class name: xdist registers it without a name, from a module that was sent over a wire.
         interactors = (p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == "WorkerInteractor")
         self._interactor: Any = next(interactors, None)
         self._current: pytest.Item | None = None
@@ -70,24 +70,24 @@ class Ahead:
         self._asking: dict[int, bool] = {}
 
     def at(self, node: pytest.Item, following: pytest.Item | None) -> None:
-        """A test begins, and the one that will follow is known."""
+        """Note the test that begins, and the one that will follow."""
         self._current, self._following = node, following
         self._begun += 1
 
     def take(self, count: int) -> list[Query]:
-        """The next queries, at most `count`, of tests that will ask the plugin's model about them."""
-        nodes = self._handed() if self._spread else self._collected()
-        asked = (query for node in nodes if (query := query_of(node, self._technique)) and self._asks(node))
-        return list(islice(asked, count))
+        """Return at most `count` next queries, of tests that will ask the plugin's model."""
+        nodes = self._assigned() if self._in_worker else self._collected()
+        queries = (query for node in nodes if (query := query_of(node, self._technique)) and self._asks(node))
+        return list(islice(queries, count))
 
     def exhausted(self) -> bool:
-        """Whether no further test will come to this process."""
-        if self._spread:
+        """Return whether no further test will come to this process."""
+        if self._in_worker:
             return self._following is None or not all(isinstance(i, int) for i in _waiting(self._interactor))
         return self._position >= len(self._session.items)
 
     def stopped(self) -> bool:
-        """Whether no further test will begin."""
+        """Return whether no further test will begin."""
         return bool(self._session.shouldstop or self._session.shouldfail)
 
     def _collected(self) -> Iterator[pytest.Item]:
@@ -97,7 +97,7 @@ class Ahead:
             self._position += 1
             yield items[self._position - 1]
 
-    def _handed(self) -> Iterator[pytest.Item]:
+    def _assigned(self) -> Iterator[pytest.Item]:
         items = self._session.items
         nodes = [items[index] for index in _waiting(self._interactor) if isinstance(index, int)]
         for node in [self._current, self._following, *nodes]:
@@ -106,19 +106,19 @@ class Ahead:
                 yield node
 
     def _asks(self, node: pytest.Item) -> bool:
-        """Whether a test asks by the plugin's own fixtures, and no mark keeps it from running."""
+        """Return whether a test asks with the plugin's own fixtures and has no mark that may end it before."""
         if any(mark.name in _MAY_NOT_RUN for mark in node.iter_markers()):
             return False
         # Shared by all cases of a test function.
         fixtures = node._fixtureinfo  # type: ignore[attr-defined]
         if id(fixtures) not in self._asking:
-            defined = [fixtures.name2fixturedefs.get(name) for name in ("evaluate", "model")]
-            self._asking[id(fixtures)] = all(d and d[-1].func.__module__ == PLUGIN for d in defined)
+            both = [fixtures.name2fixturedefs.get(name) for name in ("evaluate", "model")]
+            self._asking[id(fixtures)] = all(defs and defs[-1].func.__module__ == PLUGIN for defs in both)
         return self._asking[id(fixtures)]
 
 
 def _waiting(interactor: Any) -> list[object]:
-    """The queue of an xdist worker: indices of tests, then a mark that ends it."""
+    """Return the queue of an xdist worker: indices of tests, then an end mark."""
     queue: Any = getattr(interactor, "torun", None)
     if hasattr(queue, "lock"):
         with queue.lock() as waiting:

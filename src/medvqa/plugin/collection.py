@@ -1,4 +1,4 @@
-"""Items as collected tests: parametrization, tags, the limit and the shard."""
+"""Turn items into collected tests: parametrization, tags, the limit and the shard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from medvqa.session.plan import Plan
 
 
 def plan_of(config: pytest.Config) -> Plan:
-    """The session's plan. Bad options raise CollectError here if none was typed, as they were not checked before."""
+    """Return the session's plan. If no option was typed, this checks the options and raises CollectError."""
     try:
         return state_of(config).plan
     except MedVQAError as error:
@@ -25,7 +25,7 @@ def plan_of(config: pytest.Config) -> Plan:
 
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
-    """The items of the benchmarks that a test's mark names, of all chosen ones if it names none (CollectError)."""
+    """Return the items of the named benchmarks, of all chosen ones without a name (CollectError)."""
     try:
         return [item for name in names or plan.benchmarks for item in plan.items_of(name)]
     except MedVQAError as error:
@@ -33,9 +33,9 @@ def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
 
 
 def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> None:
-    """One case for each item, called by the item's id, and for each of several techniques or samples, then by all.
+    """Make one case for each item, and for each technique or sample if there are several. The id names all of these.
 
-    Ids of several benchmarks are told apart by name. A test that does not ask by `evaluate` has no technique.
+    With several benchmarks, ids begin with the benchmark's name. A test without `evaluate` has no technique.
     """
     items = items_for(plan, names)
     if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
@@ -47,14 +47,14 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     if (several or plan.samples) and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
-        asked = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
-        called = [selecting.called(technique, sample, several=several) for technique, sample in asked]
-        # A parameter of the session: pytest then sorts tests by technique and sample.
-        metafunc.parametrize(ASKED, asked, ids=called, indirect=True, scope="session")
+        cases = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
+        case_ids = [selecting.called(technique, sample, several=several) for technique, sample in cases]
+        # Session scope: pytest then sorts tests by technique and sample.
+        metafunc.parametrize(ASKED, cases, ids=case_ids, indirect=True, scope="session")
 
 
 def _check_images(plan: Plan, names: set[str]) -> None:
-    """CollectError for missing images; if an option was typed, they were looked for before collection."""
+    """Raise CollectError for missing images. If an option was typed, they were checked before collection."""
     try:
         for name in sorted(names):
             check_images(plan, name)
@@ -63,7 +63,7 @@ def _check_images(plan: Plan, names: set[str]) -> None:
 
 
 def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
-    """Mark each item with its tags, for -m; add them to its keywords when -k was typed."""
+    """Mark each item with its tags, for -m; add them to its keywords if -k was typed."""
     lexicon_mark = pytest.mark.lexicon
     marks: dict[object, pytest.MarkDecorator] = {}
     for node in nodes:
@@ -71,17 +71,17 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
         if item is None:
             continue
         tags = selecting.tags_with_kind(item)
-        # Equal tags are one mapping (`benchmarks.load`), and a key made of them would take more than what it finds.
-        known = id(item.tags), item.benchmark, item.kind
-        if known not in marks:
-            marks[known] = lexicon_mark(**lexicon.mark_values(tags))
-        node.add_marker(marks[known])
+        # Items with equal tags share one mapping (`benchmarks.load`), so its id is a cheap key.
+        key = id(item.tags), item.benchmark, item.kind
+        if key not in marks:
+            marks[key] = lexicon_mark(**lexicon.mark_values(tags))
+        node.add_marker(marks[key])
         if keywords:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)
 
 
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
-    """Deselect tests that would ask by a technique that is not defined for their item."""
+    """Deselect tests whose technique is not defined for their item; return their numbers."""
     queries = [query_of(node, plan.techniques[0]) for node in nodes]
     stays = [
         query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> Le
 
 
 def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> None:
-    """Apply --limit, then --shard; tests of another kind stay, in every share."""
+    """Apply --limit, then --shard. Tests of another kind stay, in every shard."""
     for kept_by in (selecting.limited, selecting.shared):
         items = [item_of(node) for node in nodes]
         kept = kept_by(plan, (item for item in items if item is not None))

@@ -1,6 +1,6 @@
 """Hooks of the process that the user started: the run, progress, exit code and summary.
 
-Registered in every session, so it imports nothing before the first vqa item.
+The controller is registered in every session, so it imports lazily: most sessions have no vqa item.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from medvqa.session.run import Finished, Run
 
 SHIPPED_TESTS = "medvqa.suite.benchmark_tests"
-"""A test for each benchmark that ships, as an argument of pytest's --pyargs."""
+"""The module of the shipped tests, one per shipped benchmark, for pytest's --pyargs."""
 
 
 class Controller:
-    """Listens in the only process, or in the controller of xdist workers."""
+    """Hooks of the only process, or of the controller of xdist workers."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Nothing is made yet."""
+        """Start without a run."""
         self._config = config
         self._session: pytest.Session | None = None
         self._failures = self._skipped = 0
@@ -69,7 +69,7 @@ class Controller:
 
     @property
     def _folder(self) -> Path:
-        """The run folder, also of a session that has nothing to do with vqa items and no run."""
+        """The run folder, defined even in a session without vqa items."""
         return process.setting_of(self._config).reports / process.names_of(self._config)[0]
 
     @cached_property
@@ -81,13 +81,13 @@ class Controller:
 
     @property
     def _asks(self) -> bool:
-        """Whether this session has to do with vqa items, and more than to collect them."""
+        """Whether this session asks about vqa items, more than only collecting them."""
         return process.has_state(self._config) and not self._config.option.collectonly
 
     # Before the first question
 
     def check(self) -> None:
-        """Find what is wrong before anything is collected (UsageError, DataError)."""
+        """Check options, data and model before collection (UsageError, DataError)."""
         places = self._run.check()
         if places is not None:
             from medvqa.session.places import Leases
@@ -98,25 +98,25 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Keep the session, which knows how many tests there are; say what will leave this machine."""
+        """Keep the session, which counts the tests; print the data that will leave this machine."""
         self._session = session
         if process.has_state(self._config):
             process.print_safely(self._config)
         if self._asks:
             try:
-                lines = self._written(self._run.open)
+                lines = self._write(self._run.open)
             except MedVQAError as error:
                 raise process.usage_error(error, self._config) from error
-            self._tell(lines)
+            self._print(lines)
 
-    def _tell(self, lines: Sequence[str]) -> None:
+    def _print(self, lines: Sequence[str]) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         for line in lines:
             if reporter is not None:
                 reporter.write_line(line)
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool) -> None:
-        """Collection has ended in this process: note which questions must end with a result."""
+        """Note the questions that must end with a result, after collection in this process."""
         self._run.select(keys, left_out, evaluates=evaluates)
         self.promise()
 
@@ -129,14 +129,14 @@ class Controller:
         self.promise()
 
     def promise(self) -> None:
-        """Store the rules of the gate, after collection and before anything is asked."""
+        """Store the rules of the gate, after collection and before the first question."""
         try:
-            self._tell(self._written(self._run.promise))
+            self._print(self._write(self._run.promise))
         except MedVQAError as error:
             raise process.usage_error(error, self._config) from error
 
-    def _written(self, write: Callable[[], Any]) -> Any:
-        """The value of `write`, which writes to the run folder; the session ends if that fails."""
+    def _write(self, write: Callable[[], Any]) -> Any:
+        """Call `write`, which writes to the run folder, and return its value; end the session if it fails."""
         try:
             return write()
         except OSError as error:
@@ -150,7 +150,7 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker the run, how tests are spread, and its place on a GPU if it takes one."""
+        """Send a worker the run, the value of --dist, and its GPU place if the model takes one."""
         if node.gateway.spec.popen:
             self._workers[node.gateway.id] = node.gateway._rinfo().pid
         node.workerinput["medvqa_dist"] = process.spread_of(self._config)
@@ -163,10 +163,10 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:
-        """Keep workers in batches, unless another way of spreading than xdist's own was asked for."""
-        made = yield
-        if type(made).__name__ != "LoadScheduling":
-            return made
+        """Send workers whole batches, unless the user chose another --dist than `load`."""
+        scheduler = yield
+        if type(scheduler).__name__ != "LoadScheduling":
+            return scheduler
         from medvqa.plugin.spread import BatchScheduling
 
         self._scheduler = BatchScheduling(config, log)
@@ -174,66 +174,66 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """Workers have collected, and wait for tests."""
+        """Store the gate's rules: the workers have collected, and wait for tests."""
         if self._asks:
             self.promise()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Free a worker's place; take the selection of one that asked nothing; note what a dead one was asking."""
+        """Free the worker's place, take its selection if none is stored, and note a dead worker's open questions."""
         self._workers.pop(node.gateway.id, None)
         if self._leases is not None:
             self._leases.give_back(node.gateway.id)
         marked = getattr(node, "workeroutput", {}).get("medvqa_marked", ())
         self._config.stash.setdefault(process.MARKED, set()).update(marked)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
-            # Of workers on other machines, whose run folder is not here, and of those that asked nothing.
+            # Workers on other machines have another run folder; workers that asked nothing stored no selection.
             keys, left_out, evaluates = selection
             if not self._run.has_selection:
                 self._run.select([QuestionKey(*key) for key in keys], left_out, evaluates=evaluates)
         self._tracebacks.append(getattr(node, "workeroutput", {}).get("medvqa_tracebacks", ""))
-        if (last := getattr(node, "workeroutput", {}).get("medvqa_last")) is not None:
+        if (last_delivery := getattr(node, "workeroutput", {}).get("medvqa_last")) is not None:
             from medvqa.session.delivery import Delivery
 
-            self.take_last(Delivery.of(last))
+            self.take_last(Delivery.of(last_delivery))
         if error and not hasattr(node, "workeroutput"):
-            self._written(lambda: self._crashed.note(node.gateway.id))
+            self._write(lambda: self._crashed.note(node.gateway.id))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
-        """Let a test run again that xdist blames for the death of its worker."""
-        # In a session that has nothing to do with vqa items xdist's word stands.
+        """Requeue the test that xdist blames for the death of its worker."""
+        # In a session without vqa items, trust xdist.
         began = crashitem in self._running or not process.has_state(self._config)
         self._crashed.requeue(crashitem, report.node.gateway.id, report, sched, began=began)
 
     def take_last(self, delivery: Delivery) -> None:
-        """Note what a process says once all its tests have run; of a run that cannot be written nothing is noted."""
+        """Note the last delivery of a process, after all its tests; skip it if the run cannot be written."""
         with suppress(MedVQAError, OSError):
             self._run.take(delivery)
 
     # While tests run
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A test begins."""
+        """Note that a test begins."""
         self._running.add(nodeid)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """A test has ended; one whose worker died never does."""
+        """Note that a test has ended. It is never called for a test whose worker died."""
         self._running.discard(nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the results that came with a report, before anybody else can fail on it."""
+        """Write the results of a report, before another plugin can fail on it."""
         self._skipped += hasattr(report, "medvqa_skipped")
         if not hasattr(report, "medvqa"):
             return
         from medvqa.session.delivery import Delivery
 
         delivery = Delivery.of(report.medvqa)
-        # The terminal keeps all reports of a session. What is on disk, or counted, need not be kept with them.
+        # The terminal keeps all reports of a session: drop results that are stored or counted.
         del report.medvqa
         if delivery.left_out is not None:
-            # If nothing was typed, it is not known before that workers have questions to ask.
+            # If no option was typed, this is the first sign that workers have questions.
             self._select_stored(delivery.left_out)
         try:
             stop = self._run.take(delivery, len(self._scheduler.nodes) if self._scheduler is not None else 0)
@@ -241,7 +241,7 @@ class Controller:
             self._give_up(error)
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
-        # pytest counts no test that may fail (xfail).
+        # pytest's testsfailed leaves out xfail tests.
         if report.failed and hasattr(report, "medvqa_outcome") and not hasattr(report, "wasxfail"):
             self._failures += 1
         if self._session is None:
@@ -249,7 +249,7 @@ class Controller:
         if stop is not None and not self._session.shouldstop:
             self._session.shouldstop = stop
             if self._config.pluginmanager.has_plugin("dsession"):
-                self._written(lambda: self._run.stop(stop))
+                self._write(lambda: self._run.stop(stop))
         # With -v each test has a line of its own.
         if self._progress is not None and self._config.get_verbosity() == 0:
             self._progress.show(self._run.counts, self._session.testscollected)
@@ -258,7 +258,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """End the workers now: left to xdist, they go on for five seconds, and are waited for ten more."""
+        """End the workers now: xdist would let them go on for five seconds, and wait ten more."""
         self._interrupted = True
         if not self._workers or not process.has_state(self._config):
             return
@@ -273,7 +273,7 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Write the reports, also if Ctrl-C is typed twice so that models and workers are waited for no longer."""
+        """Write the reports, even if a second Ctrl-C ends the wait for models and workers."""
         try:
             result = yield
         except KeyboardInterrupt:
@@ -282,9 +282,9 @@ class Controller:
         return result
 
     def _finish(self, session: pytest.Session) -> None:
-        """A wrong answer is data, so it is not what makes an exit code of 1."""
+        """Finish the run and set the exit code: wrong answers alone do not make it 1."""
         if "_progress" in self.__dict__ and self._progress is not None:
-            # Go on below the line.
+            # End the progress line.
             reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
             reporter.write("\n")
         died = "_crashed" in self.__dict__ and self._crashed.requeued
@@ -305,9 +305,9 @@ class Controller:
             session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-        """Print the headline measures, and where the rest lies."""
+        """Print the headline measures and the path of the reports."""
         self._show_tracebacks(terminalreporter)
-        self._tell_untested(terminalreporter, exitstatus)
+        self._print_untested(terminalreporter, exitstatus)
         finished = self._finished
         if finished is None:
             return
@@ -331,7 +331,7 @@ class Controller:
             )
 
     def _show_tracebacks(self, reporter: pytest.TerminalReporter) -> None:
-        """With --tb=long, print the tracebacks of users' code that failed, of all processes, without keys."""
+        """With --tb=long, print the tracebacks of failed users' code of all processes, with keys redacted."""
         if not process.wants_tracebacks(self._config) or not process.has_state(self._config):
             return
         from medvqa import answers, usercode
@@ -342,10 +342,10 @@ class Controller:
             for text in filter(None, texts):
                 reporter.write_line(answers.redacted(text, self._run.plan.secrets))
 
-    def _tell_untested(self, reporter: pytest.TerminalReporter, exitstatus: int) -> None:
-        """Say what to type if nothing that was collected asks about the chosen benchmarks, or about one that was named.
+    def _print_untested(self, reporter: pytest.TerminalReporter, exitstatus: int) -> None:
+        """Print what to type if no collected test asks about the chosen benchmarks, or about one that was named.
 
-        A session that ended early, or takes up an earlier one, need not have seen all tests.
+        Skip sessions that ended early, or that repeat failed tests (--lf): they may not have seen all tests.
         """
         config = self._config
         codes = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -364,7 +364,7 @@ class Controller:
 
         reporter.section("medvqa")
         reporter.write_line(f"! {'the tests here ask' if marked else 'no test here asks'} {asks}")
-        if not {each.name for each in benchmarks.pytest_medvqa_benchmarks()}.intersection(untested):
+        if not {shipped.name for shipped in benchmarks.pytest_medvqa_benchmarks()}.intersection(untested):
             reporter.write_line(
                 f'to ask about them, write a test with @pytest.mark.vqa("{untested[0]}") (docs/running.md)'
             )
@@ -374,7 +374,7 @@ class Controller:
         reporter.write_line(f"to run the tests that ship: {shlex.join(['pytest', '--pyargs', SHIPPED_TESTS, *typed])}")
 
     def _command(self) -> str:
-        """The command that continues this run."""
+        """Return the command that continues this run."""
         typed = [str(argument) for argument in self._config.invocation_params.args]
         kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
         named = options.read(self._config).run is not None

@@ -1,4 +1,4 @@
-"""Tests of an xdist worker that died: put back into the queue, or given up."""
+"""Requeue tests of an xdist worker that died, or give them up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from medvqa import records
 
 PATIENCE = {False: 1, True: 4}
-"""How often a test is tried again after workers died on it; the key: a model call was in flight at that time.
+"""Retries of a test after workers died on it, by whether a model call was in flight.
 
-With a call in flight, the model may have died of another question of the batch.
+With a call in flight, another question of the batch may have killed the model.
 """
 
 
@@ -24,33 +24,33 @@ class Crashes:
         """Start without dead workers."""
         self._run = run
         self._session = session
-        self._asked: dict[str, tuple[str, ...] | None] = {}
+        self._in_flight: dict[str, tuple[str, ...] | None] = {}
         self._blamed: Counter[str] = Counter()
         self.requeued = False
-        """Whether a test was put back into the queue."""
+        """Whether any test was requeued."""
 
     def note(self, worker: str) -> None:
-        """A worker has died: the questions that it was asking are suspected."""
-        self._asked[worker] = records.bury(self._run, self._session, worker)
+        """Record the questions that a dead worker was asking."""
+        self._in_flight[worker] = records.bury(self._run, self._session, worker)
 
     def requeue(self, nodeid: str, worker: str, report: pytest.TestReport, scheduler: Any, *, began: bool) -> None:
-        """Put the test at the cursor of a dead worker back, unless it seems to be what kills.
+        """Requeue the test that xdist blames for a worker's death, unless it seems to kill workers.
 
-        xdist blames it, even where the worker died before it `began`: it may then come back as often as xdist replaces
-        workers. Where the worker was asking one question alone, that question is to blame and will not be asked
-        again; so its test may come back as often as that happens.
+        xdist blames a test even if the worker died before the test `began`. Such a test is always requeued: xdist
+        limits the number of replaced workers. If the worker was asking a single question, that question is to blame
+        and is not asked again, so its test is always requeued too.
         """
-        asked = self._asked.get(worker)
+        in_flight = self._in_flight.get(worker)
         if began:
-            if asked is None:
+            if in_flight is None:
                 return
             self._blamed[nodeid] += 1
-            if len(asked) != 1 and self._blamed[nodeid] > PATIENCE[bool(asked)]:
+            if len(in_flight) != 1 and self._blamed[nodeid] > PATIENCE[bool(in_flight)]:
                 return
         try:
             scheduler.mark_test_pending(nodeid)
         except NotImplementedError:
-            # loadscope and its kin cannot take a test back.
+            # loadscope and similar schedulers cannot requeue a test.
             return
         self.requeued = True
         report.outcome = "rerun"  # type: ignore[assignment]

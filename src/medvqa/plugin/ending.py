@@ -1,4 +1,4 @@
-"""How a signal ends a session of pytest, in the process that the user started and in workers."""
+"""End a session of pytest on a signal, in the process that the user started and in workers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class SignalHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """The session ends, whatever was first to end it."""
+        """Note that the session ends, by a signal or by Ctrl-C."""
         self._ending.begin()
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
-        """Let no signal stop the reports. A worker dies of its signal in the end: xdist replaces it if it was alone."""
+        """Let no signal stop the reports. A worker then dies of its signal, so that xdist can replace it."""
         self._ending.begin()
-        # Of a worker's end its controller decides.
+        # The controller decides when a worker ends.
         self._ending.waits = not self._worker
         try:
             result = yield

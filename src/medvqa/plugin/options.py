@@ -1,7 +1,7 @@
-"""The options of a run as options of pytest.
+"""Register the options of a run as options of pytest.
 
-Each is registered as `--medvqa-NAME`. The short `--NAME` is added after the conftest files have been read and
-is left to any plugin or conftest that has an option of that name already.
+Each is registered as `--medvqa-NAME`. The short `--NAME` is added after the conftest files have been read,
+unless a plugin or conftest has an option of that name.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def register(parser: pytest.Parser) -> None:
 
 
 def register_aliases(parser: pytest.Parser) -> frozenset[str]:
-    """Add the short options that nobody else has; return those, as they are typed."""
-    # Adding one twice is no error in every pytest version, so what is taken is looked up, in attributes that all have.
+    """Add the short options that no other plugin has; return them, as they are typed."""
+    # Not every pytest version refuses a second option of one name; these attributes exist in all of them.
     taken = {
         name for group in (parser._anonymous, *parser._groups) for option in group.options for name in option.names()
     }
@@ -44,34 +44,34 @@ def register_aliases(parser: pytest.Parser) -> frozenset[str]:
 
 
 def detached(words: Sequence[str], cwd: Path) -> list[tuple[str, str]]:
-    """The options whose values follow as words of their own, and these values, if they are paths that exist.
+    """Return options and their values that follow after a space, if the value is an existing path.
 
-    Pytest reads the command line before it knows options of plugins and conftest.py files: it takes such a value for a
-    path of tests, from which it derives the root, and whose conftest.py it runs.
+    Pytest first reads the command line without the options of plugins and conftest.py files. It takes such a value for
+    a path of tests: it derives the root from it, and runs its conftest.py.
     """
     valued = {name for name, how in OPTIONS.items() if "action" not in how or how["action"] == "append"}
     names = {f"--{name}" for name in valued} | {f"--medvqa-{name}" for name in valued}
-    found = []
+    detached_values = []
     for option, value in pairwise(words):
         if option == "--":
             break
         path = value.partition("::")[0]
         if option in names and path and not path.startswith("-") and os.path.exists(os.path.join(cwd, path)):
-            found.append((option, value))
-    return found
+            detached_values.append((option, value))
+    return detached_values
 
 
 def keep_outside(paths: list[str], values: Iterable[str], cwd: Path) -> None:
-    """Drop values of options from the paths of tests if they lie outside of a folder, so that no code there is run."""
-    here = os.path.realpath(cwd)
+    """Drop values of options from the paths of tests if they are outside of `cwd`, so that no code there is run."""
+    folder = os.path.realpath(cwd)
     for value in values:
-        there = os.path.realpath(os.path.join(cwd, value.partition("::")[0]))
-        if value in paths and os.path.commonpath([here, there]) != here:
+        path = os.path.realpath(os.path.join(cwd, value.partition("::")[0]))
+        if value in paths and os.path.commonpath([folder, path]) != folder:
             paths.remove(value)
 
 
 def detached_error(option: str, value: str) -> UsageError:
-    """The error for a value that must follow its option after an equals sign."""
+    """Return the error for a value that needs an equals sign between its option and it."""
     return UsageError(
         f"{option} {value}: pytest takes what follows a space for a path of tests, as it is there; write "
         f"{option}={shlex.quote(value)}"
@@ -79,5 +79,5 @@ def detached_error(option: str, value: str) -> UsageError:
 
 
 def read(config: pytest.Config) -> Options:
-    """The options as typed, with defaults filled in; nothing is checked yet."""
+    """Return the options as typed, with defaults filled in; nothing is checked yet."""
     return Options.of({name: config.getoption(_dest(name)) for name in OPTIONS}, Path(config.invocation_params.dir))

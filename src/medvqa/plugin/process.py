@@ -1,4 +1,4 @@
-"""A process of a pytest session: its role, its names, its setting, and whether it has collected vqa items."""
+"""Describe a process of a pytest session: its role, names and setting."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ _REFUSED = {
     "each": "each worker would ask every question",
     "worksteal": "a question that is taken from a worker may be in its batch already, and would be asked twice",
 }
-"""Ways of xdist to spread tests by which questions are asked more than once."""
+"""Values of --dist that ask questions more than once -> reason."""
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Whether this process is an xdist worker."""
+    """Return whether this process is an xdist worker."""
     return hasattr(config, "workerinput")
 
 
 def has_state(config: pytest.Config) -> bool:
-    """Whether this process has a State: it has collected vqa items, or checked the options."""
+    """Return whether this process has a State: it has collected vqa items, or checked the options."""
     return STATE in config.stash
 
 
 def names_of(config: pytest.Config) -> tuple[str, str, str]:
-    """The run, the session of the run, and the name of this process in it: a worker's id, or "main".
+    """Return the run, the session of the run, and the name of this process in it: a worker's id, or "main".
 
-    The controller tells its workers the first two.
+    The controller sends its workers the first two.
     """
     if _NAMES not in config.stash:
-        told: dict[str, str] | None = getattr(config, "workerinput", None)
-        if told is not None:
-            config.stash[_NAMES] = told["medvqa_run"], told["medvqa_session"], told["workerid"]
+        workerinput: dict[str, str] | None = getattr(config, "workerinput", None)
+        if workerinput is not None:
+            config.stash[_NAMES] = workerinput["medvqa_run"], workerinput["medvqa_session"], workerinput["workerid"]
         else:
             config.stash[_NAMES] = _run_name(config), secrets.token_hex(4), "main"
     return config.stash[_NAMES]
 
 
 def _run_name(config: pytest.Config) -> str:
-    typed = options.read(config)
-    if typed.run is not None:
-        return typed.run
+    typed_options = options.read(config)
+    if typed_options.run is not None:
+        return typed_options.run
     from medvqa.session.run import name_of
 
-    return name_of(typed, setting_of(config))
+    return name_of(typed_options, setting_of(config))
 
 
 def setting_of(config: pytest.Config) -> Setting:
-    """Where the session takes place."""
+    """Return the setting of the session: folders, workers and selection."""
     return Setting(
         root=config.rootpath,
         cwd=Path(config.invocation_params.dir),
@@ -75,21 +75,21 @@ def setting_of(config: pytest.Config) -> Setting:
 
 
 SHOWN_PATHS = 3
-"""Paths and node ids that run.json repeats of those typed."""
+"""Most typed paths and node ids that run.json repeats."""
 
 
 def _selects(config: pytest.Config) -> tuple[str, ...]:
-    """The options by which the user chose among the tests, as they are typed."""
-    # A folder or package is where the tests are; a file, or a test, is a choice among them.
-    paths = [each for each in config.option.file_or_dir if "::" in each or each.endswith(".py")]
-    asked = options.read(config)
+    """Return the options that select tests, as they are typed."""
+    # A file or a test is a selection; a folder or package is not.
+    paths = [path for path in config.option.file_or_dir if "::" in path or path.endswith(".py")]
+    typed_options = options.read(config)
     more = [f"and {len(paths) - SHOWN_PATHS} more"] if len(paths) > SHOWN_PATHS else []
     pairs = [("-k", config.option.keyword), ("-m", config.option.markexpr)]
     flags = [("--lf", _option(config, "lf")), ("--sw", _option(config, "stepwise"))]
     valued = [
-        *(("--deselect", each) for each in _option(config, "deselect") or ()),
-        ("--limit", asked.limit),
-        ("--shard", asked.shard),
+        *(("--deselect", prefix) for prefix in _option(config, "deselect") or ()),
+        ("--limit", typed_options.limit),
+        ("--shard", typed_options.shard),
     ]
     return (
         *(f'{name} "{value}"' if set(value) & set(" ()") else f"{name} {value}" for name, value in pairs if value),
@@ -101,32 +101,32 @@ def _selects(config: pytest.Config) -> tuple[str, ...]:
 
 
 def _option(config: pytest.Config, name: str) -> Any:
-    """The value of an option of a plugin of pytest's own, None where that plugin is blocked."""
+    """Return the value of an option of one of pytest's own plugins, None if that plugin is blocked."""
     return config.getoption(name, None)
 
 
 def _workers(config: pytest.Config) -> int:
-    """The number of xdist workers, 0 for a serial run. A multiple in --tx ("3*popen") counts once."""
+    """Return the number of xdist workers, 0 for a serial run. A multiple in --tx ("3*popen") counts once."""
     if config.getoption("dist", "no") == "no" or config.option.collectonly:
         return 0
     return len(config.getoption("tx", None) or ())
 
 
 def spread_of(config: pytest.Config) -> str:
-    """The value of `--dist`, "no" in a serial run. Workers get it from the controller: xdist does not send it."""
-    told: dict[str, str] = getattr(config, "workerinput", {})
-    return told.get("medvqa_dist") or (str(config.option.dist) if _workers(config) else "no")
+    """Return the value of `--dist`, "no" in a serial run. Workers get it from the controller, not from xdist."""
+    workerinput: dict[str, str] = getattr(config, "workerinput", {})
+    return workerinput.get("medvqa_dist") or (str(config.option.dist) if _workers(config) else "no")
 
 
 def check_spread(config: pytest.Config) -> None:
-    """UsageError for a way of spreading tests by which questions are asked more than once."""
+    """Raise UsageError for a --dist that would ask questions more than once."""
     spread = spread_of(config)
     if spread in _REFUSED:
         raise UsageError(f"--dist={spread}: {_REFUSED[spread]}. Type --dist=load")
 
 
 def occupy(config: pytest.Config, place: str | None) -> None:
-    """Show this process only the devices of its place, as long as the session lasts; None changes nothing."""
+    """Show this process only the devices of its place until the session ends; None changes nothing."""
     if place is None:
         return
     stack = ExitStack()
@@ -144,7 +144,7 @@ def print_safely(config: pytest.Config) -> None:
 
 
 def usage_error(error: MedVQAError, config: pytest.Config) -> pytest.UsageError:
-    """Return the error as pytest's own, which pytest prints as it is; with --tb=long, after tracebacks."""
+    """Return the error as pytest.UsageError, which pytest prints unchanged; with --tb=long, after tracebacks."""
     lines = [str(error)]
     if wants_tracebacks(config):
         from medvqa import usercode
@@ -154,5 +154,5 @@ def usage_error(error: MedVQAError, config: pytest.Config) -> pytest.UsageError:
 
 
 def wants_tracebacks(config: pytest.Config) -> bool:
-    """Whether --tb=long was typed: then errors of users' code are shown with their tracebacks."""
+    """Return whether --tb=long was typed: errors of users' code are then shown with tracebacks."""
     return bool(config.getoption("tbstyle", None) == "long")

@@ -1,4 +1,4 @@
-"""The state of a process that collects and runs vqa items."""
+"""Hold the state of a process that collects and runs vqa items."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from medvqa.session.registry import Registry
 from medvqa.session.run import process_of
 
 FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})
-"""Outcomes whose test fails: `--lf` selects it again and JUnit counts it."""
+"""Outcomes that fail a test: `--lf` selects it again and JUnit counts it."""
 
 
 class State:
     """The plan of this process, its asker, and the test that runs."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Resolve the options (UsageError, DataError). Nothing is asked before a test wants the model."""
-        # Indexing a large file for the first time shows its progress, which pytest would capture.
+        """Resolve the options (UsageError, DataError). The model is opened later, by its fixture."""
+        # pytest would capture the progress line of indexing a large file.
         capture = config.pluginmanager.get_plugin("capturemanager")
         uncaptured = capture.global_and_fixture_disabled if capture is not None else nullcontext
         self.plan = resolve(options.read(config), setting_of(config), registry_of(config), uncaptured)
@@ -43,11 +43,11 @@ class State:
     # Collection
 
     def query(self, node: pytest.Item) -> Query | None:
-        """The question of a collected test; None for a test of another kind."""
+        """Return the question of a collected test; None for a test of another kind."""
         return query_of(node, self.plan.techniques[0])
 
     def select(self, session: pytest.Session) -> tuple[list[QuestionKey], LeftOut]:
-        """Note the questions of the session's tests; return their keys in order, and how many were left out."""
+        """Note the questions of the session's tests; return their keys in order, and the numbers of left-out ones."""
         keys = [query.key for node in session.items if (query := self.query(node)) is not None]
         self.evaluates = any(asks(node) for node in session.items if item_of(node) is not None)  # type: ignore[arg-type]
         self.asker.select(keys, self.left_out)
@@ -56,14 +56,14 @@ class State:
     # The model, as a fixture
 
     def open(self, session: pytest.Session) -> Model:
-        """Make the model of this process; one that cannot be made ends the session after the first item."""
+        """Make the model of this process; if that fails, end the session after the first item."""
         try:
             return self.asker.open(self._look_ahead(session))
         finally:
             self._stop(session)
 
     def close(self, session: pytest.Session) -> Delivery | None:
-        """End what `open` started; return what there is to say of stored answers that were used."""
+        """Close the model; return the delivery that confirms the reused answers, if there is one."""
         try:
             return self.asker.confirm()
         finally:
@@ -71,7 +71,7 @@ class State:
             self._stop(session)
 
     def _stop(self, session: pytest.Session) -> None:
-        """Let the session end if the asker says so."""
+        """End the session if the asker says so."""
         if self.asker.stop is not None and not session.shouldstop:
             session.shouldstop = self.asker.stop
 
@@ -83,43 +83,43 @@ class State:
     # A test
 
     def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
-        """A test begins."""
+        """Note the test that begins, and the one that will follow."""
         self._node = node
         self._look_ahead(node.session).at(node, following)
 
     def evaluate(self, item: Item, model: Model) -> Result:
         """Ask and score one item by the technique of the test that runs.
 
-        A model that is not the plugin's own (a test suite may have a fixture of that name) is asked here and now.
+        A model that is not the plugin's own (a test suite may have a fixture `model`) is asked at once.
         """
-        running = self.query(self._node) if self._node is not None else None
+        running_query = self.query(self._node) if self._node is not None else None
         query = Query(item, self.plan.techniques[0])
-        if running is not None:
-            query = replace(running, item=item)
+        if running_query is not None:
+            query = replace(running_query, item=item)
         result = self.asker.evaluate(query, model)
         if self._node is not None:
             self._stop(self._node.session)
         return result
 
     def end(self, node: pytest.Item) -> None:
-        """A test has ended, all its phases."""
+        """Forget the question of a test that has ended, with all its phases."""
         if (query := self.query(node)) is not None:
             self.asker.forget(query)
 
     def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
-        """Give the results of a test to its report, and to the report the outcome of the item.
+        """Put the results of a test, and the outcome of its item, into its report.
 
-        A test that failed on its own account (an assertion after `evaluate`) keeps its failure. With several
-        items in one test the first that fails names the outcome.
+        A test that failed by itself (an assertion after `evaluate`) keeps its failure. With several items in one test,
+        the first that fails decides the outcome.
         """
-        made = self.asker.deliver()
-        if made is None:
+        delivered = self.asker.deliver()
+        if delivered is None:
             return
         self._stop(node.session)
-        delivery, results = made
+        delivery, results = delivered
         report.medvqa = delivery.plain()  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
-        # JUnit takes them from the report of the teardown, which has those of the node.
+        # JUnit reads the properties of the teardown's report, which come from the node.
         node.user_properties.extend(records.properties(shown))
         report.user_properties = list(node.user_properties)
         if report.outcome != "passed":
@@ -131,7 +131,7 @@ class State:
 
 
 def state_of(config: pytest.Config) -> State:
-    """The state of this process, made when it is first needed (UsageError, DataError)."""
+    """Return the state of this process; make it on first use (UsageError, DataError)."""
     if STATE not in config.stash:
         check_spread(config)
         print_safely(config)

@@ -1,4 +1,4 @@
-"""The terminal output of a session with vqa items: status words, a line of progress, and the summary."""
+"""Write the terminal output of a session with vqa items: status words, a line of progress, and the summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GREEN: frozenset[Outcome] = frozenset({"correct", "partial"})
 
 
 def status(outcome: Outcome, verbosity: int) -> tuple[str, str, str | tuple[str, dict[str, bool]]]:
-    """Category, letter and word of an item; without -v neither letter nor word, since progress is shown."""
+    """Return category, letter and word of an item; without -v, no letter and no word, as progress is shown."""
     if verbosity <= 0:
         return CATEGORY[outcome], "", ""
     colour = "green" if outcome in _GREEN else "red" if outcome == "error" else "yellow"
@@ -21,18 +21,18 @@ def status(outcome: Outcome, verbosity: int) -> tuple[str, str, str | tuple[str,
 
 
 def progress(reporter: pytest.TerminalReporter) -> Progress:
-    """The line that says how far the run is, written by pytest's reporter."""
+    """Return the progress line of the run, written by pytest's reporter."""
 
     def rewrite(line: str) -> None:
         reporter.rewrite(line, erase=True)
 
-    # Not `write_line`, after which pytest would name the file again.
+    # Not `write_line`: after it, pytest would print the file's name again.
     return Progress(lambda line: reporter.write("\n" + line), rewrite if reporter.isatty else None)
 
 
 def summarise(reporter: pytest.TerminalReporter, report: Report) -> None:
     """Print the report after pytest's own lines."""
     reporter.section("medvqa")
-    # Bars are drawn on terminals alone: files and pipes get plain lines.
+    # Draw bars only on terminals: files and pipes get plain lines.
     bars = bool(reporter.isatty) and can_draw(getattr(reporter._tw._file, "encoding", None))
     reporter.write_line(summary(report, width=reporter._tw.fullwidth, colour=reporter.hasmarkup, bars=bars))
