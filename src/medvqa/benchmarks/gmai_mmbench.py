@@ -157,7 +157,7 @@ def recover(item: Item) -> Item:
 
 TOKENS = 512
 """VLMEvalKit has no limit of tokens for a data set, but one for each model. At the commit above it is 512 for most
-checkpoints (LLaVA, PaliGemma, SmolVLM, InstructBLIP); those of other models stand in their configs."""
+checkpoints (LLaVA, PaliGemma, SmolVLM, InstructBLIP); the configs of other models have theirs."""
 
 SINGLE_CHOICE = Template(
     "gmai-mmbench/mc",

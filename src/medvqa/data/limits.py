@@ -63,7 +63,7 @@ def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
 
 
 def above(where: str, limit: int, unit: str, advice: str = "") -> DataError:
-    """Return the error for more than `limit` units; `unit` is a plural, `advice` says what to do instead."""
+    """Return the error for more than `limit` units; `unit` is a plural, `advice` ends the message."""
     return DataError(f"{where}: more than {limit:,} {unit}{advice}")
 
 

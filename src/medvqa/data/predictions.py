@@ -1,4 +1,4 @@
-"""VLMEvalKit's prediction file, from which owners who keep the key score answers."""
+"""VLMEvalKit's prediction file, which owners score if they keep the key."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class Asker:
         self.process = process
         self.stop: str | None = None
         self.problem: MedVQAError | None = None
-        """The error because of which `open` returned a stand-in for the model."""
+        """The error that made `open` return a stand-in for the model."""
         self._tally = _Tally()
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None

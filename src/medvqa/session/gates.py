@@ -61,7 +61,7 @@ def rules_of(plan: Plan) -> Rules:
 
 
 def _looked(plan: Plan) -> str:
-    """Say where rules were searched, and what to type."""
+    """Say where rules were searched, and how to add some."""
     path = plan.setting.root / FILE
     problem = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
     line = f"{path} {problem}, and no --baseline was typed."

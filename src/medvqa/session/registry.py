@@ -198,7 +198,7 @@ class _Collected:
         self._own: set[str] = set()
 
     def add(self, module: object) -> None:
-        """Take what a module provides (UsageError)."""
+        """Take the values of a module (UsageError)."""
         file = _file(module)
         for benchmark in [*_returned(module, "benchmarks", Benchmark), *_values(module, Benchmark)]:
             if module not in SHIPPED:

@@ -178,7 +178,7 @@ class Verdict:
 class Decided:
     """The content of gate.json: the verdict, and values that depend on the run folder's place.
 
-    `attempts`: for each baseline, the number of runs of the folder that were compared with it, with this one.
+    `attempts`: for each baseline, the number of runs beside each other that were compared with it.
     """
 
     verdict: Verdict
