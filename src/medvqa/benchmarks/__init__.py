@@ -1,6 +1,6 @@
-"""Finding, loading and checking benchmarks; each data set has a file here.
+"""Find, load and check benchmarks; each data set has a file here.
 
-`BENCHMARKS` of each file enters through the hook that any other benchmark uses too.
+The hook `pytest_medvqa_benchmarks` provides the `BENCHMARKS` of each file, as for any other benchmark.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
     """Return the benchmark of that name, or all of the group of that name; UsageError if there is neither."""
     if name in known:
         return [known[name]]
-    found = [benchmark for benchmark in known.values() if name and benchmark.group == name]
-    if not found:
+    grouped = [benchmark for benchmark in known.values() if name and benchmark.group == name]
+    if not grouped:
         names = sorted({*known, *(benchmark.group for benchmark in known.values() if benchmark.group)})
         close = get_close_matches(name.lower(), names, n=1) or [
             known_name for known_name in names if name and name.lower() in known_name
         ]
         meant = f". Did you mean '{close[0]}'?" if close else ""
         raise UsageError(f"no benchmark '{name}'; known: {', '.join(names)}{meant}")
-    return found
+    return grouped
 
 
 def folder_of(benchmark: Benchmark, data: Path | None) -> Path | None:
@@ -94,22 +94,21 @@ def is_found(benchmark: Benchmark, data: Path | None) -> bool:
 def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | None, typed: str = "") -> list[Benchmark]:
     """Return the benchmarks of a run, in name order.
 
-    Named ones must be found; of a group that is named, the members that are found. Without names: every benchmark
-    whose data is found in the data folder, or needs none; if there is no data folder and none of these, the phantom.
-    `typed` is how the user named the data folder, such as --data=DIR (default: that, with its path). UsageError
-    names the files that were looked for, and how to get missing data.
+    A named benchmark must be found, and at least one member of a named group. Without names: every benchmark whose
+    data are in the data folder, or that needs none; else, without a data folder, the phantom. `typed`: the data folder
+    as the user typed it (default: --data=PATH). UsageError names the searched files, and how to get missing data.
     """
     typed = printing.line(typed or f"--data={data}")[:MAX_SHOWN]
     if data is not None and not os.path.isdir(data):
-        what = "a file; name the folder around it" if os.path.exists(data) else "no such folder"
-        raise UsageError(f"{typed}: {what}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
+        problem = "a file; name the folder around it" if os.path.exists(data) else "no such folder"
+        raise UsageError(f"{typed}: {problem}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
     chosen: dict[str, Benchmark] = {}
     for name in names:
         candidates = members(name, known)
-        found = [benchmark for benchmark in candidates if is_found(benchmark, data)]
-        if not found:
+        available = [benchmark for benchmark in candidates if is_found(benchmark, data)]
+        if not available:
             raise _not_found(name, candidates, data, typed)
-        chosen |= {benchmark.name: benchmark for benchmark in found}
+        chosen |= {benchmark.name: benchmark for benchmark in available}
     if not names:
         others = [b for b in known.values() if b.group != DEFAULT_GROUP]
         chosen = {b.name: b for b in others if b.files is None or (data is not None and is_found(b, data))}
@@ -141,17 +140,17 @@ def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) 
 
 
 def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, typed: str) -> UsageError:
-    """The error for a benchmark or group that was named and is not there."""
-    asked = f"benchmark '{name}' was asked for but is not there"
+    """Return the error for a named benchmark or group without data."""
+    missing = f"benchmark '{name}' was asked for but is not there"
     obtain = candidates[0].obtain
     if data is None:
-        return UsageError(f"{asked}, and no --data=DIR (or MEDVQA_DATA) was given. {obtain}")
+        return UsageError(f"{missing}, and no --data=DIR (or MEDVQA_DATA) was given. {obtain}")
     sought = " or ".join(
         dict.fromkeys(f"{_shown(data)}/{benchmark.sought}" for benchmark in candidates if benchmark.sought)
     )
     where = f"looked for {sought}; " if sought else ""
     return UsageError(
-        f"{asked}, under {typed}: {where}{folders.content(data)}.{_advice(candidates, data, typed)} {obtain}"
+        f"{missing}, under {typed}: {where}{folders.content(data)}.{_advice(candidates, data, typed)} {obtain}"
     )
 
 
@@ -175,13 +174,13 @@ def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> Usage
 
 
 def _advice(candidates: Sequence[Benchmark], data: Path, typed: str) -> str:
-    """Which folder next to the data folder, or of another tool, holds one of the benchmarks; "" if none does."""
+    """Suggest a folder near the data folder, or of another tool, that holds a benchmark; "" if none does."""
     searched = [benchmark for benchmark in candidates if benchmark.sought]
     absolute = os.path.isabs(os.path.expanduser(typed.partition("=")[2]))
     for near in folders.neighbours(data):
-        if there := [benchmark.name for benchmark in searched if _holds(benchmark, near)]:
+        if held := [benchmark.name for benchmark in searched if _holds(benchmark, near)]:
             shown = str(near) if absolute else os.path.relpath(near)
-            return f" Try --data={printing.line(shlex.quote(shown))}, where {', '.join(there)} is found."
+            return f" Try --data={printing.line(shlex.quote(shown))}, where {', '.join(held)} is found."
     for benchmark in searched:
         elsewhere = benchmark.elsewhere() if benchmark.elsewhere is not None else None
         if elsewhere is not None and _holds(benchmark, elsewhere):
@@ -206,7 +205,7 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
     Items get the benchmark's name, also if it was made from another one by `dataclasses.replace`, a kind if they name
     none, and images with absolute paths. Items with equal tags share one mapping. DataError if items cannot be read,
-    are not as `Item` says, or share an id.
+    have fields of wrong types, or share an id.
     """
     items: dict[str, Item] = {}
     share = _sharing()
@@ -228,7 +227,7 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
 
 def _check(benchmark: Benchmark, item: Item) -> None:
-    """DataError for an item that is not as its class says; the type checker does not see a stranger's code."""
+    """Raise DataError for an item with fields of wrong types: no type checker has seen users' code."""
     where = f"{benchmark.name}, item {item.id}"
     if not isinstance(item.id, str) or not item.id:
         raise DataError(f"{where}: its id is {item.id!r}; an id is a text, such as id=str(number)")
@@ -249,7 +248,7 @@ def _check(benchmark: Benchmark, item: Item) -> None:
 
 
 def _kind(item: Item) -> Kind:
-    """The kind of an item that names none."""
+    """Return the kind of an item without one."""
     if not item.options:
         return "short_answer"
     return "multiple_response" if len(item.answers) > 1 else "single_choice"
@@ -270,8 +269,8 @@ def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
 
 def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
     """Yield the benchmark's items; DataError in one line, with the place, for exceptions of its code."""
-    what, expected = f"benchmark '{benchmark.name}', items", "items yields a medvqa.Item for each question"
-    with usercode.guarded(what, expected, DataError, benchmark.items):
+    subject, expected = f"benchmark '{benchmark.name}', items", "items yields a medvqa.Item for each question"
+    with usercode.guarded(subject, expected, DataError, benchmark.items):
         for item in benchmark.items(data):
             if not isinstance(item, Item):
                 raise TypeError(f"it yielded a value of type {type(item).__name__}")
@@ -288,13 +287,13 @@ def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | No
 
 def _sharing() -> Callable[[_Tags], _Tags]:
     """Return a function that maps equal tags to one object: the tags of 130,000 items take a third of the memory."""
-    known: dict[tuple[tuple[str, tuple[str, ...]], ...], _Tags] = {}
+    shared: dict[tuple[tuple[str, tuple[str, ...]], ...], _Tags] = {}
     parts: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
 
     def share(tags: _Tags) -> _Tags:
         pairs = tuple(parts.setdefault(pair, pair) for pair in tags.items())
-        if pairs not in known:
-            known[pairs] = dict(pairs)
-        return known[pairs]
+        if pairs not in shared:
+            shared[pairs] = dict(pairs)
+        return shared[pairs]
 
     return share

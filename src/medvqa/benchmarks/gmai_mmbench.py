@@ -70,9 +70,9 @@ def items(data: Path, split: str) -> Iterator[Item]:
 
 def _check_parts(paths: Sequence[Path], data: Path) -> None:
     """DataError for parts of TEST that are missing, if some are there under the names of the release."""
-    there = {int(match[1]): path for path in paths if (match := PART.search(path.stem))}
-    if missing := [part for part in range(1, PARTS + 1) if there and part not in there]:
-        beside = printing.line(next(iter(there.values())).name)
+    parts = {int(match[1]): path for path in paths if (match := PART.search(path.stem))}
+    if missing := [part for part in range(1, PARTS + 1) if parts and part not in parts]:
+        beside = printing.line(next(iter(parts.values())).name)
         first = PART.sub(f"part_{missing[0]}", beside)
         more = f" and {len(missing) - 1} more are" if len(missing) > 1 else " is"
         raise DataError(
@@ -95,11 +95,10 @@ def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: boo
     """Yield the items of TSV files, in the order of files and rows; `root` is the data folder.
 
     An item with several correct letters (`A,C`) is a multiple response. `withheld` accepts files without the
-    column `answer`. Items whose images are equal to the byte, or that refer to the same row's image, share a
-    cluster. The same case drawn as mask and as contour has different bytes and no common name, so such twins stay
-    apart and intervals may be too narrow. Tags that the lexicon does not list are kept, with one
-    DataWarning a dimension. Raises DataError, which names file and row, for what `index.read` and `index.clusters`
-    refuse, and for an answer that is none of the options.
+    column `answer`. Items share a cluster if their images have equal bytes or are the same row's. One case drawn as
+    mask and as contour has different bytes and no common name. Such twins stay apart, so intervals may be too narrow.
+    Tags that the lexicon does not list are kept, with one DataWarning a dimension. Raises DataError, which names file
+    and row, as `index.read` and `index.clusters` do, and for an answer that is none of the options.
     """
     tables = [index.read(path, root=root, needed=NEEDED if withheld else (*NEEDED, "answer")) for path in files]
     clusters = index.clusters(tables)
@@ -116,8 +115,8 @@ def _item(table: index.Index, row: index.IndexedRow, benchmark: str, cluster: st
     answers = tuple(dict.fromkeys(part.strip().upper() for part in cells.pop("answer", "").split(",") if part.strip()))
     for letter in answers:
         if letter not in options:
-            known = ", ".join(options) or "it has none"
-            raise DataError(f"{table.where(row)}, index '{name}': answer '{letter}' is none of its options ({known})")
+            names = ", ".join(options) or "it has none"
+            raise DataError(f"{table.where(row)}, index '{name}': answer '{letter}' is none of its options ({names})")
     dimensions = lexicon.gmai_mmbench().dimensions
     tags = {key: (dimensions[key].tag(cells.pop(column)),) for key, column in TAGS.items()}
     if original := cells.pop("original task", "").strip():
@@ -145,7 +144,7 @@ def _plain(text: str) -> str:
 
 
 def recover(item: Item) -> Item:
-    """Return the item with its withheld answer: the one option whose text is that of `category`.
+    """Return the item with its withheld answer: the one option with the text of `category`.
 
     Letter case and white space do not count. If no option or several match, the answer stays withheld.
     """
@@ -158,7 +157,7 @@ def recover(item: Item) -> Item:
 
 TOKENS = 512
 """VLMEvalKit has no limit of tokens for a data set, but one for each model. At the commit above it is 512 for most
-checkpoints (LLaVA, PaliGemma, SmolVLM, InstructBLIP); those of other models stand in their configs."""
+checkpoints (LLaVA, PaliGemma, SmolVLM, InstructBLIP); the configs of other models have theirs."""
 
 SINGLE_CHOICE = Template(
     "gmai-mmbench/mc",
@@ -215,7 +214,7 @@ def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def submission(results: Sequence[Result], folder: Path) -> Path:
-    """Write the sheet that is scored by the owners, who keep the answers of TEST; return its path."""
+    """Write the sheet for the owners, who keep the answers of TEST; return its path."""
     columns = {**TAGS, "original_task": "original task"}
     return predictions.write(folder / "gmai-mmbench-test-submission.xlsx", results, columns)
 

@@ -46,7 +46,7 @@ MAX_LIST = 1000
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """The fields of a pair that are read: not its captions and the questions before their revision."""
+    """The fields of a pair that are read, without captions and unrevised questions."""
 
     id: str
     question: str
@@ -78,15 +78,15 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
     """Yield two items for each pair of a folder in this format, `10001/1` and `10001/2`, in the order of the file.
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
-    by shared images, or by images of one article, which may show one patient, have one `cluster_id`. The articles are
-    known of the images of the release (`articles`); others, as in data of one's own, are joined by images alone.
-    Raises DataError, which names file and row, for what `tables.read` refuses, a pair that occurs twice, a correct
-    letter without option, and an image outside of the folder; warns of a pair with one correct letter for both images.
+    by shared images, or by images of one article, which may show one patient, have one `cluster_id`. Only the released
+    images have known articles (`articles`); other data are joined by images alone. Raises DataError, which names file
+    and row, as `tables.read` does, for a pair that occurs twice, a correct letter without option, and an image outside
+    of the folder. Warns of a pair with one correct letter for both images.
     """
-    if not (found := _files(folder)):
+    if not (paths := _files(folder)):
         raise DataError(f"{folder}: neither dataset.json nor dataset.csv")
     pairs: dict[str, tuple[Item, Item]] = {}
-    for row in _rows(found[0], found[0].relative_to(root).as_posix()):
+    for row in _rows(paths[0], paths[0].relative_to(root).as_posix()):
         pair = row.convert(Pair, strict=False)
         if pair.id in pairs:
             raise row.error(f"pair {pair.id} occurs twice")
@@ -110,7 +110,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _rows(path: Path, name: str) -> Iterator[tables.TableRow]:
-    """The pairs; cells of the CSV that are empty are missing fields, and lists stand there as Python prints them."""
+    """Yield the pairs. In the CSV, empty cells are missing fields, and Python has printed the lists."""
     for row in tables.read(path, name=name, needed=[("id",)], key="id", largest=MAX_BYTES):
         if not row.values["id"]:
             raise row.error("blank", "id")
@@ -122,7 +122,7 @@ def _rows(path: Path, name: str) -> Iterator[tables.TableRow]:
 
 
 def _literal(cell: str) -> object:
-    """The list that a cell prints; the cell itself where it prints nothing, which is then no list."""
+    """Return the list that a cell prints; the cell itself if it prints none."""
     try:
         return ast.literal_eval(cell) if len(cell) <= MAX_LIST else cell
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -162,10 +162,10 @@ MC = Template(
     option="{letter}: {text}\n",
     max_tokens=32,
 )
-"""What the owners send to chat models (`gpt`, `gemini` and `claude` in their code, the spelling included).
+"""The owners' prompt for chat models (`gpt`, `gemini` and `claude` in their code), in their spelling.
 
 Their `set_model_params` sets 32 new tokens for MC, which reaches LLaVA-Med, BLIP-2, InstructBLIP, Molmo and
-Med-Flamingo. For models that get another limit their configs say it under [max_tokens] (docs/techniques.md)."""
+Med-Flamingo. Configs of models with another limit have it under [max_tokens] (docs/techniques.md)."""
 
 GD = replace(
     MC,
@@ -186,8 +186,8 @@ FF = Template(
     system=MC.system,
     max_tokens=512,
 )
-"""Their `gpt4`, named after the judge. Its limit is each model's: 512, DeepSeek-VL2's, is the largest of them, and GPT
-and Gemini have none."""
+"""Their `gpt4`, named after the judge. Each model has its own limit: the largest is 512 (DeepSeek-VL2); GPT and Gemini
+have none."""
 
 TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": FF}
 

@@ -9,12 +9,12 @@ The format of the release is not public. This is our reading of the paper, one J
      "options": {"A": "papule", "B": "plaque", "C": "ulcer"}, "answer": "AB", "modality_dependence": "multimodal",
      "language": "en", "meta": {"body_region": "forehead", "lesions": ["papule", "plaque"], "diseases": ["acne"]}}
 
-`image` is a path relative to the file, a list of them, or null; `answer` holds letters, or a text (a list where
-several are right), or null where it is withheld. Keys that are not named here are kept in `Item.extra`.
+`image` is a path relative to the file, a list of them, or null. `answer` holds letters, a text (a list if several are
+right), or null if it is withheld. Other keys are kept in `Item.extra`.
 
 Scoring, section 3.4 of the paper: choice questions may have several right options; one wrong option chosen scores 0,
-else the share of the right options that were chosen. Letters are read by our rule where the paper asks a language
-model (Figure 3b), so there is no published rule. Open questions are for a judge (Table 10): by rule they are unscored.
+else the share of the right options that were chosen. Our rule reads letters. The paper asks a language model for them
+(Figure 3b), so there is no published rule. Open questions are for a judge (Table 10): by rule they are unscored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KINDS: Mapping[str, Kind] = {
     "fill_in_the_blank": "fill_in_the_blank",
     "short_answer": "short_answer",
 }
-"""Question types of the paper; a choice question does not tell how many options are right, one being a special case."""
+"""Question types of the paper. A choice question may have one or several right options."""
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class QuestionLine(msgspec.Struct, frozen=True):
-    """One line. A key without default must be there, so that a misspelt `image` is no question without image."""
+    """One line. Keys without default are required, so that a misspelt `image` is an error."""
 
     id: str | int
     split: str
@@ -76,7 +76,7 @@ class QuestionLine(msgspec.Struct, frozen=True):
 
 
 def files(data: Path, split: str) -> Sequence[Path]:
-    """Return the files that hold items of a split, or that cannot be read: `items_of` then reports those."""
+    """Return the files with items of a split, and unreadable files, which `items_of` reports."""
     return [path for path in sorted((data / "medlesionvqa").glob("*.jsonl")) if _may_hold(path, split)]
 
 
@@ -98,23 +98,23 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
     by shared images, patients or cases have one `cluster_id`, None where an item has none of these. Raises
-    DataError, which names file and line, for what `tables.read` refuses, a key that is missing, a split or question
-    type that does not exist, a letter without option, an id that occurs twice, and an image outside of the file's
+    DataError, which names file and line, as `tables.read` does, for a missing key, a split or question type
+    that does not exist, a letter without option, an id that occurs twice, and an image outside of the file's
     folder. Warns of abilities and other values that the lexicon does not list.
     """
     loaded: dict[str, tuple[Item, list[str]]] = {}
     places: dict[str, str] = {}
     for path in files:
         for row in tables.read(path, name=path.relative_to(root).as_posix(), lines=True):
-            asked = row.convert(QuestionLine)
-            if asked.split not in SPLITS:
-                raise row.error(f"no split {asked.split!r}; known: {', '.join(SPLITS)}")
-            if split is not None and asked.split != split:
+            line = row.convert(QuestionLine)
+            if line.split not in SPLITS:
+                raise row.error(f"no split {line.split!r}; known: {', '.join(SPLITS)}")
+            if split is not None and line.split != split:
                 continue
-            item = _item(row, asked, path.parent, root, benchmark)
+            item = _item(row, line, path.parent, root, benchmark)
             if item.id in loaded:
                 raise row.error(f"id {item.id!r} is also that of {places[item.id]}")
-            loaded[item.id] = item, _links(item, asked.meta or Meta())
+            loaded[item.id] = item, _links(item, line.meta or Meta())
             places[item.id] = row.where
     lexicon.warn_unknown((item for item, _ in loaded.values()), lexicon.medlesionvqa())
     clusters = selection.components(links for _, links in loaded.values())
@@ -122,38 +122,38 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
         yield replace(item, cluster_id=clusters[links[0]] if links else None)
 
 
-def _item(row: tables.TableRow, asked: QuestionLine, folder: Path, root: Path, benchmark: str) -> Item:
-    kind = KINDS.get(lexicon.slug(asked.question_type))
+def _item(row: tables.TableRow, line: QuestionLine, folder: Path, root: Path, benchmark: str) -> Item:
+    kind = KINDS.get(lexicon.slug(line.question_type))
     if kind is None:
-        raise row.error(f"no question type {asked.question_type!r}; known: {', '.join(KINDS)}")
-    options = asked.options or {}
+        raise row.error(f"no question type {line.question_type!r}; known: {', '.join(KINDS)}")
+    options = line.options or {}
     if bool(options) != (kind in CHOICE_KINDS):
-        raise row.error(f"a {asked.question_type} question has {'' if options else 'no '}options")
-    answers = _listed(asked.answer)
-    if asked.answer is not None and not "".join(answers).strip():
+        raise row.error(f"a {line.question_type} question has {'' if options else 'no '}options")
+    answers = _listed(line.answer)
+    if line.answer is not None and not "".join(answers).strip():
         raise row.error("the answer is empty; it is null where it is withheld")
-    meta = asked.meta or Meta()
+    meta = line.meta or Meta()
     regions = lexicon.medlesionvqa().dimensions["body_region"]
     tags = {
-        "ability": lexicon.slugs(asked.ability),
-        "attribute": lexicon.slugs(asked.attribute),
-        "question_type": lexicon.slugs(asked.question_type),
-        "modality_dependence": lexicon.slugs(asked.modality_dependence),
-        "language": lexicon.slugs(asked.language),
+        "ability": lexicon.slugs(line.ability),
+        "attribute": lexicon.slugs(line.attribute),
+        "question_type": lexicon.slugs(line.question_type),
+        "modality_dependence": lexicon.slugs(line.modality_dependence),
+        "language": lexicon.slugs(line.language),
         "body_region": regions.with_broader(lexicon.slugs(meta.body_region)),
         "lesion": lexicon.slugs(meta.lesions),
         "disease": lexicon.slugs(meta.diseases),
     }
     return Item(
-        id=str(asked.id),
+        id=str(line.id),
         benchmark=benchmark,
         kind=kind,
-        question=asked.question,
+        question=line.question,
         options=options,
         answers=_letters(answers, options, row) if kind in CHOICE_KINDS else answers,
         images=tuple(
-            image_file(file, folder=folder, root=root, where=row.where, window=asked.window)
-            for file in _listed(asked.image)
+            image_file(file, folder=folder, root=root, where=row.where, window=line.window)
+            for file in _listed(line.image)
         ),
         tags={dimension: values for dimension, values in tags.items() if values},
         extra={
@@ -180,7 +180,7 @@ def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.Tab
 
 
 def _links(item: Item, meta: Meta) -> list[str]:
-    """The texts that an item shares with others of its cluster."""
+    """Return the texts that an item shares with others of its cluster."""
     links = [image.name for image in item.images]
     if meta.patient_id is not None:
         links.append(f"patient {meta.patient_id}")
@@ -190,7 +190,7 @@ def _links(item: Item, meta: Meta) -> list[str]:
 
 
 TOKENS = 512
-"""Ours: the limit that VLMEvalKit, which the owners asked with, gave most checkpoints (see `gmai_mmbench`)."""
+"""Ours: the limit of most checkpoints in VLMEvalKit, which the owners used (see `gmai_mmbench`)."""
 
 OURS: Mapping[Kind, Template] = {
     "multiple_response": Template(
@@ -212,7 +212,7 @@ OURS: Mapping[Kind, Template] = {
     ),
     "short_answer": Template("medlesionvqa/ours-short-answer", "{question}\nAnswer briefly.", max_tokens=TOKENS),
 }
-"""Our own prompts: the paper says that models were asked zero-shot with VLMEvalKit (section 4.1), and not how.
+"""Our own prompts: the paper names zero-shot questions with VLMEvalKit (section 4.1), but no prompt.
 Its Figure 3 shows the prompts that make questions, extract letters and judge answers."""
 
 

@@ -1,4 +1,4 @@
-"""Defaults for a benchmark of one's own: how each kind of question is asked, scored and measured."""
+"""Defaults for users' benchmarks: the prompts, scores and metrics of each kind of question."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTION = "{letter}. {text}\n"
 """One line of {options}."""
 
 FIELDS = ("question", "options")
-"""The fields of a prompt of one's own."""
+"""The fields of a user's prompt."""
 
 BY_KIND: Mapping[Kind, Template] = {
     "single_choice": Template(
@@ -124,7 +124,7 @@ _FIELDS: Mapping[str, _Rule] = {
     "judged": (_among(KINDS), f"a set of kinds, which are {', '.join(KINDS)}"),
     "public": (lambda value: isinstance(value, bool), "True or False"),
 }
-"""What a field must be: a function that tells, and words for messages."""
+"""A check of each field's value, and the expected value in words."""
 
 
 def completed(benchmark: Benchmark) -> Benchmark:
@@ -140,14 +140,14 @@ def completed(benchmark: Benchmark) -> Benchmark:
 
 
 def prompts_of(benchmark: Benchmark) -> Callable[[Item, Technique], Prompt]:
-    """Return the function that asks the questions of a benchmark, whichever way it declares its prompt (UsageError)."""
+    """Return the function that makes the prompts of a benchmark, declared in any way (UsageError)."""
     if isinstance(benchmark.prompt, str):
         return OwnPrompt(template(benchmark.name, benchmark.prompt))
     return prompt if benchmark.prompt is usual else benchmark.prompt
 
 
 def template(name: str, text: str) -> Template:
-    """Return the template of a prompt of one's own; UsageError for other fields than {question} and {options}.
+    """Return the template of a user's prompt; UsageError for other fields than {question} and {options}.
 
     {options} stands for one line for each option, such as `A. liver`; the digest of the text enters `Prompt.template`.
     """
@@ -179,7 +179,7 @@ def prompt(item: Item, technique: Technique) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class OwnPrompt:
-    """Asks by the default prompts; `template` takes the place of those of MC and GD."""
+    """Asks by the default prompts; `template` replaces those of MC and GD."""
 
     template: Template | None = None
 
@@ -187,8 +187,8 @@ class OwnPrompt:
         """Return the prompt of a question."""
         if technique == "ps":
             return PREFIX.prompt(item, technique)
-        asked = FREE if technique == "ff" else self.template or BY_KIND[item.kind]
-        return replace(asked.prompt(item, technique), max_tokens=None if technique == "gd" else TOKENS)
+        chosen = FREE if technique == "ff" else self.template or BY_KIND[item.kind]
+        return replace(chosen.prompt(item, technique), max_tokens=None if technique == "gd" else TOKENS)
 
 
 def is_judgment(text: str) -> bool:

@@ -1,9 +1,8 @@
 """Phantom: synthetic lesions and organs in the formats of the three other benchmarks, read by their readers.
 
-The data ship in fixtures/phantom (see docs/phantom.md), so these benchmarks are always there and `--data` does not
-matter to them. Prompts and metrics are those of the benchmark whose format is used, and so is the scoring, except
-that MedLesionVQA's open questions are scored by a rule where there is no judge: their answers come from a closed
-vocabulary.
+The data ship in fixtures/phantom (docs/phantom.md), so these benchmarks are always available, whatever `--data` is.
+Prompts, metrics and scoring are those of the benchmark with the same format, with one exception: without a judge, a
+rule scores MedLesionVQA's open questions, because their answers come from a closed vocabulary.
 """
 
 from __future__ import annotations

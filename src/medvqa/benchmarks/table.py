@@ -1,6 +1,6 @@
 """`medvqa.table`: a benchmark from a spreadsheet and a folder of images.
 
-A table is a CSV, TSV, XLSX, JSON or JSON lines file with a row for each question. TableColumns are known by their names
+A table is a CSV, TSV, XLSX, JSON or JSON lines file with a row for each question. The name of a column gives its role
 (`ROLES`); docs/own-questions.md has an example of each.
 """
 
@@ -32,10 +32,10 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "case": ("case id",),
     "cluster": ("cluster id",),
 }
-"""What a column may be, by its name, and the other names that it may have. Letter case, _ and - do not count."""
+"""The roles of columns, and other names for them. Letter case, _ and - do not count."""
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"
-"""Options are called A to Y: Z stands for none of them where a judge reads answers."""
+"""Options are called A to Y: for a judge that reads answers, Z is none of them."""
 
 MAX_IMAGES = 100
 """Images of one question."""
@@ -88,9 +88,9 @@ def table(
         columns=dict(columns or {}),
         window=window,
     )
-    made = re.sub(r"[\W_]+", "-", file.stem.casefold()).strip("-")
+    stem = re.sub(r"[\W_]+", "-", file.stem.casefold()).strip("-")
     return Benchmark(
-        name=name or made or "table",
+        name=name or stem or "table",
         title=title,
         items=source.items,
         prompt=prompt or usual,
@@ -105,7 +105,7 @@ def _absolute(folder: Path, path: str | os.PathLike[str]) -> Path:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the questions of a table are, and how its columns are read; see `table`."""
+    """The files of a table's questions, and the roles of its columns; see `table`."""
 
     file: Path
     shown: str
@@ -116,27 +116,27 @@ class Source:
     where: str = ""
 
     def items(self, data: Path) -> Iterator[Item]:
-        """Yield the questions in the order of the table; `data` does not matter.
+        """Yield the questions in the order of the table; `data` is ignored.
 
         Questions that share an image, a patient, a case or a cluster have one `cluster_id`. DataError, which names
-        file, row and column, for a table that cannot be read as it is meant.
+        file, row and column, for an invalid table.
         """
         if _URL.match(self.shown):
             raise DataError(f"{_clipped(self.shown)}: a table is a file; download it, and give its path")
         read: dict[str, tuple[Item, list[str], str]] = {}
         pairs: dict[str, list[str]] = {}
-        known: dict[tuple[str, ...], TableColumns] = {}
+        columns_of: dict[tuple[str, ...], TableColumns] = {}
         for row in tables.read(self.file, name=self.shown, fold=True, key="id"):
             header = tuple(row.values)
-            if header not in known:
+            if header not in columns_of:
                 # Rows of JSON may have other columns than the first.
-                where = f"{row.where}: " if known else f"{self.shown}: "
-                known[header] = replace(self, where=where)._columns(header)
+                where = f"{row.where}: " if columns_of else f"{self.shown}: "
+                columns_of[header] = replace(self, where=where)._columns(header)
             if _is_blank(row):
                 continue
-            item, links = self._item(row, known[header])
+            item, links = self._item(row, columns_of[header])
             if item.id in read:
-                raise row.error(f"id '{item.id}' is also that of {read[item.id][2]}", known[header].id)
+                raise row.error(f"id '{item.id}' is also that of {read[item.id][2]}", columns_of[header].id)
             read[item.id] = item, links, row.where
             if item.pair_id is not None:
                 pairs.setdefault(item.pair_id, []).append(row.where)
@@ -148,15 +148,15 @@ class Source:
         for item, links, _ in read.values():
             yield replace(item, cluster_id=clusters[links[0]] if links else None)
 
-    # TableColumns
+    # Columns
 
     def _columns(self, header: Sequence[str]) -> TableColumns:
-        """Find out what each column is (DataError)."""
+        """Assign columns to roles (DataError)."""
         named = {column.strip().lower(): role for role, column in self.columns.items()}
-        known = (*ROLES, *LETTERS)
+        all_roles = (*ROLES, *LETTERS)
         for column, role in named.items():
             if role.lower() not in ROLES and role not in LETTERS:
-                raise self._error(f"columns={{'{role}': ...}}: no such role; there are: {', '.join(known)}")
+                raise self._error(f"columns={{'{role}': ...}}: no such role; there are: {', '.join(all_roles)}")
             if column not in header:
                 raise self._missing(f"columns={{'{role}': '{column}'}}", header, "Write one of these")
         free: dict[str, str] = {}
@@ -243,8 +243,8 @@ class Source:
         return tags
 
     def _missing(self, wanted: str, header: Sequence[str], advice: str) -> DataError:
-        there = ", ".join(header)
-        return self._error(f"no column '{_clipped(wanted)}'; there are: {there[:500]}. {advice}")
+        names = ", ".join(header)
+        return self._error(f"no column '{_clipped(wanted)}'; there are: {names[:500]}. {advice}")
 
     def _error(self, message: str) -> DataError:
         return DataError(f"{self.where}{message}")
@@ -277,7 +277,7 @@ class Source:
             answers=answers,
             images=images,
             tags={
-                name: found for name, column in columns.tags.items() if (found := lexicon.slugs(_texts(row, column)))
+                name: values for name, column in columns.tags.items() if (values := lexicon.slugs(_texts(row, column)))
             },
             pair_id=(row.text(columns.pair).strip() or None) if columns.pair else None,
         )

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0, or 4 with one line on standard error when something that was asked for is not there.
+    """Run one command and return its exit code.
 
-    1 when what was written lacks results, or a check failed.
+    0: success. 1: results are missing, or a check failed. 4: an option or the data cannot be used; a line on standard
+    error says why.
     """
     if arguments is None:
         sys.excepthook = _excepthook
@@ -38,18 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.words = words
     try:
         with printing.printable_warnings():
-            made = _call(options)
+            returned = _call(options)
     except MedVQAError as error:
         say(f"medvqa: {error}")
         return 4
     finally:
         if options.traceback and (text := usercode.take_tracebacks()):
             say(text)
-    output, code = made if isinstance(made, tuple) else (made, 0)
+    output, code = returned if isinstance(returned, tuple) else (returned, 0)
     try:
         print(printing.lines(output), flush=True)
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; nothing may be written at exit either.
+        # The reader (`| head`) closed the pipe: write nothing at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -59,28 +60,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Open streams that the shell closed (`>&-`): Python has None for them, and files would take their numbers."""
+    """Open streams that the shell closed (`>&-`): they are None in Python, and files would take their numbers."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _call(options: argparse.Namespace) -> str | tuple[str, int]:
-    """Run the command that was typed (MedVQAError)."""
+    """Run the typed command (MedVQAError)."""
     if options.medvqa_package is None:
-        made: str | tuple[str, int] = options.command(options)
-        return made
+        returned: str | tuple[str, int] = options.command(options)
+        return returned
     with usercode.guarded(options.medvqa_package, _RETURNS, exits=True):
-        made = options.command(options)
-        text, code = made if isinstance(made, tuple) and len(made) == 2 else (made, 0)
+        returned = options.command(options)
+        text, code = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 0)
         if not isinstance(text, str) or not isinstance(code, int):
-            raise TypeError(f"it returned {made!r:.100}")
-        return made
+            raise TypeError(f"it returned {returned!r:.100}")
+        return returned
 
 
 _RETURNS = "a function of the parsed arguments that returns a text, or a text and an exit code"
 COMMANDS = "medvqa.commands"
-"""Entry points that name a module or function of a package, which adds the command of the entry point's name."""
+"""Entry points: each names a module or function that adds the command of the same name."""
 
 
 def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -94,8 +95,8 @@ def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
         try:
             if entry.name in shipped:
                 raise UsageError(f"{named(entry)}: there is a command '{entry.name}' already")
-            found = load_entry_point(entry)
-            add = getattr(found, "add", found)
+            provided = load_entry_point(entry)
+            add = getattr(provided, "add", provided)
             with usercode.guarded(
                 named(entry), "add(commands, common) adds one command and its function", function=add
             ):
@@ -111,12 +112,12 @@ def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of an error that nobody expected, as Python does; its message may come from anywhere."""
+    """Print the traceback of an unexpected error as Python does, in printable characters."""
     print(printing.lines("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages, which repeat what was typed, are printable.
+    """A parser with printable messages, because they repeat typed text.
 
     An unknown option is an error of its command, with the command's usage.
     """
@@ -137,7 +138,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of all shipped commands, and of those of packages if no shipped one is typed."""
+    """Return the parser of the shipped commands; also of packages' commands, unless a shipped one is typed."""
     parser = _Parser(
         prog="medvqa",
         description="Evaluate models on questions about medical images, and work with the folders of runs. "

@@ -1,4 +1,4 @@
-"""`medvqa agreement`: whether a judge can be trusted."""
+"""`medvqa agreement`: compare a judge's scores with those of people or of another judge."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from medvqa.report.tables import TextTable
 
 CHECKED = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
-"""What --measure may name, and what it is called."""
+"""Values of --measure, and their names in messages."""
 
 UNDEFINED = "undefined"
 
 MOST_NAMED = 4
-"""Raters whose names stand in one cell."""
+"""Maximum number of raters named in one cell."""
 
 
 def add(commands: Commands, _: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> tuple[str, bool]:
-    """A sheet for people, or the figures and whether they are too low."""
+    """Write a sheet for people, or return the figures and whether they are too low."""
     from medvqa.judging import agreement
 
     _check(options)
@@ -83,19 +83,19 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     else:
         ratings = agreement.two_judges(*judged)
     dimension = agreement.dimension_of(ratings.results, options.by)
-    found = agreement.agreements(ratings, dimension)
+    agreements = agreement.agreements(ratings, dimension)
     if options.json is not None:
         from medvqa import records
 
-        content = {"scale": agreement.SCALE, "notes": ratings.notes, "agreements": found}
+        content = {"scale": agreement.SCALE, "notes": ratings.notes, "agreements": agreements}
         try:
             records.write_json(options.json, content)
         except OSError as error:
             raise UsageError(f"--json={options.json}: cannot be written: {error.strerror}") from error
-    text = _text(found, dimension, ratings.notes)
+    text = _text(agreements, dimension, ratings.notes)
     if options.min_agreement is None:
         return text, False
-    line, failed = _verdict(found[0], options.measure or "exact", options.min_agreement)
+    line, failed = _verdict(agreements[0], options.measure or "exact", options.min_agreement)
     return f"{text}\n{line}", failed
 
 
@@ -139,18 +139,18 @@ def _sheet(options: argparse.Namespace, judged: Judged) -> str:
     )
 
 
-def _text(found: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
+def _text(agreements: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
     from medvqa import printing
     from medvqa.report.terminal import draw
 
-    whole = [each for each in found if not each.slice]
-    parts = [each for each in found if each.slice]
-    blocks = [draw(_figures(("raters",), [(_names(each),) for each in whole], whole))]
+    whole = [agreement for agreement in agreements if not agreement.slice]
+    parts = [agreement for agreement in agreements if agreement.slice]
+    blocks = [draw(_figures(("raters",), [(_names(agreement),) for agreement in whole], whole))]
     blocks.append(draw(_confusion((), [()], whole[:1])))
     if dimension and parts:
         from medvqa.data import lexicon
 
-        labels = [(lexicon.display(dimension, each.slice[dimension]),) for each in parts]
+        labels = [(lexicon.display(dimension, agreement.slice[dimension]),) for agreement in parts]
         blocks += [
             printing.line(f"{_names(parts[0])} by {dimension}") + "\n",
             draw(_figures((dimension,), labels, parts)),
@@ -166,18 +166,23 @@ def _names(agreement: Agreement) -> str:
 
 
 def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> TextTable:
-    """A row of figures for each agreement."""
+    """Tabulate the figures, a row for each agreement."""
     from medvqa.report.tables import TextTable
 
     headings = ("exact %", "difference", "kappa", "alpha")
     heading = (*columns, "n", "groups", *(text for name in headings for text in (name, "95 % interval")))
     rows = []
-    for label, each in zip(labels, shown, strict=True):
-        cells = [*_percent(each), *_decimal(each.difference), *_decimal(each.kappa), *_decimal(each.alpha)]
-        if len(each.raters) > 2:
-            # Cohen's kappa is for two.
+    for label, agreement in zip(labels, shown, strict=True):
+        cells = [
+            *_percent(agreement),
+            *_decimal(agreement.difference),
+            *_decimal(agreement.kappa),
+            *_decimal(agreement.alpha),
+        ]
+        if len(agreement.raters) > 2:
+            # Cohen's kappa is defined for two raters.
             cells[4:6] = ["–", ""]
-        rows.append((*label, f"{each.n:,}", f"{each.groups:,}", *cells))
+        rows.append((*label, f"{agreement.n:,}", f"{agreement.groups:,}", *cells))
     return TextTable("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
 
 
@@ -195,7 +200,7 @@ def _decimal(figure: Figure) -> tuple[str, str]:
 
 
 def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> TextTable:
-    """Counts of answers by the first rater's score and the second's."""
+    """Count answers by the scores of the first and the second rater."""
     from medvqa.judging import agreement
     from medvqa.report.tables import TextTable
 
@@ -204,14 +209,14 @@ def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: S
     heading = (*columns, f"score of {first}", *(f"{value} by {second}" for value in scale))
     rows = [
         (*label, value, *(f"{count:,}" for count in counts))
-        for label, each in zip(labels, shown, strict=True)
-        for value, counts in zip(scale, each.confusion, strict=True)
+        for label, compared in zip(labels, shown, strict=True)
+        for value, counts in zip(scale, compared.confusion, strict=True)
     ]
     return TextTable("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
 
 
 def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, bool]:
-    """The line of the check, and whether it failed: the lower bound counts, and without one it fails."""
+    """Return the line of the check, and whether it failed. Without a lower bound it fails."""
     from medvqa import printing
 
     figure: Figure = getattr(agreement, measure)
@@ -224,6 +229,6 @@ def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, boo
             f"{agreement.groups:,} groups are too few or too alike); a lower bound of at least {least:g} is asked",
             True,
         )
-    said = f"{name} is {figure.value:.3f}, lower bound {figure.low:.3f}; at least {least:g} is asked of the bound"
+    line = f"{name} is {figure.value:.3f}, lower bound {figure.low:.3f}; at least {least:g} is asked of the bound"
     failed = figure.low < least
-    return f"{'FAIL' if failed else 'PASS'}: {said}", failed
+    return f"{'FAIL' if failed else 'PASS'}: {line}", failed

@@ -1,4 +1,4 @@
-"""`medvqa baseline`: a run as one file that others are compared with."""
+"""`medvqa baseline`: write a run as one file for `--baseline`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """What was written."""
+    """Write the baseline file; return a line about it."""
     from medvqa import printing, records
 
     about, stored = records.read_run(options.run), records.read(options.run)
@@ -52,9 +52,9 @@ def run(options: argparse.Namespace) -> str:
         raise UsageError(f"-o {options.output}: a folder; name a file")
     hidden, key, left = frozenset[str](), None, ""
     if options.no_responses:
-        known, left = known_from(options).benchmarks, ", without responses"
+        benchmarks, left = known_from(options).benchmarks, ", without responses"
         held = {result.item.benchmark for result in stored.results} | about.get("benchmarks", {}).keys()
-        hidden = frozenset(name for name in held if name not in known or not known[name].public)
+        hidden = frozenset(name for name in held if name not in benchmarks or not benchmarks[name].public)
     if hidden:
         key = records.own_key()
         left += f", ids and texts of {', '.join(sorted(hidden))} as hashes by the key of {key.source}"
@@ -66,5 +66,5 @@ def run(options: argparse.Namespace) -> str:
     if not stored.unread:
         return written
     number = len(stored.unread)
-    what = "1 line was not read" if number == 1 else f"{number:,} lines were not read, the first"
-    return f"{written}\n! {what}: {printing.line(stored.unread[0])}"
+    unread = "1 line was not read" if number == 1 else f"{number:,} lines were not read, the first"
+    return f"{written}\n! {unread}: {printing.line(stored.unread[0])}"

@@ -1,4 +1,4 @@
-"""`medvqa cache`: the answers that runs share."""
+"""`medvqa cache`: list, verify or prune the stored answers, which runs share."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def _age(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> str | tuple[str, bool]:
-    """What a store holds, by model and run; what is damaged; what was deleted."""
+    """List, verify or prune the answers of a store; return a text, and for verify whether lines are damaged."""
     if not options.answers.is_dir():
         raise UsageError(f"--answers={options.answers}: no such folder; runs store answers in reports/.answers")
     before = time.time() - 86400 * (options.older or 0)
     chosen = [
-        each
-        for each in records.contents(options.answers)
-        if options.model in (None, each.writer.model if each.writer else "")
-        and options.run in (None, each.writer.run if each.writer else "")
-        and each.changed <= before
+        file
+        for file in records.contents(options.answers)
+        if options.model in (None, file.writer.model if file.writer else "")
+        and options.run in (None, file.writer.run if file.writer else "")
+        and file.changed <= before
     ]
     if options.do == "verify":
         return _verified(chosen)
@@ -73,19 +73,19 @@ def _listed(files: Sequence[records.Contents]) -> str:
     from medvqa.report.terminal import draw
 
     groups: dict[tuple[str, str], list[records.Contents]] = {}
-    for each in files:
-        name = (each.writer.model, each.writer.run) if each.writer else ("?", "?")
-        groups.setdefault(name, []).append(each)
+    for file in files:
+        name = (file.writer.model, file.writer.run) if file.writer else ("?", "?")
+        groups.setdefault(name, []).append(file)
     rows = [
         (
             *name,
-            f"{sum(each.answers for each in group):,}",
-            f"{sum(each.size for each in group) / 1e6:,.1f}",
-            time.strftime("%Y-%m-%d", time.localtime(max(each.changed for each in group))),
+            f"{sum(file.answers for file in group):,}",
+            f"{sum(file.size for file in group) / 1e6:,.1f}",
+            time.strftime("%Y-%m-%d", time.localtime(max(file.changed for file in group))),
         )
         for name, group in sorted(groups.items())
     ]
-    total = f"{sum(each.answers for each in files):,} answers, {sum(each.size for each in files) / 1e6:,.1f} MB"
+    total = f"{sum(file.answers for file in files):,} answers, {sum(file.size for file in files) / 1e6:,.1f} MB"
     table = TextTable(
         "answers", ("model", "run", "answers", "MB", "last written"), tuple(rows), right=frozenset({2, 3})
     )
@@ -93,11 +93,11 @@ def _listed(files: Sequence[records.Contents]) -> str:
 
 
 def _verified(files: Sequence[records.Contents]) -> str | tuple[str, bool]:
-    """What is damaged, one line each, and that the check failed; or that all is whole."""
+    """Return a line per damaged entry and True, or a line that all answers are whole."""
     from medvqa import printing
 
-    problems = [printing.line(problem) for each in files for problem in each.problems]
-    answers = sum(each.answers for each in files)
+    problems = [printing.line(problem) for file in files for problem in file.problems]
+    answers = sum(file.answers for file in files)
     if not problems:
         return f"{answers:,} answers in {len(files)} files, all whole"
     return "\n".join([*problems, f"{answers:,} answers are whole; those of {len(problems)} lines are lost"]), True

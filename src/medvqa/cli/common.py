@@ -22,7 +22,7 @@ def say(text: str) -> None:
 
 
 def data_of(options: argparse.Namespace) -> tuple[Path | None, str]:
-    """The data folder that --data or MEDVQA_DATA names, and how it was named (UsageError for an empty --data)."""
+    """Return the data folder of --data or MEDVQA_DATA, and the text that named it. UsageError for an empty --data."""
     from medvqa.session.options import data_folder
 
     if options.data == "":
@@ -31,7 +31,7 @@ def data_of(options: argparse.Namespace) -> tuple[Path | None, str]:
 
 
 def known_from(options: argparse.Namespace) -> Registry:
-    """Collect the shipped rooms, installed packages, conftest.py files and --plugin files (UsageError)."""
+    """Return the registry of the shipped rooms, packages, conftest.py files and --plugin files (UsageError)."""
     from medvqa.session import project
     from medvqa.session.registry import Registry
 
@@ -39,15 +39,15 @@ def known_from(options: argparse.Namespace) -> Registry:
     for typed, path in zip(options.plugin, named, strict=True):
         if not path.is_file():
             raise UsageError(f"--plugin={typed}: no such Python file")
-    found, skipped = ([], []) if options.noconftest else project.conftests(Path.cwd())
+    conftests, skipped = ([], []) if options.noconftest else project.conftests(Path.cwd())
     for file, line in skipped:
         if file not in named:
             say(f"medvqa: {line}")
     modules = []
-    for file in found:
+    for file in conftests:
         try:
             modules.append(project.load(file))
         except UsageError as error:
             raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
     # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
-    return Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in found)]))
+    return Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in conftests)]))

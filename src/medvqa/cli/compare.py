@@ -1,4 +1,4 @@
-"""`medvqa compare`: runs on the same questions, side by side."""
+"""`medvqa compare`: compare runs on the same questions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _limit(text: str) -> int | None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """The comparisons as text; UsageError, which names each difference, for runs that may not be compared."""
+    """Return the comparisons as text. UsageError names each difference of runs that are not comparable."""
     from medvqa import comparing, records
     from medvqa.report import comparison
 
@@ -98,47 +98,49 @@ def run(options: argparse.Namespace) -> str:
             f"{options.runs[0]} is to be compared with what? Name two runs, of which the first is the baseline, or "
             "one and --baseline=RUN"
         )
-    known = known_from(options)
+    registry = known_from(options)
     sides = _load([*baselines, *news], options.benchmark)
     pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
     refusals = [comparing.refusals(new, baseline) for new, baseline in pairs]
     if any(refusals) and not options.anyway:
-        lines = [line for found in refusals for line in found]
+        lines = [line for reasons in refusals for line in reasons]
         raise UsageError(
             "these runs are not comparable:\n  "
             + "\n  ".join(dict.fromkeys(lines))
             + "\n--anyway compares them nevertheless, --benchmark=NAME one benchmark alone"
         )
     notes = [comparing.notes(new, baseline) for new, baseline in pairs]
-    made = [comparing.compare(new, baseline, known.benchmarks, bootstrap=options.bootstrap) for new, baseline in pairs]
-    if not any(paired.parts for paired in made):
+    comparisons = [
+        comparing.compare(new, baseline, registry.benchmarks, bootstrap=options.bootstrap) for new, baseline in pairs
+    ]
+    if not any(paired.parts for paired in comparisons):
         new, baseline = pairs[0]
         raise UsageError(f"{new.name} and {baseline.name} have no benchmark and technique in common")
-    _check_measures(options.measure, made)
+    _check_measures(options.measure, comparisons)
     shown = comparison.Shown(options.flips, options.slices, tuple(options.measure))
-    found = [
+    sections = [
         section
-        for paired, refused, noted in zip(made, refusals, notes, strict=True)
-        for section in comparison.sections(paired, known.benchmarks, refusals=refused, notes=noted, shown=shown)
+        for paired, refused, noted in zip(comparisons, refusals, notes, strict=True)
+        for section in comparison.sections(paired, registry.benchmarks, refusals=refused, notes=noted, shown=shown)
     ]
-    rankings = comparing.rank(list(sides.values()), known.benchmarks) if len(sides) > 2 else []
+    rankings = comparing.rank(list(sides.values()), registry.benchmarks) if len(sides) > 2 else []
     if rankings:
-        found.append(comparison.Section("Ranking", (), tuple(map(comparison.ranked, rankings))))
-    told = list(zip(made, refusals, notes, strict=True))
+        sections.append(comparison.Section("Ranking", (), tuple(map(comparison.ranked, rankings))))
+    with_notes = list(zip(comparisons, refusals, notes, strict=True))
     try:
         if options.json is not None:
-            records.write_json(options.json, comparison.as_json(told, rankings))
+            records.write_json(options.json, comparison.as_json(with_notes, rankings))
         if options.csv is not None:
-            records.write_atomic(options.csv, comparison.as_csv(made).encode())
+            records.write_atomic(options.csv, comparison.as_csv(comparisons).encode())
         if options.markdown is not None:
-            records.write_atomic(options.markdown, comparison.as_markdown(found).encode())
+            records.write_atomic(options.markdown, comparison.as_markdown(sections).encode())
     except OSError as error:
         raise UsageError(f"{error.filename2 or error.filename} cannot be written: {error.strerror}") from error
-    return comparison.text(found)
+    return comparison.text(sections)
 
 
 def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:
-    """The runs by their paths, each once, under different names; UsageError for a benchmark that none has."""
+    """Load each run once, by path, under different names. UsageError for a benchmark that no run has."""
     from medvqa import comparing
 
     distinct = list(dict.fromkeys(paths))
@@ -146,8 +148,8 @@ def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:
     return dict(zip(distinct, comparing.beside(sides, benchmarks, option="--benchmark="), strict=True))
 
 
-def _check_measures(names: Sequence[str], made: Sequence[Paired]) -> None:
-    there = list(dict.fromkeys(each.metric for paired in made for each in paired.tables))
+def _check_measures(names: Sequence[str], comparisons: Sequence[Paired]) -> None:
+    measures = list(dict.fromkeys(table.metric for paired in comparisons for table in paired.tables))
     for name in names:
-        if name not in there:
-            raise UsageError(f"--measure={name}: there are: {', '.join(there)}")
+        if name not in measures:
+            raise UsageError(f"--measure={name}: there are: {', '.join(measures)}")

@@ -1,4 +1,4 @@
-"""`medvqa gate`: the verdict on a run that exists, or with --plan what a gate could show."""
+"""`medvqa gate`: decide on an existing run, or with --plan, print the chance of PASS."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str | tuple[str, int]:
-    """The plan, or the verdict and its exit code."""
+    """Return the plan, or the verdict and its exit code."""
     if options.plan:
         return _plan(options)
     planned = [name for name in ("benchmark", "units", "discordance", "deff") if getattr(options, name)]
@@ -111,12 +111,12 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     from medvqa.report.html import draw
     from medvqa.report.terminal import summary
 
-    known = known_from(options)
+    registry = known_from(options)
     about = records.read_run(options.run)
     rules = _rules(options)
     if not rules.active and (stored := about.get("gate")):
         rules = gating.from_json(stored["rules"], f"{options.run / records.RUN}: gate")
-        paths = tuple(each["path"] for each in stored["baselines"] if each["path"])
+        paths = tuple(baseline["path"] for baseline in stored["baselines"] if baseline["path"])
         file = stored.get("file", os.path.relpath(options.run / records.RUN))
         rules = replace(rules, baseline=paths, file=file, typed=tuple(stored.get("typed", ())))
     if not rules.active:
@@ -124,7 +124,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
             "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or floors in "
             f"[[{TABLE}.floor]] of {FILE}"
         )
-    gate = gating.prepare(rules, gating.load(rules, Path()), about, known.benchmarks)
+    gate = gating.prepare(rules, gating.load(rules, Path()), about, registry.benchmarks)
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
     side = comparing.load(options.run)
@@ -134,13 +134,13 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
         raise UsageError(f"{options.run} did not end: finish it by pytest --run={options.run.name}")
     decided = gating.decided(gate, options.run, side)
     gating.write(options.run, decided)
-    made = report.build(options.run, known.benchmarks)
+    built = report.build(options.run, registry.benchmarks)
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
         return benchmarks.load_found(benchmark, data)
 
-    text = summary(report.write(made, draw(made, load, many="none")), width=100)
+    text = summary(report.write(built, draw(built, load, many="none")), width=100)
     return text, decided.verdict.exit_code
 
 
@@ -172,19 +172,19 @@ def _plan(options: argparse.Namespace) -> str:
         raise UsageError("--inconclusive belongs to a verdict, and --plan gives none")
     if options.require is not None:
         raise UsageError("--require belongs to a verdict, and --plan gives none")
-    known = known_from(options)
+    registry = known_from(options)
     data, typed = data_of(options)
     rules = _rules_of_plan(options)
     planned = [planning.independent(units, rules.margin / 100) for units in options.units]
     named = listed(options.benchmark)
-    for benchmark in benchmarks.choose(named, known.benchmarks, data, typed) if named else ():
+    for benchmark in benchmarks.choose(named, registry.benchmarks, data, typed) if named else ():
         folder = benchmarks.folder_of(benchmark, data) or data or Path()
         planned += planning.of_data(benchmark, benchmarks.load(benchmark, folder), rules)
     if options.baseline or not planned:
         for side in gating.load(rules, Path()):
             for name in side.run.get("benchmarks", {}):
-                if name in known.benchmarks and name in side.asked:
-                    planned += planning.of_baseline(known.benchmarks[name], side, rules)
+                if name in registry.benchmarks and name in side.asked:
+                    planned += planning.of_baseline(registry.benchmarks[name], side, rules)
     planned = planned or [planning.independent(units, rules.margin / 100) for units in planning.SIZES]
     discordance = planning.DISCORDANCE if options.discordance is None else options.discordance / 100
     chosen: dict[str, Any] = {"discordance": discordance, "deff": options.deff, "looks": rules.looks}
@@ -192,7 +192,7 @@ def _plan(options: argparse.Namespace) -> str:
 
 
 def _rules_of_plan(options: argparse.Namespace) -> Rules:
-    """The rules of the file with what was typed over them; a plan needs no baseline."""
+    """Return the rules of the file, overridden by options. A plan needs no baseline."""
     from medvqa.comparing import gating
     from medvqa.comparing.gating.rules import FILE
 
@@ -203,21 +203,21 @@ def _rules_of_plan(options: argparse.Namespace) -> Rules:
         "baseline": tuple(options.baseline),
         "margin": options.margin,
         "looks": options.looks,
-        "slices": tuple(dict.fromkeys(name for each in options.gate_slices for name in each.split(",") if name)),
+        "slices": tuple(dict.fromkeys(name for names in options.gate_slices for name in names.split(",") if name)),
     }
     if options.margin is not None:
-        # What is typed is for all benchmarks of the plan.
-        own = {name: replace(each, margin=None) for name, each in rules.benchmarks.items()}
+        # A typed margin applies to all benchmarks of the plan.
+        own = {name: replace(rule, margin=None) for name, rule in rules.benchmarks.items()}
         rules = replace(rules, benchmarks=own)
     return replace(rules, **{name: value for name, value in typed.items() if value not in (None, ())})
 
 
 def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
-    """The plan as tables: rules with a margin, what their baselines must be above, and guards."""
+    """Return the plan as tables: rules with a margin, the chance levels of their baselines, and guards."""
     from medvqa.report.tables import TextTable
     from medvqa.report.terminal import draw
 
-    margins = {each.planned.margin for each in prospects}
+    margins = {prospect.planned.margin for prospect in prospects}
     same = len(margins) == 1
     loss = f"{100 * (next(iter(margins)) or 0):g}" if same else "it"
     columns = ["", "units", "groups", "df", *([] if same else ["margin"])]
@@ -251,9 +251,8 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
         )
         names = ("guarded slice", "units", "groups", "df", "shows a true loss of, in 80 % of runs")
         blocks.append(draw(TextTable("", names, shown, frozenset(range(1, len(names))))))
-    if any(
-        each.design.together > 1 for each in (*(row.planned for row in prospects), *(row.planned for row in guards))
-    ):
+    plans = [*(row.planned for row in prospects), *(row.planned for row in guards)]
+    if any(planned.design.together > 1 for planned in plans):
         blocks.append(
             "ranges: the first figure is for groups whose units flip together, the second for independent units\n"
         )
@@ -264,20 +263,20 @@ def _design(planned: Planned) -> tuple[str, str, str, str]:
     from math import floor, isfinite
 
     design = planned.design
-    # Rounded down, as in the sentence that says whether they are enough.
+    # Round down, as the sentence about too few of them does.
     df = "" if design.df is None or not isfinite(design.df) else f"{floor(10 * design.df) / 10:.1f}"
     return planned.name, f"{design.units:,}", f"{design.groups:,}", df
 
 
 def _losses(values: tuple[float, float]) -> str:
-    """Losses that a guard would show. More than all points cannot be lost: such a guard would show none."""
+    """Describe the losses that a guard would show. No loss exceeds 100 points: beyond that, it would show none."""
     if min(values) > 1:
         return "no loss"
     return f"over 100 to {100 * values[1]:.1f} points" if values[0] > 1 else _range(values, "{:.1f} points", 100)
 
 
 def _range(values: tuple[float, float], form: str, times: float) -> str:
-    """A figure, or two if they differ as printed, with the unit once."""
+    """Format a figure, or two if they differ as printed, with the unit once."""
     texts = [form.format(times * value) for value in values]
     return texts[0] if texts[0] == texts[1] else f"{texts[0].split()[0]} to {texts[1]}"
 

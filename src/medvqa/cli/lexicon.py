@@ -1,4 +1,4 @@
-"""`medvqa lexicon`: the tags of the data, with counts."""
+"""`medvqa lexicon`: print the tags of the data, with counts."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """A count of items for each tag, or an interactive page."""
+    """Return the count of items for each tag, or write an interactive page."""
     from medvqa import benchmarks
     from medvqa.data import lexicon
 
     data, typed = data_of(options)
     chosen = benchmarks.choose(listed(options.benchmark), known_from(options).benchmarks, data, typed)
-    folders = {each.name: benchmarks.folder_of(each, data) or data or Path() for each in chosen}
+    folders = {benchmark.name: benchmarks.folder_of(benchmark, data) or data or Path() for benchmark in chosen}
     loaded = {benchmark.name: benchmarks.load(benchmark, folders[benchmark.name]) for benchmark in chosen}
     if options.html is not None:
         from medvqa.report import html
@@ -63,11 +63,11 @@ def run(options: argparse.Namespace) -> str:
         return f", read from {folders[name]}" if folders[name] not in (data, Path()) else ""
 
     for name, items in loaded.items():
-        there = {dimension for item in items for dimension in item.tags}
-        wanted = [dimension for dimension in options.dimension if dimension in there]
+        present = {dimension for item in items for dimension in item.tags}
+        wanted = [dimension for dimension in options.dimension if dimension in present]
         if wanted or not options.dimension:
             blocks += [f"{name}: {len(items)} items{where(name)}", lexicon.render(items, dimensions=wanted or None)]
     if not blocks:
-        known = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
-        raise UsageError(f"no dimension '{options.dimension[0]}'; there are: {', '.join(known)}")
+        dimensions = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
+        raise UsageError(f"no dimension '{options.dimension[0]}'; there are: {', '.join(dimensions)}")
     return "\n".join(blocks)

@@ -1,4 +1,4 @@
-"""`medvqa merge`: shares of a run as one."""
+"""`medvqa merge`: join shards or partial runs into one run."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> tuple[str, bool]:
-    """The summary of the runs as one, and whether anything is missing in it."""
+    """Merge the runs; return the summary, and whether anything is missing."""
     from medvqa import benchmarks, printing, records, report
     from medvqa.records import merging
     from medvqa.report.terminal import summary
 
-    known = known_from(options)
+    registry = known_from(options)
     beside = options.output.parent if options.output.parent != Path() else options.runs[0].parent
     folder = beside / options.output.name
     records.check_name(folder.name, "-o")
@@ -44,10 +44,10 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         raise UsageError(f"{folder} exists: name another with -o")
     parts = [merging.load(run) for run in options.runs]
     for path, part in zip(options.runs, parts, strict=True):
-        for name in sorted({result.item.benchmark for result in part.results} - known.benchmarks.keys()):
-            raise benchmarks.not_known(f"{path} holds", name, known.benchmarks)
+        for name in sorted({result.item.benchmark for result in part.results} - registry.benchmarks.keys()):
+            raise benchmarks.not_known(f"{path} holds", name, registry.benchmarks)
     merged = merging.merge(parts, folder.name)
     merging.write(merged, folder, options.runs)
-    made = report.build(folder, known.benchmarks)
+    built = report.build(folder, registry.benchmarks)
     notes = [f"! {printing.line(note)}" for note in merged.notes]
-    return "\n".join([*notes, summary(report.write(made), width=100, exits=False)]), not merged.complete
+    return "\n".join([*notes, summary(report.write(built), width=100, exits=False)]), not merged.complete

@@ -1,4 +1,4 @@
-"""`medvqa models`: what `--model` may name."""
+"""`medvqa models`: list the models that `--model` may name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """A table of configs."""
+    """Return a table of configs."""
     from medvqa import configs
     from medvqa.data import folders
     from medvqa.report.tables import TextTable
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> str:
     backends = known_from(options).backends
     places = [Path("models"), folders.bundled("models")]
     named = [configs.resolve(name, folders=places, backends=backends) for name in options.names]
-    # A folder beside its config is looked at where it lies, and shown as it is written.
+    # Resolve a folder relative to its config, but show it as written.
     as_written = named or configs.available(places)
     rows = []
     for written, config in zip(as_written, named or configs.available(places, backends), strict=True):

@@ -1,4 +1,4 @@
-"""`medvqa report`: the files of run folders, written anew."""
+"""`medvqa report`: write the files of run folders anew."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.report import html
     from medvqa.report.terminal import summary
 
-    known = known_from(options)
+    registry = known_from(options)
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
@@ -75,17 +75,17 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         raise UsageError("-o names the page that compares several runs: name a second RUN")
     texts, drawn, unfinished = [], [], False
     for folder in runs:
-        made = report.build(folder, known.benchmarks)
-        unfinished |= not made.covered.finished
-        drawn.append(html.draw(made, load, options.images))
-        texts.append(summary(report.write(made, drawn[-1]), width=100, exits=False))
+        built = report.build(folder, registry.benchmarks)
+        unfinished |= not built.covered.finished
+        drawn.append(html.draw(built, load, options.images))
+        texts.append(summary(report.write(built, drawn[-1]), width=100, exits=False))
     if len(runs) > 1:
-        texts.append(_compared(runs, options.output, known, drawn))
+        texts.append(_compared(runs, options.output, registry, drawn))
     return "\n".join(texts), unfinished
 
 
-def _compared(runs: Sequence[Path], output: Path | None, known: Registry, drawn: Sequence[Pictures]) -> str:
-    """Write the page that compares the runs with the first; where it is, and what may not be compared."""
+def _compared(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:
+    """Write the page that compares the runs with the first; return its path and lines about runs not comparable."""
     from medvqa import comparing, printing, records
     from medvqa.report import html
 
@@ -98,20 +98,20 @@ def _compared(runs: Sequence[Path], output: Path | None, known: Registry, drawn:
     compared, lines = [], []
     for new in others:
         refusals = comparing.refusals(new, baseline)
-        paired = comparing.compare(new, baseline, known.benchmarks)
+        paired = comparing.compare(new, baseline, registry.benchmarks)
         if not refusals and not paired.parts:
             refusals = [f"{new.name} and {baseline.name} have no benchmark and technique in common"]
         compared.append(html.Versus(paired, tuple(refusals), tuple(comparing.notes(new, baseline))))
         lines += refusals
-    told = [f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)]
-    comparable = [baseline, *(each.paired.new for each in compared if not each.refusals)]
+    messages = [f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)]
+    comparable = [baseline, *(versus.paired.new for versus in compared if not versus.refusals)]
     if len(comparable) < 2:
-        return "\n".join([*told, "no comparison was written; medvqa compare --anyway compares them nevertheless"])
-    rankings = comparing.rank(comparable, known.benchmarks) if len(comparable) > 2 else []
+        return "\n".join([*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"])
+    rankings = comparing.rank(comparable, registry.benchmarks) if len(comparable) > 2 else []
     file = output or runs[0].resolve().parent / html.comparison_name(sides)
-    content = html.comparison_page(sides, compared, rankings, known.benchmarks, html.inside(drawn))
+    content = html.comparison_page(sides, compared, rankings, registry.benchmarks, html.inside(drawn))
     try:
         records.write_atomic(file, content)
     except OSError as error:
         raise UsageError(f"-o {file} cannot be written: {error.strerror}") from error
-    return "\n".join([*told, f"comparison: {file}"])
+    return "\n".join([*messages, f"comparison: {file}"])

@@ -1,4 +1,4 @@
-"""`medvqa rescore`: stored answers scored again, by a judge or another rule; the model is asked nothing."""
+"""`medvqa rescore`: score stored answers again, by a judge or another rule, without asking the model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HELP = {
     "max-errors": "stop after N errors in a row (0: never)",
     "data": "folder of the data sets, for images of the page (default: MEDVQA_DATA)",
 }
-"""What the command says otherwise than pytest's options of the same name."""
+"""Help texts that differ from those of pytest's options."""
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(typed: argparse.Namespace) -> tuple[str, bool]:
-    """The summary of the run as it is scored now, and whether it is unfinished or anything in it ended in an error."""
+    """Rescore a run. Return its summary, and whether it is unfinished or has errors."""
     from medvqa import records
     from medvqa.session.options import Options
 
@@ -95,15 +95,15 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
         stopped = rescoring.rescore(planned, say=say, progress=_progress)
     if stopped is not None:
         return stopped, True
-    made = report.build(typed.run, registry.benchmarks)
+    built = report.build(typed.run, registry.benchmarks)
     data = options.data
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
         return benchmarks.load_found(benchmark, data)
 
-    written = report.write(made, html.draw(made, load, many="none"))
+    written = report.write(built, html.draw(built, load, many="none"))
     errors = any(result.score.outcome == "error" for part in written.parts for result in part.results)
-    return summary(written, width=100, exits=False), errors or not made.covered.finished
+    return summary(written, width=100, exits=False), errors or not built.covered.finished
 
 
 def _progress(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""`medvqa run`: the same run as pytest's, in a folder without tests."""
+"""`medvqa run`: run as pytest does, in a folder without tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 2
 _PAUSE = 10.0
-"""Seconds between two lines of progress where standard error is no terminal."""
+"""Seconds between two lines of progress if standard error is no terminal."""
 _EPILOG = """\
 examples:
   medvqa run                                       the phantom benchmark, with the model that ships
@@ -99,7 +99,7 @@ def _progress() -> Progress:
 
 
 def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
-    """The summary of a run, and what to type next."""
+    """Return the summary of a run, and the command that continues it."""
     from medvqa.report.terminal import can_draw, summary
 
     finished, lines = ended.finished, list[str]()
@@ -130,6 +130,6 @@ def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
 
 
 def _command(ended: Ended, typed: argparse.Namespace) -> str:
-    """The command that goes on with the run."""
+    """Return the command that continues the run."""
     words = [word for word in typed.words if word != "--fresh"]
     return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={ended.folder.name}"])])

@@ -216,21 +216,21 @@ def _part(
         len(both),
         tuple(key.item for key in matched.alone_first),
         tuple(key.item for key in matched.alone_second),
-        tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
-        tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
+        tuple(ours[0].item.id for ours, theirs in both if matching.unanswered(ours, theirs)),
+        tuple(ours[0].item.id for ours, theirs in both if matching.unanswered(theirs, ours)),
         bool(both)
         and not (matched.alone_first or matched.alone_second)
-        and all(matching.same_responses(new, baseline, one, other) for one, other in both),
-        sum(matching.scored(one) and matching.scored(other) for one, other in both),
+        and all(matching.same_responses(new, baseline, ours, theirs) for ours, theirs in both),
+        sum(matching.scored(ours) and matching.scored(theirs) for ours, theirs in both),
     )
     rows = [[result for samples in side for result in samples] for side in (matched.first, matched.second)]
     tables = [
-        measures.tables(each, _computable(benchmark, side, failed), benchmark.dimensions, failed)
-        for each, side in zip(rows, (new, baseline), strict=True)
+        measures.tables(results, _computable(benchmark, side, failed), benchmark.dimensions, failed)
+        for results, side in zip(rows, (new, baseline), strict=True)
     ]
-    part = replace(part, failed=tuple({each.name: each for each in failed}.values()))
-    without = {each.name for each in failed}
-    tables = [[each for each in side if each.metric.name not in without] for side in tables]
+    failed_by_name = {metric.name: metric for metric in failed}
+    part = replace(part, failed=tuple(failed_by_name.values()))
+    tables = [[tabled for tabled in side if tabled.metric.name not in failed_by_name] for side in tables]
     compared, flips = [], []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
     for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
@@ -247,7 +247,7 @@ def _part(
 
 
 def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
-    """The metrics of a benchmark, without those of users if a baseline holds no responses: these may look at them."""
+    """The metrics of a benchmark; without users' metrics if a baseline holds no responses, which they may read."""
     if side.run.get("responses") != records.DIGESTS:
         return list(benchmark.metrics)
     why = f"baseline {side.name} holds no responses; write it again without --no-responses"
@@ -259,7 +259,7 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
     """One metric over all items, and in every slice where both runs define it."""
     metric, lower = new.metric, new.metric.better == "lower"
     tables = [side.table(complement=lower) for side in (new, baseline)]
-    # The statistics are of fractions; a metric that leaves 0 to 1 is compared in units of its largest value.
+    # The statistics expect fractions: compare a metric beyond 0 to 1 in units of its largest value.
     scale = 1.0 if new.bounded and baseline.bounded else _largest(tables)
     tables = [replace(table, numerator=table.numerator / scale) for table in tables] if scale > 1 else tables
     comparisons = statistics.compare(
@@ -293,8 +293,10 @@ def _counted(tabled: Tabled) -> Literal["items", "pairs", "items and pairs"]:
 def _largest(tables: Sequence[Table]) -> float:
     import numpy as np
 
-    some = [table.denominator > 0 for table in tables]
-    ratios = [np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, some, strict=True)]
+    defined = [table.denominator > 0 for table in tables]
+    ratios = [
+        np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, defined, strict=True)
+    ]
     return max(1.0, *(float(ratio.max(initial=0)) for ratio in ratios))
 
 
@@ -345,15 +347,15 @@ def _resampled(
     new: Tabled,
     baseline: Tabled,
     level: float,
-    samples: dict[int, list[NDArray[np.float64]]],
+    replicates: dict[int, list[NDArray[np.float64]]],
 ) -> list[Compared]:
-    """Add the percentile intervals of the bootstrap; `samples` caches replicates of ratios."""
+    """Add the percentile intervals of the bootstrap; `replicates` caches replicates of ratios."""
     import numpy as np
 
-    if id(new.terms) not in samples:
-        samples.clear()  # one metric's replicates may take some hundred megabytes
-        samples[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
-    ratios = samples[id(new.terms)]
+    if id(new.terms) not in replicates:
+        replicates.clear()  # one metric's replicates may take some hundred megabytes
+        replicates[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
+    ratios = replicates[id(new.terms)]
     if new.over is not None:
         both = ~np.isnan(ratios[0][:, new.over]) & ~np.isnan(ratios[1][:, new.over])
         number = both.sum(axis=1)

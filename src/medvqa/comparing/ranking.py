@@ -75,10 +75,12 @@ def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> li
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
     rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
     failed: list[FailedMetric] = []
-    tabled = [measures.tables(each, chosen, benchmark.dimensions, failed) for each in rows]
-    without = {each.name for each in failed}
-    # A comparison of two runs says why a metric failed, and shows numbers that are no percentages.
-    tabled = [[table for table in run if table.metric.percent and table.metric.name not in without] for run in tabled]
+    tabled = [measures.tables(results, chosen, benchmark.dimensions, failed) for results in rows]
+    failed_names = {metric.name for metric in failed}
+    # Comparisons of two runs show failed metrics, and numbers that are no percentages.
+    tabled = [
+        [table for table in run if table.metric.percent and table.metric.name not in failed_names] for run in tabled
+    ]
     answered = [{result.item.id for result in results if matching.scored([result])} for results in rows]
     items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
     names = [side.name for side in sides]

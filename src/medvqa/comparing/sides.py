@@ -46,7 +46,7 @@ class Side:
         return records.keyed_question(question, self.run, self.key)
 
     def revealed(self, others: Iterable[Side]) -> Side:
-        """The same run with plain ids and texts in place of hashes that other runs can resolve."""
+        """Return the run with hashes replaced by ids and texts, if other runs have them."""
         if self.key is None:
             return self
         plain = (
@@ -123,24 +123,24 @@ def load(path: Path) -> Side:
 
 
 def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), *, option: str) -> list[Side]:
-    """Prepare runs, each given with its path, for a comparison with each other.
+    """Prepare runs, as (path, run), for a comparison with each other.
 
-    Runs of one name are named by their paths, hashes are replaced by ids and texts that another run holds, and only the
-    named benchmarks are kept (all if none is named). UsageError, with the `option` that named it, for a benchmark that
-    no run has, and for files with hashes by different keys.
+    Runs with equal names are named by their paths. Ids and texts of another run replace hashes. Only `benchmarks` are
+    kept (all if empty). UsageError for a benchmark that no run has (it names the `option`), and for files with hashes
+    by different keys.
     """
     names = Counter(side.name for side in dict(sides).values())
-    made = [replace(side, name=path) if names[side.name] > 1 else side for path, side in sides]
+    renamed = [replace(side, name=path) if names[side.name] > 1 else side for path, side in sides]
     keys = {side.key.name: path for path, side in sides if side.key is not None}
     if len(keys) > 1:
         one, other = list(keys.values())[:2]
         raise UsageError(f"{one} and {other} hold hashes by different keys: write one of them anew from its run folder")
-    made = [side.revealed(made) for side in made]
-    there = sorted({result.item.benchmark for side in made for result in side.results})
+    plain = [side.revealed(renamed) for side in renamed]
+    present = sorted({result.item.benchmark for side in plain for result in side.results})
     for name in benchmarks:
-        if name not in there:
-            raise UsageError(f"{option}{name}: no run has it; there are: {', '.join(there)}")
-    return [side.only(benchmarks) for side in made] if benchmarks else made
+        if name not in present:
+            raise UsageError(f"{option}{name}: no run has it; there are: {', '.join(present)}")
+    return [side.only(benchmarks) for side in plain] if benchmarks else plain
 
 
 def refusals(new: Side, baseline: Side) -> list[str]:

@@ -20,10 +20,10 @@ def articles() -> Mapping[tuple[str, str], str]:
 
 
 def links(image: str, roco: str) -> list[str]:
-    """Return the texts that an image shares with others: its name, and its article if it is one of the release.
+    """Return the texts that an image shares with others: its name, and its article if it is in the release.
 
     Number and path must both agree, so that other data with the same numbers are not mistaken for the release.
     """
     article = articles().get((PurePosixPath(image).stem, roco))
-    # The sign sorts behind letters: a component is named by its smallest member, which is to be an image.
+    # "~" sorts behind letters: the smallest member names a component, and must be an image.
     return [image] if article is None else [image, f"~{article}"]

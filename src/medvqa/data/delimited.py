@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the number of each row, the line in which it begins, and its cells; a blank row has none.
 
-    Cells end at tabs where the header has one, else at commas, else at semicolons. Text is UTF-8, with or without a
+    Cells end at tabs if the header has one, else at commas, else at semicolons. Text is UTF-8, with or without a
     byte order mark, and lines end in LF, CRLF or CR. Raises DataError, which begins with `name`, for other encodings,
     quotes that do not match, and a row above a limit.
     """
@@ -26,7 +26,7 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         try:
             header = text.readline(limits.MAX_ROW)
-            # Where a comma is the decimal sign, spreadsheets write semicolons.
+            # Spreadsheets write semicolons if the comma is the decimal sign.
             delimiter = next((sign for sign in "\t,;" if sign in header), ",")
             text.seek(0)
             # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
@@ -43,7 +43,7 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
 
 
 class _Pieces:
-    """The lines of a file for `csv`, which would take a row of any length."""
+    """The lines of a file for `csv`, with a limit of a row's length."""
 
     def __init__(self, file: TextIO, name: str) -> None:
         self._file = file
@@ -69,7 +69,7 @@ class _Pieces:
 
 
 def _next(reader: _csv.Reader) -> list[str] | None:
-    # The limit is the process's: it is never left changed while somebody else's code runs.
+    # The limit is process-wide: restore it before other code runs.
     limit = csv.field_size_limit(limits.MAX_BYTES)
     try:
         return next(reader, None)
@@ -78,7 +78,7 @@ def _next(reader: _csv.Reader) -> list[str] | None:
 
 
 def _wrong(error: csv.Error) -> str:
-    """What `csv` found, in the words of the index of large tables."""
+    """Describe an error of `csv` in the words of `streamed`."""
     message = str(error)
     if message == "unexpected end of data":
         return "a quote is never closed, the file may be truncated"
@@ -86,7 +86,7 @@ def _wrong(error: csv.Error) -> str:
 
 
 def _undecodable(file: BinaryIO) -> int:
-    """The line of the first byte that is not UTF-8: the file was read in chunks, ahead of its rows."""
+    """Return the line of the first byte that is not UTF-8; chunks were read ahead of the rows."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     file.seek(0)

@@ -29,7 +29,7 @@ _Matcher = Callable[[str, Mapping[str, TagValues]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression. `dimensions` are the names in its `lexicon(...)`; `words` tells whether it holds words."""
+    """A parsed expression. `dimensions`: the names in its `lexicon(...)`. `words`: whether it holds words."""
 
     text: str
     dimensions: frozenset[str]
@@ -38,7 +38,7 @@ class Expression:
 
     @classmethod
     def parse(cls, text: str) -> Expression:
-        """Parse an expression; UsageError that shows where it cannot be read."""
+        """Parse an expression. UsageError shows the place that cannot be read."""
         return _ExpressionParser(text).parsed()
 
     def matches(self, names: Collection[str], tags: Mapping[str, TagValues]) -> bool:
@@ -90,7 +90,7 @@ class _ExpressionParser:
         )
 
     def _accept(self, value: str) -> bool:
-        """Whether the next token is this sign or joint; it is then passed."""
+        """Skip the next token if it is this sign or joint; return whether it was."""
         accepted = self._kind in ("sign", "joint") and self._value == value
         if accepted:
             self._next()

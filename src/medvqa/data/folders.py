@@ -1,6 +1,6 @@
 """Files of a data folder, and the folders that a user edits: tests of benchmarks, model configs, the phantom's data.
 
-In the repository the latter stand at the top; the wheel carries them inside `medvqa.suite`, so that
+In the repository the latter are at the top. The wheel has them in `medvqa.suite`, so that
 `pytest --pyargs medvqa.suite.benchmark_tests` runs in any folder.
 """
 
@@ -26,7 +26,7 @@ SHOWN = 8
 def bundled(name: Literal["benchmark_tests", "models", "fixtures"]) -> Path:
     """Return the absolute path of a bundled folder: in `medvqa/suite`, or in the repository of an editable install.
 
-    UsageError when it lies in neither, as in an installation that was not made from the wheel.
+    UsageError if it is in neither, as in an installation without the wheel.
     """
     here = Path(__file__).resolve()
     candidates = (here.parents[1] / "suite" / name, here.parents[3] / name)
@@ -61,9 +61,9 @@ def lmu_data() -> Path | None:
 
 
 def neighbours(data: Path) -> Iterator[Path]:
-    """Yield folders one level off a data folder: `data` in it, the one around it, others in it; two above a file.
+    """Yield folders near a data folder: its `data`, its parent and its other subfolders; for a file, both parents.
 
-    Hidden ones are left out. None of them need exist.
+    Hidden folders are left out. The folders need not exist.
     """
     yield data / "data"
     yield data.parent

@@ -1,4 +1,4 @@
-"""Images that lie in files, as a row of a table names them."""
+"""Image files that a row of a table names."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def image_file(
 ) -> Image:
     """Return the reference to an image file, which need not exist.
 
-    `file` is a POSIX path relative to `folder`, that of the table. The image is named relative to `root`, the data
-    folder. Raises DataError, which begins with `where`, for a path that leaves the folder and for a wrong window;
-    `named` is what the message calls the folder.
+    `file`: a POSIX path relative to `folder`, the folder of the table. The image's name is relative to `root`, the data
+    folder. Raises DataError, which begins with `where`, for a path that leaves the folder and for a wrong window.
+    `named`: the folder in messages.
     """
     path = inside(folder, file, where=where, named=named)
     name = (folder / posixpath.normpath(file)).relative_to(root).as_posix()

@@ -36,8 +36,8 @@ class IndexedRow(msgspec.Struct, frozen=True):
     """One row: `number` counts the data rows from 1, `line` the lines of the file, where the row begins.
 
     `cells` holds all columns but the image, under their names in lower case. The image lies in row `holder`,
-    `length` bytes of base64 from byte `start`; `digest` is the SHA-256 (hex) of what they decode to, "" when
-    they are not base64.
+    `length` bytes of base64 from byte `start`; `digest` is the SHA-256 (hex) of the decoded bytes, "" if they
+    are not base64.
     """
 
     number: int
@@ -59,19 +59,19 @@ class Index:
     rows: tuple[IndexedRow, ...]
 
     def where(self, row: IndexedRow) -> str:
-        """How messages name a row."""
+        """Return the name of a row in messages."""
         return _where(self.name, row.number, row.line)
 
     def image(self, row: IndexedRow) -> Image:
-        """The reference to a row's image."""
+        """Return the reference to a row's image."""
         name = f"{self.name} row {row.holder}"
         return Image(name, str(self.path), row.start, row.length, "base64", row.digest)
 
 
 class _Stamp(msgspec.Struct, frozen=True):
-    """Tells one state of a file from another: `sample` is the SHA-256 of its first and last CHUNK bytes.
+    """The state of a file: `sample` is the SHA-256 of its first and last CHUNK bytes.
 
-    `ctime_ns` moves with every write, also if the time of the last change is set back.
+    `ctime_ns` changes with every write, even if `mtime_ns` is set back.
     """
 
     size: int
@@ -93,7 +93,7 @@ def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progre
     """Return the index of a table: the stored one, else a new one, which is stored.
 
     It is stored in the user's cache directory, where nobody else may write (docs/decisions/0016). It is built again if
-    the table or the index itself has changed. Of several processes one does the work and the others wait.
+    the table or the index has changed. Of several processes, one builds it and the others wait.
     `needed` names columns, in lower case, that must be there besides `index` and `image`. `progress` is called only
     while a large table is read (default: a bar, or lines, on stderr).
 
@@ -118,7 +118,7 @@ def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progre
 
 
 def clusters(tables: Sequence[Index]) -> dict[str, str]:
-    """Return the cluster of each `index`: rows share one if their images are equal to the byte, or are one row's.
+    """Return the cluster of each `index`: rows share one if their images have equal bytes, or are of one row.
 
     DataError for an `index` that two tables share.
     """
@@ -136,11 +136,11 @@ def clusters(tables: Sequence[Index]) -> dict[str, str]:
 
 def distinct(paths: Sequence[Path]) -> list[Path]:
     """Return the files without copies of earlier ones, compared by size and by first and last bytes."""
-    known: dict[tuple[int, str], Path] = {}
+    by_content: dict[tuple[int, str], Path] = {}
     for path in paths:
         stamp = _stamp(path)
-        known.setdefault((stamp.size, stamp.sample), path)
-    return list(known.values())
+        by_content.setdefault((stamp.size, stamp.sample), path)
+    return list(by_content.values())
 
 
 def _where(name: str, number: int, line: int) -> str:
@@ -157,7 +157,7 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _place(path: Path) -> Path:
-    """Where an index is stored: in the user's cache, under a digest of the table's path."""
+    """Return the path of an index: in the user's cache, under a digest of the table's path."""
     import platformdirs
 
     key = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
@@ -174,25 +174,25 @@ def _build_once(path: Path, name: str, stamp: _Stamp, needed: Sequence[str], pro
         with suppress(OSError, NotImplementedError):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(FileLock(place.with_suffix(".lock")))
-        found = _load(place, path, name, stamp)
-        if found is None:
-            found = _build(path, name, needed, progress)
+        index = _load(place, path, name, stamp)
+        if index is None:
+            index = _build(path, name, needed, progress)
             if _stamp(path) != stamp:
                 raise DataError(f"{name}: the file changed while it was read; start again when it is whole")
             try:
-                _store(place, found, stamp)
+                _store(place, index, stamp)
             except OSError as error:
                 message = f"the index of {name} could not be stored and is made again next time: {error}"
                 warnings.warn(message, DataWarning, stacklevel=2)
-    return found
+    return index
 
 
-def _store(place: Path, made: Index, stamp: _Stamp) -> None:
+def _store(place: Path, index: Index, stamp: _Stamp) -> None:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     encode = msgspec.json.Encoder().encode
     digest = hashlib.sha256()
     with files.replacing(place, mode=0o600) as file:
-        for value in (_Header(FORMAT, stamp, made.columns, len(made.rows)), *made.rows):
+        for value in (_Header(FORMAT, stamp, index.columns, len(index.rows)), *index.rows):
             line = encode(value) + b"\n"
             digest.update(line)
             file.write(line)
@@ -200,7 +200,7 @@ def _store(place: Path, made: Index, stamp: _Stamp) -> None:
 
 
 def _load(place: Path, path: Path, name: str, stamp: _Stamp) -> Index | None:
-    """The stored index; None if there is none for this state of the table, or one that is not as it was written."""
+    """Return the stored index; None if it is missing, damaged, or of another state of the table."""
     decode = msgspec.json.Decoder(IndexedRow).decode
     rows = []
     try:
@@ -224,7 +224,7 @@ def _load(place: Path, path: Path, name: str, stamp: _Stamp) -> Index | None:
 
 
 def _is_private(file: BinaryIO) -> bool:
-    """Whether a file is this user's, and nobody else may write it: question and answer key are read from it."""
+    """Whether a file belongs to this user, and nobody else may write it: it holds questions and answer key."""
     status = os.fstat(file.fileno())
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
@@ -290,7 +290,7 @@ def _rows(cells: streamed.Cells, columns: Sequence[str], name: str) -> Iterator[
         rows[key] = row
         if reference:
             references[number] = reference
-    # The rows at which references end: a chain of references is followed once, not once for each row.
+    # The last row of each chain of references: each chain is followed once, not once per row.
     ends: dict[int, IndexedRow] = {}
     for row in rows.values():
         holder = row

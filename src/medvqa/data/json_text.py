@@ -1,6 +1,6 @@
 """JSON -> values: a document, or a value in each line (JSON lines).
 
-Refused is JSON on which parsers differ: NaN, half a surrogate pair, two values under one key.
+Refuses JSON that parsers read differently: NaN, half a surrogate pair, two values under one key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of each line that is not blank, without white space around it and byte order mark.
+    """Yield the number and the stripped content of each line that is not blank, without a byte order mark.
 
     DataError, which begins with `name`, for a line of more than `longest` bytes.
     """
@@ -42,7 +42,7 @@ def values(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
             value = decode(line)
         except ERRORS as error:
             raise _not_json(where, error) from error
-        # Each member has a colon: a line without further ones needs no second, slower look.
+        # Each member has a colon: only a line with more colons needs the slower parser.
         if isinstance(value, dict) and line.count(b":") > len(value):
             _parsed(line, where)
         yield number, value

@@ -1,7 +1,7 @@
 """The benchmarks' vocabularies, the tags that items carry, and the exact selection of items by them.
 
 A tag is a slug: lower case, words joined by underscores. The vocabularies are data files beside this module;
-a value that none of them knows is kept and warned about, never dropped.
+a value outside of them is kept with a warning, never dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from medvqa.items import DataWarning, Item, UsageError
 
 NAMED = 10
-"""How many unknown values a warning names; a data set in another spelling has thousands of them."""
+"""Maximum unknown values in a warning; a data set in another spelling has thousands."""
 
 UNWRAPPED = 10_000
 """Columns of a rendered tree: more than its longest line, so that expressions stay whole and can be copied."""
@@ -30,9 +30,9 @@ UNWRAPPED = 10_000
 
 @lru_cache(maxsize=16384)
 def slug(name: str) -> str:
-    """The tag of a name: `Fundus Photography` -> `fundus_photography`, `N/A` -> `n_a`.
+    """Return the tag of a name: `Fundus Photography` -> `fundus_photography`, `N/A` -> `n_a`.
 
-    Letter case, width and punctuation do not count; a name without a letter or digit, as that of GMAI-MMBench's
+    Letter case, width and punctuation do not count. A name without a letter or digit, such as GMAI-MMBench's
     nameless department, is `none`. The slug of a slug is itself, and it holds no quotes, spaces or backslashes.
     """
     # Folding case can undo the normal form: hence twice.
@@ -41,7 +41,7 @@ def slug(name: str) -> str:
 
 
 def slugs(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The tags of one name, several or none, each once; blank names have none."""
+    """Return the tags of one name, several or none, each once; blank names have none."""
     listed = [names] if isinstance(names, str) else names or ()
     return tuple(dict.fromkeys(slug(name) for name in listed if name.strip()))
 
@@ -50,10 +50,10 @@ def slugs(names: str | Iterable[str] | None) -> tuple[str, ...]:
 class Dimension:
     """One dimension of a lexicon.
 
-    `values` maps a slug to the name as the benchmark prints it, in the benchmark's order; {} when any value
-    will do. `abbreviations` holds the papers' short names by slug. `broader` holds for a value of a hierarchy
-    all that surely contain it, outermost first: `upper_eyelid` -> head, face, periorbital_area. A name that
-    stands in several places (`flexor_side`) has what these places share.
+    `values` maps a slug to the name as the benchmark prints it, in the benchmark's order; {} if any value
+    is allowed. `abbreviations` holds the papers' short names by slug. `broader` maps a value of a hierarchy to
+    all values that contain it, outermost first: `upper_eyelid` -> head, face, periorbital_area. A name in
+    several places (`flexor_side`) gets the values that these places share.
     """
 
     name: str
@@ -111,17 +111,17 @@ class TagValues(frozenset[str]):
         return super().__new__(cls, map(slug, values))
 
     def __eq__(self, other: object) -> bool:
-        """Contain a string; equal another set."""
+        """Return whether the values contain a string, or equal another set."""
         return slug(other) in self if isinstance(other, str) else super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
-        """Not equal; set's own would not ask `__eq__`."""
+        """Return the opposite of `__eq__`, which the set's own would not call."""
         return not self == other
 
     __hash__ = frozenset.__hash__
 
     def __repr__(self) -> str:
-        """`'ct' | 'mri'`, sorted."""
+        """Return `'ct' | 'mri'`, sorted."""
         return " | ".join(map(repr, sorted(self))) or "nothing"
 
 
@@ -151,14 +151,14 @@ def lexicons() -> tuple[Lexicon, ...]:
 
 def display(dimension: str, value: str) -> str:
     """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it."""
-    known = _dimensions().get(dimension)
-    return known.values.get(value, value) if known else value
+    vocabulary = _dimensions().get(dimension)
+    return vocabulary.values.get(value, value) if vocabulary else value
 
 
 def abbreviations(dimension: str, value: str) -> tuple[str, ...]:
     """Return the papers' short names of a tag: ("DD",) for the task disease_diagnosis; mostly ()."""
-    known = _dimensions().get(dimension)
-    return known.abbreviations.get(value, ()) if known else ()
+    vocabulary = _dimensions().get(dimension)
+    return vocabulary.abbreviations.get(value, ()) if vocabulary else ()
 
 
 def mark_values(tags: Mapping[str, tuple[str, ...]]) -> dict[str, TagValues]:
@@ -184,7 +184,7 @@ def unknown_values(items: Iterable[Item], lexicon: Lexicon) -> dict[str, set[str
         for dimension, values in item.tags.items():
             present[dimension].update(values)
     closed = {name: dimension.values for name, dimension in lexicon.dimensions.items() if dimension.values}
-    return {name: unknown for name, known in closed.items() if (unknown := present[name] - known.keys())}
+    return {name: unknown for name, listed in closed.items() if (unknown := present[name] - listed.keys())}
 
 
 def warn_unknown(items: Iterable[Item], lexicon: Lexicon) -> None:
@@ -239,8 +239,8 @@ def render(
     """Draw the tree of the items' tags: names, abbreviations, number of items, and the `-m` expression.
 
     `dimensions` restricts the tree to these (default: all that the items have), `depth` its levels, where task
-    opens into modality and label. `empty` adds what the lexicons list and no item has. Lines are never wrapped
-    or cut, so that an expression can be copied. Raises UsageError for a dimension that does not exist.
+    opens into modality and label. `empty` adds the values of the lexicons that no item has. Lines are never
+    wrapped or cut, so that an expression can be copied. Raises UsageError for a dimension that does not exist.
     """
     from rich.console import Console
     from rich.text import Text
@@ -251,7 +251,7 @@ def render(
     for name in dimensions or ():
         if name not in shown:
             raise UsageError(f"no item has the dimension {name!r}; there are: {', '.join(shown) or 'none'}")
-    listed = {path[0]: (path, known) for lexicon in lexicons() for path, known in lexicon.trees.items()}
+    trees = {path[0]: (path, leaves) for lexicon in lexicons() for path, leaves in lexicon.trees.items()}
 
     def add(tree: Tree, children: tuple[Branch, ...]) -> None:
         for child in children:
@@ -263,9 +263,9 @@ def render(
     console = Console(file=text, force_terminal=False, width=UNWRAPPED)
     for name in dimensions or shown:
         flat = frozenset((value,) for value in _dimensions()[name].values) if name in _dimensions() else frozenset()
-        path, known = listed.get(name, ((name,), flat))
+        path, leaves = trees.get(name, ((name,), flat))
         tree = Tree(Text(name))
-        add(tree, branches(items, path[:depth], known if empty else ()))
+        add(tree, branches(items, path[:depth], leaves if empty else ()))
         console.print(tree)
     return text.getvalue()
 
@@ -282,10 +282,10 @@ def _mark_value(dimension: str, values: tuple[str, ...]) -> TagValues:
 
 @cache
 def _load(name: str) -> Lexicon:
-    """Read data/lexicon/NAME.json.
+    """Read data/lexica/NAME.json.
 
-    `dimensions` lists their names, in the order in which they are shown. Names that stand in `trees`, which nest
-    along the dimensions of their key, or in `hierarchies`, which nest within one dimension, are not listed again.
+    `dimensions` lists the names of values in display order, without those in `trees` and `hierarchies`. Trees nest
+    along the dimensions of their key, hierarchies within one dimension.
     """
     data = json.loads(resources.files("medvqa").joinpath("data", "lexica", f"{name}.json").read_text("utf-8"))
     values = {dimension: {slug(value): value for value in listed} for dimension, listed in data["dimensions"].items()}
@@ -324,7 +324,7 @@ def _load(name: str) -> Lexicon:
 
 
 def _branches(nested: Any, stem: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every branch of nested objects (or lists at their ends), from the root, also those that go on."""
+    """Yield every branch of nested objects (or lists at their ends) from the root, inner ones too."""
     for name in nested:
         yield (*stem, name)
         if isinstance(nested, dict):

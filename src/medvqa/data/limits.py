@@ -21,7 +21,7 @@ MAX_DOCUMENT = 2**28
 """Bytes of a JSON document, which is held in memory; JSON lines are not."""
 
 MAX_ROWS = 2**20
-"""Rows, as in the own limit of XLSX; a hostile sheet may claim billions."""
+"""Rows, the limit of XLSX itself; a hostile sheet may claim billions."""
 
 MAX_COLUMNS = 1000
 """Cells of a row; the widest real tables have about fifty."""
@@ -54,7 +54,7 @@ MAX_TOKEN = 2**20
 """Bytes of one tag or characters of one text of a spreadsheet, which a parser holds whole."""
 
 OTHER_DATA = ". Is this the file of another data set?"
-"""Follows errors of a benchmark's reader that say that a file is of another kind."""
+"""Ends errors of a benchmark's reader about a file of another kind."""
 
 
 def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
@@ -63,7 +63,7 @@ def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
 
 
 def above(where: str, limit: int, unit: str, advice: str = "") -> DataError:
-    """Return the error for more than `limit` units; `unit` is a plural, `advice` says what to do instead."""
+    """Return the error for more than `limit` units; `unit` is a plural, `advice` ends the message."""
     return DataError(f"{where}: more than {limit:,} {unit}{advice}")
 
 
@@ -112,5 +112,5 @@ def check_needed(columns: Collection[str], needed: Sequence[Sequence[str]], wher
     """Raise DataError if columns are missing. `needed` lists alternatives; the message names the nearest one."""
     missing = [tuple(column for column in group if column not in columns) for group in needed]
     if missing and all(missing):
-        there = ", ".join(columns)[:500] or "none"
-        raise DataError(f"{where}: missing column {', '.join(sorted(missing, key=len)[0])}; found: {there}{hint}")
+        present = ", ".join(columns)[:500] or "none"
+        raise DataError(f"{where}: missing column {', '.join(sorted(missing, key=len)[0])}; found: {present}{hint}")

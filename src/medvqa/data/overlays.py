@@ -6,7 +6,7 @@ case studies speak of green boxes (Figure 15), an organ marked in red (Figure 25
 colours are the defaults here.
 
 An image is a PIL image of any mode, its mask a boolean array (H, W), True inside the region. Every
-function returns a new RGB image of the same size and leaves its arguments as they were.
+function returns a new RGB image of the same size and does not change its arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from PIL import Image
 Mask = NDArray[np.bool_]
 Colour = tuple[int, int, int]
 Box = tuple[int, int, int, int]
-"""left, top, right, bottom in pixels; the last two lie one past the region, as in PIL."""
+"""left, top, right, bottom in pixels; the last two are one past the region, as in PIL."""
 Granularity = Literal["Image level", "Box level", "Mask level", "Contour level"]
 
 GRANULARITIES: tuple[Granularity, ...] = get_args(Granularity)
@@ -30,16 +30,16 @@ GREEN: Colour = (0, 255, 0)
 
 
 def bounding_box(mask: Mask) -> Box:
-    """The smallest box around the True pixels; ValueError when there are none."""
+    """Return the smallest box around the True pixels; ValueError if there are none."""
     _check_mask(mask)
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
 def contour(mask: Mask, width: int = 1) -> Mask:
-    """The mask's pixels that lie less than `width` steps (up, down, left, right) from a pixel outside.
+    """Return the mask's pixels that lie less than `width` steps (up, down, left, right) from a pixel outside.
 
-    What lies beyond the edge of the image counts as outside. ValueError for an empty mask or a width below 1.
+    Pixels beyond the edge of the image count as outside. ValueError for an empty mask or a width below 1.
     """
     _check_mask(mask)
     _check_width(width)
@@ -51,7 +51,7 @@ def contour(mask: Mask, width: int = 1) -> Mask:
 
 
 def draw_box(image: Image.Image, box: Box, colour: Colour = GREEN, width: int = 2) -> Image.Image:
-    """A frame of `width` pixels around the box, outside of it where the image leaves room.
+    """Draw a frame of `width` pixels around the box, outside of it if the image has room.
 
     ValueError for a box that is empty or reaches beyond the image, or a width below 1.
     """
@@ -68,7 +68,7 @@ def draw_box(image: Image.Image, box: Box, colour: Colour = GREEN, width: int = 
 
 
 def draw_mask(image: Image.Image, mask: Mask, colour: Colour = RED, alpha: float = 0.5) -> Image.Image:
-    """The region tinted: (1 - alpha) of each pixel plus alpha of the colour, alpha in [0, 1].
+    """Tint the region: (1 - alpha) of each pixel plus alpha of the colour, alpha in [0, 1].
 
     ValueError for an empty mask, one of another size than the image, or an alpha out of range.
     """
@@ -79,7 +79,7 @@ def draw_mask(image: Image.Image, mask: Mask, colour: Colour = RED, alpha: float
 
 
 def draw_contour(image: Image.Image, mask: Mask, colour: Colour = RED, width: int = 1) -> Image.Image:
-    """The region's `contour` in one colour, its inside left as it was.
+    """Draw the region's `contour` in one colour; its inside is unchanged.
 
     ValueError for an empty mask, one of another size than the image, or a width below 1.
     """
@@ -88,7 +88,7 @@ def draw_contour(image: Image.Image, mask: Mask, colour: Colour = RED, width: in
 
 
 def mark(image: Image.Image, mask: Mask, granularity: Granularity) -> Image.Image:
-    """The image as it is shown at one of GMAI-MMBench's granularities; ValueError for another name."""
+    """Mark the image for one of GMAI-MMBench's granularities; ValueError for another name."""
     _check_mask(mask, image)
     if granularity == "Image level":
         return image.convert("RGB")

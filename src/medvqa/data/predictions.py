@@ -1,4 +1,4 @@
-"""VLMEvalKit's prediction file: the owners of a benchmark score answers by it if they keep the key."""
+"""VLMEvalKit's prediction file, which owners score if they keep the key."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def write(path: Path, results: Sequence[Result], columns: Mapping[str, str]) -> 
 
     XLSX as `infer_data_job` writes it in
     https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py: the
-    columns of the data without `image`, and `prediction` with the response as it came (the letter, where the technique
-    gives no text), "" where there is none. `columns` maps lexicon dimensions to the columns that hold them.
+    columns of the data without `image`, and `prediction` with the raw response (the letter if the technique gives no
+    text; "" without a response). `columns` maps lexicon dimensions to the columns that hold them.
     """
     letters = sorted({letter for result in results for letter in result.item.options})
     names = ["index", "question", *letters, "category", *columns.values(), "prediction"]

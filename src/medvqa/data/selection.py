@@ -35,11 +35,10 @@ def components(groups: Iterable[Sequence[str]]) -> dict[str, str]:
 def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed: int = 0) -> list[Item]:
     """Draw at most `limit` items in their given order, with whole pairs and in proportion to a dimension's values.
 
-    An item belongs to the first of its values in `dimension`, a pair to that of its item with the smallest id.
-    The draw depends on ids and `seed` alone. The shares are rounded by Webster's method and not by
-    largest remainders: with these a stratum can lose an item when the limit grows, and so a smaller limit would
-    not be a part of a larger one. It is one wherever all or no items come in pairs. One item fewer than `limit`
-    is drawn if the last place would split a pair. Raises UsageError for a limit below 1.
+    An item belongs to the first of its values in `dimension`, a pair to that of its item with the smallest id. The draw
+    depends on ids and `seed` alone. Webster's method rounds the shares: with largest remainders, a stratum can lose an
+    item when the limit grows. If all or no items come in pairs, a smaller draw is a part of a larger one. If the last
+    place would split a pair, one item fewer is drawn. Raises UsageError for a limit below 1.
     """
     if limit < 1:
         raise UsageError(f"--limit={limit}: at least 1 item is needed")
@@ -56,8 +55,8 @@ def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed
         key = "\0".join((str(seed), *unit)).encode(errors="surrogatepass")
         strata[value].append((blake2b(key).digest(), unit))
 
-    # The middle of a unit's place in its stratum, as a share of the stratum: drawing in the order of these
-    # serves every stratum in proportion, whatever the limit.
+    # Order units by the middle of their place in their stratum, as a share of it: any limit then serves every
+    # stratum in proportion.
     order: list[tuple[float, bytes, tuple[str, str, str]]] = []
     for ranked in strata.values():
         total = sum(len(units[unit]) for _, unit in ranked)
@@ -93,12 +92,12 @@ class Shard:
         return cls(int(number), int(of))
 
     def __str__(self) -> str:
-        """As it is typed."""
+        """Return the share as typed: "2/8"."""
         return f"{self.number}/{self.of}"
 
 
 _ID, _JOINT = "0", "1"
-"""First letters of nodes: the ids of items come before what joins them, so that a component is named by an id."""
+"""First letters of nodes. Ids of items sort before joints, so that an id names each component."""
 
 
 def share(items: Sequence[Item], shard: Shard) -> list[Item]:
@@ -114,10 +113,10 @@ def share(items: Sequence[Item], shard: Shard) -> list[Item]:
     by_benchmark: defaultdict[str, list[Item]] = defaultdict(list)
     for item in items:
         by_benchmark[item.benchmark].append(item)
-    mine: set[tuple[str, str]] = set()
+    drawn: set[tuple[str, str]] = set()
     for benchmark, members in by_benchmark.items():
-        mine.update((benchmark, id) for id in _share_of(members, shard))
-    return [item for item in items if (item.benchmark, item.id) in mine]
+        drawn.update((benchmark, id) for id in _share_of(members, shard))
+    return [item for item in items if (item.benchmark, item.id) in drawn]
 
 
 def _share_of(items: Iterable[Item], shard: Shard) -> set[str]:
@@ -156,5 +155,5 @@ def broken_pairs(items: Iterable[Item]) -> tuple[str, ...]:
 
 
 def _unit(item: Item) -> tuple[str, str, str]:
-    """The unit that is drawn as a whole: a pair, or an item without pair."""
+    """Return the unit to draw as a whole: a pair, or an item without pair."""
     return (item.benchmark, "item", item.id) if item.pair_id is None else (item.benchmark, "pair", item.pair_id)

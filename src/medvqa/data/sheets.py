@@ -22,7 +22,7 @@ MAX_CELL = 32_767
 """Characters of a spreadsheet's cell."""
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
-"""First characters by which a spreadsheet takes a text for a formula, or which it skips (OWASP, CSV Injection)."""
+"""First characters that make a text a formula in a spreadsheet, or that it skips (OWASP, CSV Injection)."""
 
 
 def _cell(sheet: WriteOnlyWorksheet, value: str) -> Cell:
@@ -74,7 +74,7 @@ def _write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Sequence[
         cells = [_cell(sheet, value) for value in row]
         for cell in cells:
             cell.alignment = Alignment(wrap_text=True, vertical="top")
-            # Text stays text also when somebody edits the cell.
+            # Text stays text when the cell is edited.
             cell.quotePrefix = True
         sheet.append(cells)
     _save(book, path)

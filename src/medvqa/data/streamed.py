@@ -1,4 +1,4 @@
-"""A table (TSV) cut into cells, with one chunk in memory: texts are collected, images digested and left in place."""
+"""Cut a table (TSV) into cells with one chunk in memory: texts are collected, images only digested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK = 2**20
 """Bytes that are read at once."""
 
 REFERENCE = 64
-"""An image cell of so many characters or fewer names the row that holds the image, by its `index`.
+"""Maximum characters of an image cell that names, by its `index`, the row with the image.
 https://github.com/open-compass/VLMEvalKit/blob/895762d302b923d9d1f24ac16a7a2cbc461bb1cf/vlmeval/dataset/image_base.py
 """
 
@@ -39,7 +39,7 @@ class Text:
         self._pieces.append(piece)
 
     def value(self, length: int) -> str:
-        """The first `length` bytes as text; DataError for what is not UTF-8."""
+        """Return the first `length` bytes as text; DataError if they are not UTF-8."""
         try:
             return b"".join(self._pieces)[:length].decode()
         except UnicodeDecodeError as error:
@@ -78,11 +78,11 @@ class Payload:
                 self._valid = False
 
     def reference(self) -> str:
-        """The index that a short cell refers to, "" for an image."""
+        """Return the index that a short cell refers to, "" for an image."""
         return self._head.decode(errors="replace").strip() if self._size <= REFERENCE else ""
 
     def digest(self) -> str:
-        """The SHA-256 (hex) of the image, "" for what is not base64 and for a reference."""
+        """Return the SHA-256 (hex) of the image; "" for a reference, and if the cell is not base64."""
         self._decode(self._rest)
         return self._sha.hexdigest() if self._valid and self._size > REFERENCE else ""
 
@@ -90,8 +90,8 @@ class Payload:
 class Cells:
     """Cuts a table into cells, with one chunk in memory.
 
-    Cells are quoted as `csv` and pandas do it: a cell that begins with a quote ends at the next one that is
-    not doubled, and may hold tabs and line ends. Lines end in LF or CRLF.
+    Quotes are read as by `csv` and pandas: a cell that begins with a quote ends at the next one that is not
+    doubled, and may hold tabs and line ends. Lines end in LF or CRLF.
     """
 
     def __init__(self, file: BinaryIO, advance: Callable[[int], None]) -> None:
@@ -106,7 +106,7 @@ class Cells:
         self.where = ""
 
     def cell(self, take: Callable[[bytes], None]) -> tuple[int, int, bool]:
-        """Hand over the next cell in pieces; return its first byte, its length and whether its row goes on."""
+        """Pass the next cell to `take` in pieces; return its start, its length and whether its row goes on."""
         if self._peek() == b'"':
             start, end = self._quoted(take)
             if self._peek() == b"\r":
@@ -150,7 +150,7 @@ class Cells:
         return self._chunk[self._at : self._at + 1]
 
     def _until(self, stops: bytes, take: Callable[[bytes], None]) -> None:
-        """Hand over everything before the next of these bytes, or before the end of the file."""
+        """Pass all bytes before the next stop, or before the end of the file, to `take`."""
         while self._peek():
             end = len(self._chunk)
             for stop in stops:

@@ -109,7 +109,7 @@ def read(
 
     - CSV, TSV, XLSX: the first row names the columns; blank rows are skipped.
     - JSON: an array of objects. With `key` also an object of objects, whose keys become the column `key`.
-    - JSON lines: an object in each line. With `lines` a file is nothing else, whatever it begins with.
+    - JSON lines: an object in each line. With `lines`, any file is read so.
 
     `name` names the file in errors (default: its path). `needed` lists columns that must be there, or alternatives of
     them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
@@ -147,10 +147,10 @@ def _rows(file: BinaryIO, name: str, needs: _Needs, key: str | None, lines: bool
     if not lines and not text.startswith((b"{", b"[")):
         return _named(delimited.rows(file, name, hint), name, needs)
     if not lines:
-        alone, more = json_text.first(file, name)
+        first, more = json_text.first(file, name)
         file.seek(0)
-        rows_by_key = key is not None and alone is not None and all(isinstance(row, dict) for row in alone.values())
-        lines = alone is not None and (more or not rows_by_key)
+        rows_by_key = key is not None and first is not None and all(isinstance(row, dict) for row in first.values())
+        lines = first is not None and (more or not rows_by_key)
     if lines:
         return _objects("line", json_text.values(file, name), name, needs)
     document = json_text.document(file, name, hint)
@@ -177,9 +177,9 @@ def _named(rows: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: 
             raise limits.width(where, count, len(columns), at_end=next(rows, None) is None)
 
 
-def _objects(unit: str, found: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[TableRow]:
-    """Check that values are objects that have the columns."""
-    for number, value in found:
+def _objects(unit: str, numbered: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[TableRow]:
+    """Check that values are objects with the needed columns."""
+    for number, value in numbered:
         if not isinstance(value, dict):
             where = limits.place(name, unit, number)
             raise DataError(f"{where}: Expected `object`, got `{_KINDS[type(value)]}`{needs.hint}")

@@ -22,7 +22,7 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
     """Yield the number of each row of the first sheet, 0 for its line, and its values, "" for a blank cell.
 
     Rows are filled up to the width of the first; a blank row has no values. Raises DataError, which begins with `name`,
-    for what is no readable XLSX, and above a limit.
+    for a file that is no readable XLSX or above a limit.
     """
     import openpyxl
 
@@ -30,8 +30,8 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
         with zipfile.ZipFile(file) as parts:
             _check_parts(name, parts)
         file.seek(0)
-        # Formulas stay text: an answer may start with "=". The file is passed open, as openpyxl judges a name by its
-        # ending, and as it must be the one that was checked.
+        # Formulas stay text: an answer may start with "=". Pass the open file: openpyxl judges names by their endings,
+        # and must read the checked file.
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
@@ -57,7 +57,7 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
 def _value(cell: Any) -> object:
     value: object = cell.value
     if isinstance(value, str):
-        # Writers escape a carriage return (ECMA-376, ST_Xstring), and openpyxl leaves it so.
+        # openpyxl leaves the escape of a carriage return (ECMA-376, ST_Xstring).
         text = value.replace("_x000D_", "\r")
         return Formula(text) if cell.data_type == "f" else text
     return "" if value is None else value
@@ -77,7 +77,7 @@ def _check_parts(name: str, parts: zipfile.ZipFile) -> None:
 
 
 def _elements(name: str, part: str, content: IO[bytes], left: int) -> int:
-    """Count the XML elements and attributes of a part, as far as it is XML. Names of parts do not tell what they are.
+    """Count the XML elements and attributes of a part, as far as it is XML: names of parts do not show their type.
 
     DataError for more than `left`, for a tag or text above MAX_TOKEN, and for a DOCTYPE, whose entities may have any
     length.

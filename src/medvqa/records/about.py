@@ -190,21 +190,21 @@ def wrong(about: Mapping[str, Any]) -> str | None:
         msgspec.convert(about, _Run)
     except msgspec.ValidationError as error:
         path_match = _PATH.fullmatch(str(error))
-        what, path = (path_match[1], path_match[2]) if path_match is not None else (str(error), "")
-        named = _named(about, path)
-        if named in _WORDS:
-            what = f"Expected {_WORDS[named]}, got {str(about[named])[:40]!r}"
-        return f"field {named or '(all)'}: {what[:1].lower()}{what[1:]}"
+        problem, path = (path_match[1], path_match[2]) if path_match is not None else (str(error), "")
+        field = _with_keys(about, path)
+        if field in _WORDS:
+            problem = f"Expected {_WORDS[field]}, got {str(about[field])[:40]!r}"
+        return f"field {field or '(all)'}: {problem[:1].lower()}{problem[1:]}"
     return None
 
 
-def _named(about: Mapping[str, Any], path: str) -> str:
-    """A path from msgspec, with the names of keys in place of its three dots."""
-    name, here, steps = "", list[Any](), list(_STEP.finditer(path))
+def _with_keys(about: Mapping[str, Any], path: str) -> str:
+    """Return a path of msgspec with its three dots replaced by keys."""
+    name, keys, steps = "", list[Any](), list(_STEP.finditer(path))
     inner: Any = about
     for step in steps:
         if step[3] is not None:
-            key: Any = next((key for key in inner if _fails(about, here, key)), "...")
+            key: Any = next((key for key in inner if _fails(about, keys, key)), "...")
             name += f".{key}"
         elif step[2] is not None:
             key = int(step[2])
@@ -212,7 +212,7 @@ def _named(about: Mapping[str, Any], path: str) -> str:
         else:
             key = step[1]
             name += f".{key}"
-        here.append(key)
+        keys.append(key)
         inner = inner[key] if key != "..." else {}
     return name.removeprefix(".")
 

@@ -20,7 +20,7 @@ RESPONSE = 60
 """Characters of a response in a table of flips."""
 
 UNNAMED = " (--json=FILE names them)"
-"""Printed output may be public, so ids of data that are not declared public are left out."""
+"""Ends lines without ids: printed output may be public, and the data are not declared public."""
 EXPLORATORY = "exploratory, p by Holm over all its slices"
 
 
@@ -103,8 +103,8 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
         (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
     lines = [
-        f"no verdict can be given: {_items(len(ids))} {what}" + (f": {_some(ids)}" if named else UNNAMED)
-        for ids, what in blocking
+        f"no verdict can be given: {_items(len(ids))} {reason}" + (f": {_some(ids)}" if named else UNNAMED)
+        for ids, reason in blocking
         if ids
     ]
     lines += [f"{failed.name} is not compared: {failed.why}" for failed in part.failed]
@@ -114,7 +114,7 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
 
 
 def headline(compared: Sequence[Compared]) -> TextTable:
-    """The headline measures over all items: both values, the difference, its bounds, and counts."""
+    """Tabulate the headline measures over all items: both values, the difference, its bounds, and counts."""
     rows = [row for row in compared if row.headline and not row.slice]
     resampled = any(row.resampled for row in rows)
     exact = any(row.comparison.mcnemar is not None for row in rows)
@@ -168,13 +168,13 @@ def _values(compared: Compared) -> tuple[str, str, str, str]:
 
 
 def numbers(compared: Sequence[Compared]) -> list[str]:
-    """A line for each measure over everything that is no percentage: the page charts percentages alone."""
+    """Return a line for each overall measure that is no percentage: the page charts percentages alone."""
     return [
-        f"{each.metric}: {before} in the baseline, {after} in the new run, difference {difference}"
+        f"{row.metric}: {before} in the baseline, {after} in the new run, difference {difference}"
         + (f" ({bounds})" if bounds else "")
-        for each in compared
-        if not each.percent and not each.slice
-        for before, after, difference, bounds in [_values(each)]
+        for row in compared
+        if not row.percent and not row.slice
+        for before, after, difference, bounds in [_values(row)]
     ]
 
 
@@ -404,7 +404,7 @@ def _points(value: float | None, *, sign: bool = True) -> str:
 
 
 def _detectable(compared: Compared) -> str:
-    # If nothing flipped, the variance is 0 and says nothing about losses that could be seen.
+    # If nothing flipped, the variance is 0 and gives no detectable loss.
     value = compared.comparison.detectable if compared.comparison.discordant_groups else None
     return _points(value, sign=False) if compared.percent else figure(value, is_percent=False)
 

@@ -24,8 +24,8 @@ DRAWN = ("metrics.json", MEASURES, "summary.md", "junit.xml", "gate.xml", html.F
 def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write the files of DRAWN, and submission sheets.
 
-    Without a verdict, gate.xml is removed. If a benchmark's owners withhold the answer key, its sheet holds one answer
-    per question to send them: always the first sample. `pictures`: the images of the page (`html.draw`), None for none.
+    Without a verdict, gate.xml is removed. If a benchmark's owners withhold the answer key, its sheet holds the first
+    sample of each answer for them. `pictures`: the images of the page (`html.draw`), None for none.
     Returns the report with the paths of the sheets. UsageError if the folder cannot be written.
     """
     try:
@@ -35,7 +35,7 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
 
 
 def remove(folder: Path) -> None:
-    """Remove the reports of a run folder before a new session, which would make them outdated (OSError)."""
+    """Remove the reports of a run folder before a new session outdates them (OSError)."""
     for name in DRAWN:
         (folder / name).unlink(missing_ok=True)
 
@@ -69,7 +69,7 @@ def _folder(report: Report, part: Part) -> Path:
 
 
 def as_csv(report: Report) -> str:
-    """The content of measures.csv: a row for each measure and slice, and one with its reason for a failed metric.
+    """Return measures.csv: a row for each measure and slice, and one with the reason for each failed metric.
 
     Values of percentages are fractions, as in metrics.json; cells are empty where undefined.
     """
@@ -90,15 +90,15 @@ def as_csv(report: Report) -> str:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The content of metrics.json."""
+    """Return the content of metrics.json."""
 
     def key(part: Part) -> str:
         return f"{part.benchmark.name} {part.technique}" if len(report.techniques) > 1 else part.benchmark.name
 
     failed = [
-        {"benchmark": part.benchmark.name, "technique": part.technique, "name": each.name, "why": each.why}
+        {"benchmark": part.benchmark.name, "technique": part.technique, "name": metric.name, "why": metric.why}
         for part in report.parts
-        for each in part.failed
+        for metric in part.failed
     ]
     return {
         "schema": SCHEMA,

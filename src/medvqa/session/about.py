@@ -45,7 +45,7 @@ def about(plan: Plan) -> dict[str, Any]:
             **({} if config.inner is None else {"inner": asdict(config.inner)}),
         },
         "techniques": plan.techniques,
-        # The number of a sample is the seed, or part of the seed, with which it is drawn.
+        # A sample's number is its seed, or part of it.
         "repeat": options.repeat,
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,
@@ -70,8 +70,8 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         if prompts:
             templates[technique] = {prompt.template for prompt in prompts.values()}
         in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}
-        if known := {kind: limit for kind, limit in in_force.items() if limit is not None}:
-            limits[technique] = known
+        if limited := {kind: limit for kind, limit in in_force.items() if limit is not None}:
+            limits[technique] = limited
     key = "category" if benchmark.name in plan.recovers else "given"
     digest = records.data_digest(items)
     judged = plan.judged(benchmark.name)
@@ -89,7 +89,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "items": len(items),
         **({} if benchmark.release is None else {"release": benchmark.release}),
         "kinds": sorted(kinds),
-        # How many items each technique is defined for, selected or not.
+        # The number of items that each technique is defined for, selected or not.
         "questions": questions,
         "data_sha256": digest,
         "answers": key,
@@ -104,7 +104,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _prompts(benchmark: Benchmark, items: Sequence[Item], technique: Technique) -> dict[Kind, Prompt]:
-    """The prompt of the first item of each kind; an item whose prompt cannot be made ends in error, and is passed."""
+    """Return the prompt of the first item of each kind. Items whose prompt cannot be made are skipped."""
     ask, prompts = prompts_of(benchmark), dict[Kind, Prompt]()
     for item in items:
         if item.kind not in prompts:

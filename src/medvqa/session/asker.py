@@ -43,8 +43,8 @@ STOP = "stop"
 class Process:
     """A process of a run: the run's folder, the answer store, the session of the run, and its name in it.
 
-    `session` tells this session from others of the run; `name` is a worker's id, or "main". `rescores`: the run may
-    have begun with another judge.
+    `session`: the id of this session. `name`: a worker's id, or "main". `rescores`: the run may have begun with
+    another judge.
     """
 
     folder: Path
@@ -77,9 +77,9 @@ class Process:
     ) -> Memory:
         """Open the stored answers of a model, or the replies of a judge (Unwritable).
 
-        Without a fingerprint they lie in the run's own folder, which no other run reads. So do the answers of a run
-        that asked a `part` of its questions anew: asking wrong ones until they are right must not change other runs.
-        `signed` is the judge's name in signatures; it tells judges without a fingerprint apart by their configs.
+        A model without a fingerprint gets a store in the run's own folder, which no other run reads. So does a `fresh`
+        session on a `part` of the questions: asking wrong ones until they are right must not change other runs.
+        `signed`: the judge's name in signatures, which separates judges without a fingerprint by their configs.
         """
         judges = chosen.role == "judge"
         name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
@@ -141,7 +141,7 @@ class LoadedJudge:
         """The judge's fields in run.json."""
 
     def close(self, by: float | None = None) -> None:
-        """End the stream, as `Stream.close` does, then the memory (Unwritable) and the model."""
+        """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
         end(self._model, self._memory)
 
@@ -158,10 +158,10 @@ def end(model: Backend | None, memory: Memory | None) -> None:
 
 @dataclass(slots=True)
 class _Tally:
-    """Results, answers and replies since the last delivery. `asked` leaves out stored answers."""
+    """Results, answers and replies since the last delivery. `new_answers`: without stored ones."""
 
     results: list[Result] = field(default_factory=list)
-    asked: list[Answer] = field(default_factory=list)
+    new_answers: list[Answer] = field(default_factory=list)
     reused: int = 0
     replies: list[Answer] = field(default_factory=list)
     replies_reused: int = 0
@@ -179,7 +179,7 @@ class Asker:
         self.process = process
         self.stop: str | None = None
         self.problem: MedVQAError | None = None
-        """The error for which `open` made a stand-in for the model."""
+        """The error that made `open` return a stand-in for the model."""
         self._tally = _Tally()
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
@@ -206,7 +206,7 @@ class Asker:
         """
         making = f"model '{self.plan.options.model}'"
         try:
-            # Loading may kill the process: a dead worker is known by its journal.
+            # Loading may kill the process: open the journal first, which identifies a dead worker.
             journal = records.Journal(self.process.folder, self.process.name)
             self._close = self.plan.model.backend.close
             model = self.plan.make_model()
@@ -277,7 +277,7 @@ class Asker:
         return answers.redacted(answers.line_of(error), self.plan.secrets)
 
     def close(self) -> None:
-        """End what `open` started, once. Model and judge share `FAREWELL` seconds to finish what is in flight."""
+        """Close the streams and models, once. They share `FAREWELL` seconds to finish calls in flight."""
         by = time.monotonic() + engine.FAREWELL
         if self._stream is not None:
             self._stream.close(by)
@@ -313,7 +313,7 @@ class Asker:
         self._tally.reused += reply.reused
         self._confirming.note(query, result, reused=reply.reused)
         if isinstance(reply.answer, Answer) and not reply.reused:
-            self._tally.asked.append(reply.answer)
+            self._tally.new_answers.append(reply.answer)
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
         return result
@@ -331,7 +331,7 @@ class Asker:
         return Delivery(
             lines=[],
             outcomes=[],
-            usage=used(tally.asked),
+            usage=used(tally.new_answers),
             judge_asked=len(tally.replies),
             judge_reused=tally.replies_reused,
             judge_usage=used(tally.replies),
@@ -339,7 +339,7 @@ class Asker:
         )
 
     def _unasked(self) -> str | None:
-        """Why no question is asked again; None if some may be."""
+        """Return why no question may be asked again; None if some may."""
         from medvqa.session import gates
 
         if not gates.rules_of(self.plan).active:
@@ -366,14 +366,14 @@ class Asker:
         for query, prompt, answer in zip(queries, prompts, answers_again, strict=True):
             result = self.plan.result(query, prompt, answer, self.process.folder.name, "", None)
             if isinstance(answer, Answer):
-                self._tally.asked.append(answer)
+                self._tally.new_answers.append(answer)
                 if result.answer is not None:
                     result = self._judged(result, self._begin_judging(query, answer))
             scored.append((answer, result))
         return scored
 
     def _store_selection(self) -> None:
-        """Store which questions were selected, once (Unwritable)."""
+        """Store the keys of the selected questions, once (Unwritable)."""
         if self._selection is not None:
             (keys, left_out), self._selection = self._selection, None
             try:
@@ -422,9 +422,9 @@ class Asker:
             self._stream.forget(query)
 
     def deliver(self) -> tuple[Delivery, Sequence[Result]] | None:
-        """The results since the last delivery, also as a Delivery for the controller; None if there are none.
+        """Return the results since the last delivery, also as a Delivery for the controller; None without results.
 
-        Sets `stop` after as many errors in a row as --max-errors.
+        Sets `stop` after --max-errors errors in a row.
         """
         tally, self._tally = self._tally, _Tally()
         if not tally.results:
@@ -436,7 +436,7 @@ class Asker:
         delivery = Delivery(
             lines=[records.encode(result).decode() for result in tally.results],
             outcomes=outcomes,
-            usage=used(tally.asked),
+            usage=used(tally.new_answers),
             reused=tally.reused,
             judge_asked=len(tally.replies),
             judge_reused=tally.replies_reused,

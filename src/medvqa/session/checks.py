@@ -42,7 +42,7 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
     check_cost(options.max_cost, [model] if judge is None else [model, judge])
     if not options.allow_upload:
         uploads.check(plan)
-    # After consent to upload, and before places, for which some backends import much.
+    # After consent to upload, and before places: some backends import much for these.
     _preflight(plan, answered)
     held = places.places([model] if judge is None else [model, judge])
     if held is not None and plan.setting.workers > len(held):
@@ -51,7 +51,7 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
 
 
 def _check_recorded(plan: Plan) -> None:
-    """UsageError if answers were recorded as samples or by another technique than is asked for."""
+    """Raise UsageError if answers were recorded as samples, or by another technique."""
     if not plan.samples and (number := plan.model.backend.samples()):
         raise UsageError(
             f"'{plan.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
@@ -61,7 +61,7 @@ def _check_recorded(plan: Plan) -> None:
 
 
 def _check_technique(plan: Plan) -> None:
-    """UsageError if answers to a benchmark were recorded, and none by a technique that is asked for."""
+    """Raise UsageError if a benchmark's answers were recorded, but none by a wanted technique."""
     for name, benchmark in plan.benchmarks.items():
         recorded = plan.model.backend.recorded_by(name)
         lacking = [name for name in plan.techniques if name in benchmark.techniques and name not in recorded]
@@ -145,7 +145,7 @@ def _sources(plan: Plan) -> list[str]:
 
 
 def _unread(plan: Plan) -> list[str]:
-    """A line for each folder of a data set in which no file was found. None if benchmarks were named."""
+    """Return a line for each folder of a data set without its files; none if benchmarks were named."""
     options = plan.options
     if options.data is None or options.benchmarks:
         return []
@@ -153,7 +153,7 @@ def _unread(plan: Plan) -> list[str]:
 
 
 def _missing_notices(plan: Plan) -> list[str]:
-    """A line for each benchmark of which some images are missing; `check` refuses a run of all questions."""
+    """Return a line for each benchmark with missing images; `check` refuses a run of all questions."""
     if not _needs_images(plan):
         return []
     missing = [(name, *plan.missing_images(name)) for name in plan.benchmarks]

@@ -27,30 +27,30 @@ class Chosen:
     backend: Backend
 
     def check(self) -> None:
-        """UsageError if the backend's own check fails, before anything is collected."""
+        """Raise UsageError if the backend's own check fails, before collection."""
         with _named(self.role):
             self.backend.check()
 
     def check_consent(self, *, trust_remote_code: bool) -> None:
-        """UsageError if it runs code from the checkpoint without --trust-remote-code."""
+        """Raise UsageError if the model runs code from the checkpoint without --trust-remote-code."""
         with _named(self.role):
             needed = self.backend.consent()
         if needed and not trust_remote_code:
             raise UsageError(f"'{self.spec}' {needed}. Read it; if you trust it, add --trust-remote-code")
 
     def preflight(self) -> None:
-        """UsageError if it cannot run now. May ask the network, for a second or two."""
+        """Raise UsageError if the model cannot run now. May use the network for a second or two."""
         with _named(self.role):
             self.backend.preflight()
 
     def load(self) -> Backend:
-        """The backend, loaded."""
+        """Return the loaded backend."""
         with _named(self.role):
             return loaded(self.backend)
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """Its keys."""
+        """The keys of the backend."""
         return frozenset(self.backend.secrets())
 
     @property
@@ -62,7 +62,7 @@ class Chosen:
 def choose(spec: str, role: Literal["model", "judge"], setting: Setting, registry: Registry) -> Chosen:
     """Find the config that SPEC names, in the project's models/ or among the shipped ones (UsageError).
 
-    A model that was given as an object is used as it is, also as a judge.
+    A model passed as an object is used unchanged, also as a judge.
     """
     backends = registry.backends
     if spec in registry.models:

@@ -1,4 +1,4 @@
-"""Whether stored answers are of the model that answers now: by what it is, or by asking some questions anew."""
+"""Check that stored answers come from the current model: by its identity, or by asking some questions again."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from medvqa.backend import Backend, says
 from medvqa.items import Answer, AnswerError, Query, QuestionKey, Result
 
 ASKED_AGAIN = 20
-"""Questions of a session that are asked anew where nothing else shows which model the stored answers are of."""
+"""Questions of a session to ask again if nothing else identifies the model of the stored answers."""
 
 Ask = Callable[[Sequence[Query]], Sequence[tuple[Answer | AnswerError, Result]]]
-"""Ask questions anew, and score what is answered."""
+"""Ask questions again, and score the answers."""
 
 
 class Confirming:
-    """The stored answers that a process of a session used, and the model that they should be of.
+    """Checks the model of the stored answers that one process of a session used.
 
-    The sample are ASKED_AGAIN of the questions that the session selected, chosen by their keys. A process asks as many
-    of its stored ones anew as it had of the sample: the number, and if all were stored the questions, are the same
-    however a run is spread.
+    The sample is ASKED_AGAIN of the selected questions, chosen by their keys. A process repeats as many of its stored
+    questions as it had in the sample. So the number does not depend on how a run is spread. If all answers were stored,
+    the questions do not either.
     """
 
     def __init__(self) -> None:
-        """Nothing was used yet, and it is not known what was selected."""
+        """Start without stored answers or a selection."""
         self.reused = 0
         self._served_by: set[str] = set()
         self._wanted: set[bytes] = set()
@@ -33,11 +33,11 @@ class Confirming:
         self._sample: list[tuple[bytes, Query, Result]] = []
 
     def choose(self, keys: Iterable[QuestionKey]) -> None:
-        """Choose the sample from what the session selected."""
+        """Choose the sample from the keys of the selected questions."""
         self._wanted = set(sorted({_place(key) for key in keys})[:ASKED_AGAIN])
 
     def note(self, query: Query, result: Result, *, reused: bool) -> None:
-        """A question has its answer, which `reused` says was stored."""
+        """Count a question with its answer; `reused`: the answer was stored."""
         place = _place(query.key)
         self._share += place in self._wanted
         if not reused:
@@ -50,17 +50,17 @@ class Confirming:
             self._shorten(ASKED_AGAIN)
 
     def _shorten(self, number: int) -> None:
-        self._sample = sorted(self._sample, key=lambda each: each[0])[:number]
+        self._sample = sorted(self._sample, key=lambda answered: answered[0])[:number]
 
     def confirm(self, model: Backend, ask: Ask, refused: str | None) -> dict[str, Any]:
-        """What is known of the stored answers, for run.json; `refused` says why nothing may be asked anew.
+        """Return the entry of the stored answers in run.json; `refused`: why nothing may be asked again.
 
-        `how` their model is known, or what the `problem` is; how many questions were `asked_again`, and how many of
-        them scored the `same`.
+        Keys: `how` their model is known, or the `problem`; the numbers of questions `asked_again`, and of those that
+        scored the `same`.
         """
         checked: dict[str, Any] = {"reused": self.reused}
-        if (known := model.identified()) is not None:
-            return {**checked, "how": known}
+        if (identification := model.identified()) is not None:
+            return {**checked, "how": identification}
         if refused is not None:
             return {**checked, "problem": refused}
         if _draws(model):
@@ -72,7 +72,7 @@ class Confirming:
         return {**checked, **self._compared(ask)}
 
     def _compared(self, ask: Ask) -> dict[str, Any]:
-        """Ask some questions, and compare names and scores. A name that stayed shows nothing: weights may change."""
+        """Ask the sample again; compare names and scores. An equal name proves nothing: weights may change."""
         again = ask([query for _, query, _ in self._sample])
         if failed := [str(answer) for answer, _ in again if isinstance(answer, AnswerError)]:
             return {"problem": f"a question that was asked again has no answer: {failed[0]}"}
@@ -81,15 +81,15 @@ class Confirming:
         now = _names(answer.served_by for answer, _ in again if isinstance(answer, Answer))
         before = _names(self._served_by)
         if now and before and not now & before:
-            said = f"the server says that {', '.join(sorted(now))} answers, and {', '.join(sorted(before))} did"
-            return {"problem": said, **counts}
+            problem = f"the server says that {', '.join(sorted(now))} answers, and {', '.join(sorted(before))} did"
+            return {"problem": problem, **counts}
         if same < len(again):
             return {"problem": "questions that were asked again scored otherwise", **counts}
         return {"how": "questions that were asked again and scored the same", **counts}
 
 
 def _names(served_by: Iterable[str]) -> set[str]:
-    """The names by which servers call what answers, without the fingerprints of their configurations."""
+    """Return the model names that servers gave, without the fingerprints of their configurations."""
     return {name.partition(" ")[0] for name in served_by} - {""}
 
 

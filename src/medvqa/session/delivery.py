@@ -10,7 +10,7 @@ from typing import Any
 from medvqa.items import Answer, Outcome, QuestionKey
 
 LeftOut = dict[str, dict[str, dict[str, int]]]
-"""How many items a technique is not defined for: benchmark -> technique -> kind -> number."""
+"""Numbers of items that a technique is not defined for: benchmark -> technique -> kind -> number."""
 
 
 @dataclass(frozen=True, slots=True)

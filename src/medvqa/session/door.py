@@ -1,4 +1,4 @@
-"""A whole run in this process, as pytest's plugin conducts it: for `medvqa run` and `medvqa.evaluate`."""
+"""Conduct a whole run in this process, as pytest's plugin does: for `medvqa run` and `medvqa.evaluate`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NOTHING_SELECTED, INTERRUPTED = 5, 2
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run in this process ended.
+    """The end of a run in this process.
 
-    `questions` counts those that were selected. `stopped` says why the run ended early, None if it did not;
-    `interrupted`: by Ctrl-C or a signal. `notes` are lines about the gate and about questions that are missing.
+    `questions`: number of selected questions. `stopped`: the reason of an early end, else None. `interrupted`: Ctrl-C
+    or a signal ended the run. `notes`: lines about the gate and about missing questions.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """5 if nothing was selected, 2 if the run stopped early; else that of the reports."""
+        """5 if nothing was selected, 2 if the run stopped early; else the code of the reports."""
         if self.stopped is not None:
             return INTERRUPTED
         return self.finished.exit_code if self.questions else NOTHING_SELECTED
@@ -56,11 +56,11 @@ def conduct(
     say: Callable[[str], None] = lambda line: None,
     on_progress: OnProgress = lambda counts, total: None,
 ) -> Ended:
-    """Resolve, check, select, ask and report; the run folder, store and numbers are those of pytest.
+    """Resolve, check, select, ask and report, with the same run folder, store and numbers as pytest.
 
-    `select` is an expression as of --select. Objects instead of names: `registry.with_objects`. `say` gets lines for
-    the user before anything is asked, `on_progress` the outcomes after each question. UsageError and DataError before
-    anything is asked; the UsageError of a model that cannot be made has its exception as cause.
+    `select`: an expression, as for --select. `registry.with_objects` takes objects instead of names. `say` gets lines
+    for the user before the first question, `on_progress` the outcomes after each. UsageError and DataError come before
+    the first question. If a model cannot be made, its exception is the cause of the UsageError.
     """
     expression = None if select is None else Expression.parse(select)
     setting = replace(setting, selects=selecting.as_typed(options, select))

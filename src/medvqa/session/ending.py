@@ -13,7 +13,7 @@ from types import FrameType
 TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process unless it handles them."""
 AGAIN = 1.0
-"""Seconds within which a second signal is taken for the first: `timeout` sends two."""
+"""Seconds in which a repeated signal is ignored: `timeout` sends two."""
 SIGNALS = (signal.SIGINT, *TERMINATING)
 
 
@@ -30,7 +30,7 @@ class Ending:
         """The signal that ended the session; None if no signal did."""
         self.waits = False
         self.interrupted = False
-        """Whether KeyboardInterrupt ended the session: of a signal, or of anything else."""
+        """Whether a KeyboardInterrupt ended the session, because of a signal or not."""
         self._ends = False
         self._raised = -inf
         self._replaced: dict[signal.Signals, signal._HANDLER] = {}

@@ -61,10 +61,10 @@ def rules_of(plan: Plan) -> Rules:
 
 
 def _looked(plan: Plan) -> str:
-    """Say where rules were searched, and what to type."""
+    """Say where rules were searched, and how to add some."""
     path = plan.setting.root / FILE
-    what = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
-    line = f"{path} {what}, and no --baseline was typed."
+    problem = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
+    line = f"{path} {problem}, and no --baseline was typed."
     if other := unread(plan):
         line += f" {other}."
     line += (
@@ -74,7 +74,7 @@ def _looked(plan: Plan) -> str:
 
 
 def unread(plan: Plan) -> str | None:
-    """Why existing rules do not gate a run: they name no baseline and no floor, or lie above the root folder."""
+    """Return why existing rules do not gate a run: they have no baseline and no floor, or lie above the root folder."""
     path = plan.setting.root / FILE
     if gating.read_rules(path).file:
         return f"[{TABLE}] of {path} names no baseline and no floor, and no --baseline was typed"
@@ -85,9 +85,9 @@ def unread(plan: Plan) -> str | None:
 
 
 def check(gate: Gate, plan: Plan, keys: Iterable[QuestionKey]) -> None:
-    """UsageError if a baseline lacks a selected question. Questions that a test made itself do not count."""
-    known = {(name, item.id) for name in plan.benchmarks for item in plan.items(name)}
-    if lack := gate.lacking({key.question for key in keys if (key.benchmark, key.item) in known}):
+    """Raise UsageError if a baseline lacks a selected question. Questions made by tests do not count."""
+    items = {(name, item.id) for name in plan.benchmarks for item in plan.items(name)}
+    if lack := gate.lacking({key.question for key in keys if (key.benchmark, key.item) in items}):
         raise UsageError(lack)
 
 

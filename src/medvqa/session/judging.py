@@ -1,4 +1,4 @@
-"""The judge of a run: which model judges, and by which settings."""
+"""The judge of a run: its model and its settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNREADABLE = Answer("\N{WHITE SQUARE}")
 
 @dataclass(frozen=True)
 class Judging:
-    """The judge that was chosen, and how it judges."""
+    """The chosen judge, and its settings."""
 
     chosen: Chosen
     settings: judging.Settings
@@ -39,7 +39,7 @@ class Judging:
         return self.chosen.spec
 
     def notice(self, names: Sequence[str]) -> str | None:
-        """Say what is sent to the judge's server for these benchmarks; None if nothing leaves this machine."""
+        """Return a line about data sent to the judge's server; None if nothing leaves this machine."""
         origins = destinations(self.chosen.backend)
         if not names or not origins:
             return None
@@ -113,13 +113,13 @@ def judged(
 def resolve(options: Options, setting: Setting, registry: Registry) -> Judging | None:
     """Return the judge that --judge names; None without --judge. UsageError if it does not exist."""
     if options.judge is None:
-        for option, given in (
+        for option, typed in (
             ("--ff-gap", options.ff_gap is not None),
             ("--extract-with", options.extract_with is not None),
             ("--rules-first", options.rules_first),
             ("--judge-prompt", bool(options.judge_prompts)),
         ):
-            if given:
+            if typed:
                 raise UsageError(f"{option} says how a judge judges, and there is none: add --judge=MODEL")
         return None
     chosen = choose(options.judge, "judge", setting, registry)

@@ -21,7 +21,7 @@ class Queue:
     """Queries in their order, as the stream's lookahead."""
 
     def __init__(self, queries: Sequence[Query], asker: Asker) -> None:
-        """`asker` says when nothing more is asked ahead."""
+        """`asker.stop` ends asking ahead."""
         self._left: Iterator[Query] = iter(queries)
         self._count = len(queries)
         self._asker = asker
@@ -53,9 +53,9 @@ def ask_all(
 ) -> str | None:
     """Ask every query in this process, and hand each result to the run as soon as it is known.
 
-    Return why it stopped early: the asker, the run, a signal or a full disk; None if every query was asked. `ending`
-    handles signals, `say` gets lines for the user. MedVQAError and OSError if nothing could be asked; the UsageError of
-    a model that cannot be made has its exception as cause.
+    Return the reason of an early stop (the asker, the run, a signal or a full disk); None if every query was asked.
+    `ending` handles signals, `say` gets lines for the user. MedVQAError and OSError if nothing could be asked. If a
+    model cannot be made, its exception is the cause of the UsageError.
     """
     keys = [query.key for query in queries]
     run.select(keys, left_out or {})
@@ -78,7 +78,7 @@ def ask_all(
             ending.begin()
             ending.waits = True
             _close(run, asker)
-        # A model that cannot be closed, or answers that cannot be stored, say so last.
+        # Closing may set `stop`: the model cannot be closed, or answers cannot be stored.
         return asker.stop if stopped is None else stopped
     except KeyboardInterrupt as interrupt:
         ending.interrupted = True
@@ -105,9 +105,9 @@ def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_pr
 
 
 def _close(run: Run, asker: Asker) -> None:
-    """Note whose answers were reused, then end the model."""
+    """Check the model of reused answers, then close it."""
     try:
-        # The answers are on disk: a run that cannot be written lacks this note alone.
+        # The answers are on disk: a run that cannot be written loses only the result of this check.
         with suppress(MedVQAError, OSError):
             if (identity := asker.confirm()) is not None:
                 run.take(identity)

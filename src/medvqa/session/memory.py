@@ -31,11 +31,11 @@ class Memory:
         """
         died = self._suspects.refresh()
         stored = self._store.recall(keys, look=died)
-        return [self._recollection(key, known) for key, known in zip(keys, stored, strict=True)]
+        return [self._recollection(key, recalled) for key, recalled in zip(keys, stored, strict=True)]
 
-    def _recollection(self, key: str, known: records.Recalled | None) -> Recollection:
-        if known is not None:
-            return Recollection(known.answer, known.earlier)
+    def _recollection(self, key: str, recalled: records.Recalled | None) -> Recollection:
+        if recalled is not None:
+            return Recollection(recalled.answer, recalled.earlier)
         if self._suspects.kills(key):
             return Recollection(AnswerError(KILLS))
         return Recollection(alone=self._suspects.suspects(key))

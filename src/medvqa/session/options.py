@@ -16,7 +16,7 @@ DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""
 
-# By name: what `argparse.ArgumentParser.add_argument` takes.
+# Option name -> arguments of `argparse.ArgumentParser.add_argument`.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "model": {
         "metavar": "MODEL",
@@ -200,9 +200,8 @@ class Options:
     """The options of a run, with defaults filled in.
 
     `typed`: True if any option was given. Only then are options validated before collection. `model_typed`: a model was
-    named, so that something is to be asked. `data_typed`: how the
-    folder of the data sets was named, as --data=DIR or MEDVQA_DATA=DIR; "" if it was not. `empty`: the options that
-    were given without a value, as a variable that is not set leaves them.
+    named, so questions must be asked. `data_typed`: the text that named the data folder, such as --data=DIR or
+    MEDVQA_DATA=DIR; "" without one. `empty`: options without a value, as from an unset variable.
     """
 
     model: str
@@ -244,12 +243,12 @@ class Options:
     empty: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], cwd: Path) -> Options:
-        """Options as parsed by argparse, by name; None or missing if not given. Nothing is checked yet.
+    def of(cls, parsed: Mapping[str, Any], cwd: Path) -> Options:
+        """Return the options that argparse parsed, by name; None or missing if not typed. Nothing is checked yet.
 
         `cwd` is the folder that relative paths start from; ~ is the home folder.
         """
-        raw = {name: given.get(name) for name in OPTIONS}
+        raw = {name: parsed.get(name) for name in OPTIONS}
         data, data_typed = data_folder(raw["data"], cwd)
         return cls(
             model=raw["model"] or DEFAULT_MODEL,
@@ -293,7 +292,7 @@ class Options:
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:
-    """The folder of the data sets, and how it was named: by `--data`, else by MEDVQA_DATA; (None, "") if by neither.
+    """Return the data folder of --data, else of MEDVQA_DATA, and the text that named it; (None, "") without both.
 
     It need not exist.
     """
@@ -332,19 +331,19 @@ def _empty(name: str, value: object) -> bool:
 
 
 def _expanded(prompt: str) -> str:
-    """TASK:FILE with the home folder in the place of ~."""
+    """Return TASK:FILE with ~ expanded."""
     task, colon, file = prompt.partition(":")
     return f"{task}{colon}{os.path.expanduser(file)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a run takes place.
+    """The folders and the process of a run.
 
-    `root` holds models/ and reports/; `cwd` is the folder that relative paths start from. `workers` counts processes
-    that ask, 0 for this one alone. `stops_early`: the session may end at any wrong answer, so that little is asked
-    ahead. `collects_only`: nothing will be asked. `selects` are the options by which the user chose among the
-    questions, as typed; `by_outcome`: they choose by how questions ended before.
+    `root` holds models/ and reports/. `cwd`: the folder that relative paths start from. `workers`: number of asking
+    processes, 0 for this one alone. `stops_early`: any wrong answer may end the session, so little is asked ahead.
+    `collects_only`: nothing will be asked. `selects`: the options that select questions, as typed. `by_outcome`: they
+    select by earlier outcomes.
     """
 
     root: Path

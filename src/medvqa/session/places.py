@@ -19,7 +19,7 @@ class Leases:
     """The places of one run. At most one worker holds a place."""
 
     def __init__(self, places: Sequence[str], model: str) -> None:
-        """All are free. `model` is the value of --model, for messages."""
+        """Start with all places free. `model`: the value of --model, for messages."""
         self._places = tuple(places)
         self._model = model
         self._free = list(places)
@@ -74,7 +74,7 @@ def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
 
 
 def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
-    """Return how many copies of the model fit on GPUs, for `-n auto`; None if it takes no GPU or has an error.
+    """Return the number of copies of the model that fit on GPUs, for `-n auto`; None without GPUs or with an error.
 
     xdist calls this before plugins are configured; `checks.check` reports the error later.
     """
@@ -84,7 +84,7 @@ def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
             named.append((options.judge, "judge"))
         models = [choose(spec, role, setting, registry) for spec, role in named]
         for model in models:
-            model.check()  # without what the backend needs, it need not know any places
+            model.check()  # first: a backend that lacks a package may not know its places
         held = places(models)
     except UsageError:
         return None

@@ -44,7 +44,7 @@ from medvqa.session.options import LISTS, OPTIONS, Options, Setting
 from medvqa.session.registry import Registry
 
 MAX_DEADLINE = 1e9
-"""Seconds, 30 years: clocks take no number that is much larger."""
+"""Seconds (30 years): clocks refuse much larger numbers."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Plan:
         return any(option.startswith("-") or "::" in option for option in typed)
 
     def folder(self, name: str) -> Path:
-        """The data folder of a chosen benchmark; the root for one that needs none, if there is none."""
+        """Return the data folder of a chosen benchmark; the root if there is none."""
         folder = benchmarks.folder_of(self.benchmarks[name], self.options.data)
         return folder or self.options.data or self.setting.root
 
@@ -105,8 +105,8 @@ class Plan:
         """Return the number of a benchmark's images, and the names of those without a file; looked up once."""
         if name not in self._missing:
             shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
-            there = {path for path in {path for _, path in shown} if os.path.isfile(path)}
-            self._missing[name] = len(shown), sorted(image for image, path in shown if path not in there)
+            existing = {path for path in {path for _, path in shown} if os.path.isfile(path)}
+            self._missing[name] = len(shown), sorted(image for image, path in shown if path not in existing)
         return self._missing[name]
 
     def missing_path(self, name: str) -> str:
@@ -115,15 +115,15 @@ class Plan:
         return next(image.path for item in self.items(name) for image in item.images if image.name == first)
 
     def items_of(self, name: str) -> list[Item]:
-        """The items of a benchmark or group of that name, as far as its benchmarks were chosen."""
+        """Return the items of the chosen benchmarks with that name or group."""
         wanted = benchmarks.members(name, self.registry.benchmarks)
         return [item for b in wanted if b.name in self.benchmarks for item in self.items(b.name)]
 
     def untested(self, marked: Iterable[str]) -> list[str]:
-        """The chosen benchmarks that no test asks about, if the marks of the tests have these names."""
-        known = self.registry.benchmarks
-        asked = {name for name, each in known.items() if name in marked or (each.group and each.group in marked)}
-        return [name for name in self.benchmarks if name not in asked]
+        """Return the chosen benchmarks that no test asks about; `marked`: the names of the tests' marks."""
+        registered = self.registry.benchmarks.items()
+        tested = {name for name, b in registered if name in marked or (b.group and b.group in marked)}
+        return [name for name in self.benchmarks if name not in tested]
 
     def applies(self, query: Query) -> bool:
         """Whether the technique is defined for the item."""
@@ -150,20 +150,20 @@ class Plan:
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
-        """The images that each item of a benchmark is shown with --ablate=shuffle, by item id."""
+        """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
         if name not in self._shuffled:
             self._shuffled[name] = ablation.shuffled(self.items(name))
         return self._shuffled[name]
 
     @cached_property
     def token_limits(self) -> TokenLimits | None:
-        """How the model limits answers in words; None if it takes no limit."""
+        """The model's token limits of answers in words; None if it takes no limit."""
         return self.model.backend.token_limits()
 
     def limited(self, prompt: Prompt, benchmark: str = "") -> Prompt:
         """The prompt with the limit of tokens in force; None if that is the model's own.
 
-        `benchmark` names the prompt's benchmark, "" the one that it names itself. The model's own limit is part of its
+        `benchmark`: the prompt's benchmark (default: `prompt.benchmark`). The model's own limit is part of its
         fingerprint, so that stored answers keep their keys.
         """
         limit = self.limit(prompt, benchmark or prompt.benchmark)
@@ -175,14 +175,14 @@ class Plan:
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
-        known = self.benchmarks.get(benchmark)
-        return configs.token_limit(self.options.max_tokens, self.model.config, limits, known, prompt)
+        chosen = self.benchmarks.get(benchmark)
+        return configs.token_limit(self.options.max_tokens, self.model.config, limits, chosen, prompt)
 
     # Models
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """The keys of the model and of the judge, which are in nothing that is kept or shown."""
+        """The keys of the model and the judge. They are never stored or shown."""
         judge = frozenset[str]() if self.judge is None else self.judge.chosen.secrets
         return self.model.secrets | judge
 
@@ -194,16 +194,16 @@ class Plan:
             _check_able(self.techniques, model.capabilities or (), self.options.model)
         if model.wraps or says(type(model), "fit"):
             items = [item for name in self.benchmarks for item in self.items(name)]
-            # A model that must not see the images gets none here either.
+            # A model that must not see images gets none here either.
             model.fit([replace(item, images=()) for item in items] if self.ablation else items)
         return model
 
     def limits(self, model: Backend) -> engine.Limits:
-        """How the model is asked (UsageError if it cannot be asked so)."""
+        """Return the limits for asking the model (UsageError if it cannot keep the options)."""
         options = self.options
         if options.concurrency is not None and model.concurrency is not None:
             model.concurrency = options.concurrency  # type: ignore[misc]  # a model may keep a limit of its own
-        # If a test may end the session, what was asked ahead may never be wanted.
+        # If a test may end the session, answers asked ahead may be wasted.
         window = {"window": 1} if self.setting.stops_early else {}
         return engine.Limits.of(
             model,
@@ -219,8 +219,8 @@ class Plan:
     def reads_anew(self, before: Mapping[str, Any]) -> bool:
         """Whether a continued run used another extraction rule; `before` is its run.json."""
         names = before.get("benchmarks", self.benchmarks)
-        known = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
-        return scoring.rules.recorded(before, known) != self.extraction
+        of_run = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
+        return scoring.rules.recorded(before, of_run) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
         """The score of an answer in words without a judge."""
@@ -332,9 +332,9 @@ def _techniques(
     chosen: Sequence[Benchmark],
     known: Iterable[Benchmark],
 ) -> tuple[Technique, ...]:
-    """The techniques that were typed, else the config's, else MC; UsageError for one that cannot be used.
+    """Return the typed techniques, else the config's, else MC; UsageError for one that cannot be used.
 
-    If nothing at all was typed, and no benchmark has any of the default model's techniques, MC is used.
+    If no option was typed, and no benchmark has any technique of the default model, use MC.
     """
     wanted = options.techniques or model.config.techniques or ("mc",)
     if "ff" in wanted and judge is None:

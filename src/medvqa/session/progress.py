@@ -1,4 +1,4 @@
-"""A line that says how far a run is."""
+"""The progress line of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CATEGORY: Mapping[Outcome, str] = {outcome: outcome for outcome in OUTCOMES} | {
 INTERVAL = 0.2
 """Seconds between two rewrites."""
 MARKS = 30
-"""The rate counts from the oldest of so many moments, which are at least a second apart."""
+"""Number of moments, at least a second apart, over which the rate is computed."""
 
 
 class Progress:
@@ -42,7 +42,7 @@ class Progress:
             self._write(line(counts, total, rate))
 
     def _rate(self, now: float, done: int) -> float | None:
-        """Questions a second, of late: stored answers come much faster than new ones after them.
+        """Return the recent number of questions a second: stored answers come much faster than new ones.
 
         None in the first second, when a whole batch may have come at once.
         """
@@ -53,7 +53,7 @@ class Progress:
 
 
 def line(counts: Counter[Outcome], total: int, rate: float | None) -> str:
-    """For instance "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"; `rate` in items a second."""
+    """Return a line such as "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"; `rate`: items a second."""
     done = counts.total()
     outcomes = [f"{CATEGORY[outcome]} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome]]
     speed = [f"{rate:.3g}/s" if rate < 10 else f"{rate:.0f}/s", f"{clock((total - done) / rate)} left"] if rate else []

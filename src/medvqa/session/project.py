@@ -1,4 +1,4 @@
-"""The conftest.py files of the project around the current folder, for commands, which run without pytest."""
+"""Find and load the conftest.py files of a project, for commands, which run without pytest."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load(file: Path) -> ModuleType:
         folder = folder.parent
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    # Several files may be called conftest.py, or like a module of another folder.
+    # Give each file a module name of its own: several may be called conftest.py.
     name = ".".join(names) if len(names) > 1 else f"medvqa_{file.stem}_{hashlib.sha256(bytes(file)).hexdigest()[:8]}"
     spec = util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not file.is_file():
@@ -73,14 +73,14 @@ def load(file: Path) -> ModuleType:
 
 
 def _run_in(folder: Path) -> Path | None:
-    """The folder itself, or one directly in it, if it is a run folder."""
+    """Return the run folder that is this folder, or lies directly in it; None without one."""
     if (folder / records.RUN).is_file():
         return folder
     return next((file.parent for file in sorted(folder.glob(f"*/{records.RUN}"))), None)
 
 
 def _test_folders(root: Path) -> list[Path]:
-    """The folders that pytest's option `testpaths` names, as patterns relative to the root."""
+    """Return the folders that match pytest's `testpaths`, patterns relative to the root."""
     folders = []
     for pattern in _testpaths(root):
         try:
@@ -91,7 +91,7 @@ def _test_folders(root: Path) -> list[Path]:
 
 
 def _testpaths(root: Path) -> list[str]:
-    """The value of `testpaths` in the first file that configures pytest; a file that cannot be read has none."""
+    """Return `testpaths` of the first file that configures pytest; [] if it cannot be read."""
     for name, section in _INI_SECTIONS:
         if not (root / name).is_file():
             continue

@@ -25,7 +25,7 @@ def _now() -> str:
 
 
 def _earlier_names(before: Mapping[str, Any], name: str) -> dict[str, list[str]]:
-    """Earlier names of a run whose folder was renamed, which its results bear."""
+    """Return the earlier names of a renamed run; its results have them."""
     names = {*before.get("names", ()), *([before["name"]] if before.get("name") else [])} - {name}
     return {"names": sorted(names)} if names else {}
 
@@ -42,13 +42,13 @@ class Recording:
     ) -> None:
         """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json.
 
-        `selected` are the keys that all sessions of the run selected, as far as they are known.
+        `selected`: the known keys of all sessions of the run.
         """
         self._plan = plan
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
-        # Known results are not appended again, so that continuing a run does not grow its file.
-        self._known: dict[QuestionKey, bytes] = {}
+        # Stored results are not appended again, so that continuing a run does not grow its file.
+        self._stored: dict[QuestionKey, bytes] = {}
         if before:
             self._take_over(anew=plan.reads_anew(before))
         self._outcomes: dict[QuestionKey, Outcome] = {}
@@ -59,9 +59,9 @@ class Recording:
         self._served_by: set[str] = set()
         self._identities: list[Mapping[str, Any]] = []
         self._used = Counter(before.get("usage", {}))
-        for ended in before.get("sessions", []):
-            if "finished" not in ended and "usage" not in ended:
-                self._make_up(ended)
+        for session_before in before.get("sessions", []):
+            if "finished" not in session_before and "usage" not in session_before:
+                self._make_up(session_before)
         self._left_out: LeftOut = before.get("left_out", {})
         now = _now()
         fields = about(plan)
@@ -95,7 +95,7 @@ class Recording:
         if before:
             report.remove(folder)
         self.verdict: Verdict | None = None
-        self._told = False
+        self._has_facts = False
         self._write()
 
     def _select(self, selected: Collection[QuestionKey]) -> None:
@@ -109,33 +109,33 @@ class Recording:
 
     def _take_over(self, *, anew: bool) -> None:
         """Note the results of earlier sessions; score them again if the extraction rule changed."""
-        known = self._plan.registry.benchmarks
+        benchmarks = self._plan.registry.benchmarks
         for line, result in records.lines(self._recorder.folder):
-            if anew and result.item.benchmark in known:
+            if anew and result.item.benchmark in benchmarks:
                 judge = self._plan.judge
                 rescored = judging.rescored(
                     result,
-                    benchmark=known[result.item.benchmark],
+                    benchmark=benchmarks[result.item.benchmark],
                     extraction=self._plan.extraction,
                     settings=judge.settings if judge is not None else None,
                 )
                 line = records.encode(rescored)
                 self._recorder.append(line)
             if result.score.outcome != "error":
-                self._known[result.key] = _digest(line)
+                self._stored[result.key] = _digest(line)
 
-    def _make_up(self, ended: dict[str, Any]) -> None:
+    def _make_up(self, killed: dict[str, Any]) -> None:
         """Count the stored answers of a killed session: they were paid for."""
         folder = self._recorder.folder
         shared = self._plan.options.answers or folder.parent / records.STORE
         numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
         for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
-            for writer, answers in records.answers_asked(store, {ended.get("session", "")}):
+            for writer, answers in records.answers_asked(store, {killed.get("session", "")}):
                 numbers[writer.role] += len(answers)
                 usage[writer.role].update(used(answers))
-        ended.update(asked=numbers["candidate"], usage=dict(usage["candidate"]))
+        killed.update(asked=numbers["candidate"], usage=dict(usage["candidate"]))
         if numbers["judge"]:
-            ended.update(judge_asked=numbers["judge"], judge_usage=dict(usage["judge"]))
+            killed.update(judge_asked=numbers["judge"], judge_usage=dict(usage["judge"]))
         self._used.update(usage["candidate"])
         self._judge_used.update(usage["judge"])
 
@@ -148,14 +148,14 @@ class Recording:
         OSError if they cannot be written, DataError if a worker read other data than run.json describes.
         """
         for name, digest in delivery.data.items():
-            if digest != (known := self._about["benchmarks"][name]["data_sha256"]):
+            if digest != (own := self._about["benchmarks"][name]["data_sha256"]):
                 raise DataError(
-                    f"benchmark {name}: its items differ between processes: their digest is {known[:12]} where the run "
+                    f"benchmark {name}: its items differ between processes: their digest is {own[:12]} where the run "
                     f"began, and {digest[:12]} in a worker. Draw nothing in them, or draw with a fixed seed"
                 )
         for line, (key, outcome) in zip(map(str.encode, delivery.lines), delivery.outcomes, strict=True):
-            known = self._known.pop(key, None) if self._known else None
-            if known is None or (known != _digest(line) and outcome != "error"):
+            stored = self._stored.pop(key, None) if self._stored else None
+            if stored is None or (stored != _digest(line) and outcome != "error"):
                 # An error does not replace a score.
                 self._recorder.append(line)
             if key in self._outcomes:
@@ -172,8 +172,8 @@ class Recording:
         if delivery.identity is not None:
             self._identities.append(delivery.identity)
         self._served_by.update(delivery.served_by)
-        if delivery.facts and not self._told:
-            self._told = True
+        if delivery.facts and not self._has_facts:
+            self._has_facts = True
             facts = dict(delivery.facts)
             self._about.update({**facts, **({"judge": self._judge(facts["judge"])} if "judge" in facts else {})})
             self._write()

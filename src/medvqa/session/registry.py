@@ -43,7 +43,7 @@ class Registry:
     finished: Sequence[FinishedHook]
     origins: Mapping[tuple[str, str], str]
     models: Mapping[str, Backend] = field(default_factory=dict)
-    """Models that were given as objects, by the SPEC of --model=SPEC that names them."""
+    """Models passed as objects, by the SPEC of --model=SPEC that names them."""
 
     @classmethod
     def of(cls, modules: Iterable[object] = (), installed: Sequence[ModuleType] | None = None) -> Registry:
@@ -51,9 +51,9 @@ class Registry:
 
         A module provides its `Metric` and `Benchmark` values, the subclasses of Backend that it defines, and what its
         functions `pytest_medvqa_benchmarks`, `_backends` and `_metrics` return. Attributes that begin with an
-        underscore are hidden. An object counts once, whoever imports it, and a metric that a benchmark names belongs to
-        that benchmark alone. UsageError that names both files if two things share a name, and in one line for
-        exceptions of this code.
+        underscore are hidden. An object counts once, whoever imports it. A metric that a benchmark names belongs to
+        that benchmark alone. If two objects share a name, UsageError names both files. Exceptions of this code become
+        a UsageError of one line.
         """
         packages = installed_modules() if installed is None else installed
         collected, seen = _Collected(), list[object]()
@@ -64,11 +64,11 @@ class Registry:
         return collected.registry()
 
     def with_objects(self, *, models: Sequence[Backend] = (), benchmarks: Sequence[Benchmark] = ()) -> Registry:
-        """The registry with models and benchmarks that Python code gives; options name them as any other.
+        """Return the registry with models and benchmarks passed as objects; options name them as any other.
 
         A model is named by `spec_of(model)`, a benchmark by its name. UsageError if a name is taken by something else.
         """
-        given = {spec_of(model): model for model in models}
+        by_spec = {spec_of(model): model for model in models}
         for benchmark in benchmarks:
             own.check(benchmark)
         by_name = {benchmark.name: own.completed(benchmark) for benchmark in benchmarks}
@@ -82,7 +82,7 @@ class Registry:
             self,
             benchmarks=dict(sorted({**self.benchmarks, **usable_benchmarks}.items())),
             backends={**self.backends, **{type(model).name: type(model) for model in models}},
-            models={**self.models, **given},
+            models={**self.models, **by_spec},
         )
 
     def with_metrics(self, metrics: Iterable[Metric]) -> Registry:
@@ -146,8 +146,8 @@ _FACES: Mapping[str, tuple[type[MedVQAError], str, tuple[type[Any], ...]]] = {
     "official": (AnswerError, "a Score", (Score,)),
     "submission": (UsageError, "the path of the sheet", (Path,)),
 }
-"""The functions of a benchmark but for `items`, which `benchmarks.load` guards: the error that their exceptions become,
-and the value that they return, in words and as types. DataError and AnswerError cost one question alone."""
+"""The functions of a benchmark except `items`, which `benchmarks.load` guards. Each has the error that replaces its
+exceptions, and its value in words and as types. DataError and AnswerError affect one question alone."""
 
 
 def guarded(benchmark: Benchmark) -> Benchmark:
@@ -178,10 +178,10 @@ def _guarded(benchmark: str, name: str, function: Callable[..., Any]) -> Callabl
     return call
 
 
-def call_finished(hook: FinishedHook, **given: object) -> None:
-    """Call a hook with those of the parameters `run` and `verdict` that it takes, as pytest calls hooks."""
+def call_finished(hook: FinishedHook, **arguments: object) -> None:
+    """Call a hook with `run` and `verdict` if it takes them, as pytest calls hooks."""
     taken = inspect.signature(hook).parameters
-    hook(**{name: value for name, value in given.items() if name in taken})
+    hook(**{name: value for name, value in arguments.items() if name in taken})
 
 
 class _Collected:
@@ -198,7 +198,7 @@ class _Collected:
         self._own: set[str] = set()
 
     def add(self, module: object) -> None:
-        """Take what a module provides (UsageError)."""
+        """Take the values of a module (UsageError)."""
         file = _file(module)
         for benchmark in [*_returned(module, "benchmarks", Benchmark), *_values(module, Benchmark)]:
             if module not in SHIPPED:
@@ -225,8 +225,8 @@ class _Collected:
             self._finished.append(hook)
 
     def registry(self) -> Registry:
-        """Return all of it, benchmarks with their defaults (UsageError for two metrics of one name)."""
-        self._benchmarks = {name: own.completed(each) for name, each in self._benchmarks.items()}
+        """Return the registry, with the defaults of benchmarks (UsageError for two metrics of one name)."""
+        self._benchmarks = {name: own.completed(benchmark) for name, benchmark in self._benchmarks.items()}
         owned = [metric for benchmark in self._benchmarks.values() for metric in benchmark.metrics]
         metrics: list[Metric] = []
         for metric, file in self._metric_files:
@@ -236,8 +236,8 @@ class _Collected:
             self._refuse_taken(metric, file)
             metrics.append(metric)
         benchmarks = {
-            name: _with_metrics(guarded(each) if name in self._own else each, metrics)
-            for name, each in sorted(self._benchmarks.items())
+            name: _with_metrics(guarded(benchmark) if name in self._own else benchmark, metrics)
+            for name, benchmark in sorted(self._benchmarks.items())
         }
         return Registry(
             benchmarks,
@@ -257,10 +257,10 @@ class _Collected:
                 )
 
     def _claim(self, kind: str, name: str, here: str) -> None:
-        """Note where a name comes from; UsageError if it is taken."""
+        """Note the file of a name; UsageError if the name is taken."""
         if (kind, name) in self._origins:
-            there = self._origins[kind, name]
-            where = f"both in {here}" if there == here else f"in {there} and in {here}"
+            earlier = self._origins[kind, name]
+            where = f"both in {here}" if earlier == here else f"in {earlier} and in {here}"
             raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
         self._origins[kind, name] = here
 
@@ -278,7 +278,7 @@ def _returned(module: object, name: str, kind: type[T] | None) -> list[T]:
     """
     hook = f"pytest_medvqa_{name}"
     function: Callable[[], Any] | None = getattr(module, hook, None)
-    # A plugin may be an object that has an attribute of any name.
+    # A plugin may be an object with attributes of any name.
     if not inspect.isroutine(function):
         return []
     expected = f"a function without parameters that returns a list of {name}"
@@ -301,7 +301,7 @@ def _values(module: object, kind: type[T]) -> list[T]:
 
 
 def _defined(module: object) -> list[type[Backend]]:
-    """The backends that a module defines, and does not import; one that lacks a member is refused once it is chosen."""
+    """Return the backends that a module defines, without imports. One that lacks a member is refused when chosen."""
     return [
         value
         for value in _values(module, type)

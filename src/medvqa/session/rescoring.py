@@ -28,7 +28,7 @@ from medvqa.session.registry import Registry
 
 @dataclass(slots=True)
 class Replies:
-    """A judge's replies: numbers of those asked for and of those reused, and what the former used."""
+    """Counts of a judge's replies, new (`asked`) and reused; `usage`: tokens and cost of the new ones."""
 
     asked: int = 0
     reused: int = 0
@@ -44,9 +44,9 @@ class Replies:
 
 @dataclass(frozen=True)
 class Rescoring:
-    """A run folder's results, and how they are to be scored; made by `plan`.
+    """The results of a run folder, and the rules to score them by; made by `plan`.
 
-    `about` is run.json; `known` are the benchmarks by name.
+    `about`: run.json. `known`: the benchmarks by name.
     """
 
     folder: Path
@@ -65,14 +65,14 @@ class Rescoring:
         return {name: [result for result in self.results if result.item.benchmark == name] for name in names}
 
     def judged(self, name: str, results: Iterable[Result]) -> dict[str, str]:
-        """What the judge is asked about these results: task -> template of the prompt."""
+        """Return the prompts of the judge about these results, as task -> template."""
         results = list(results)
         techniques = sorted({result.technique for result in results})
         settings = None if self.judging is None else self.judging.settings
         return judged(self.known[name], [result.item for result in results], techniques, settings)
 
     def judged_by(self, name: str, results: Sequence[Result]) -> list[str]:
-        """The techniques whose answers the judge is asked about."""
+        """Return the techniques with answers for the judge."""
         techniques = sorted({result.technique for result in results})
         return [t for t in techniques if self.judged(name, (r for r in results if r.technique == t))]
 
@@ -80,27 +80,27 @@ class Rescoring:
 def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *, as_before: bool) -> Rescoring:
     """Read the run folder and resolve the judge (UsageError, DataError).
 
-    `as_before`: answers are read by the rule of the run, not by that of the options.
+    `as_before`: read answers by the rule of the run, not of the options.
     """
-    known = registry.benchmarks
+    registered = registry.benchmarks
     about, stored = records.read_run(folder), records.read(folder)
     for result in stored.results:
-        if result.item.benchmark not in known:
-            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, known)
+        if result.item.benchmark not in registered:
+            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registered)
     items: dict[str, list[Item]] = {}
     for result in stored.results:
         items.setdefault(result.item.benchmark, []).append(result.item)
-    held = [known[name] for name in items]
-    extraction = rules.recorded(about, held) if as_before else rules.resolve(options.extraction, held)
+    present = [registered[name] for name in items]
+    extraction = rules.recorded(about, present) if as_before else rules.resolve(options.extraction, present)
     if not as_before:
-        rules.check(extraction, items, known)
-    # Without a judge another lead takes the replies that are recorded.
+        rules.check(extraction, items, registered)
+    # Without --judge, --ff-gap applies to the recorded replies.
     judging = resolve(options if options.judge is not None else replace(options, ff_gap=None), setting, registry)
-    return Rescoring(folder, options, about, stored.results, known, extraction, judging, setting.root)
+    return Rescoring(folder, options, about, stored.results, registered, extraction, judging, setting.root)
 
 
 def check(rescoring: Rescoring) -> list[str]:
-    """UsageError for what cannot or may not be done; return a line if anything will be sent to another machine."""
+    """Raise UsageError if the answers cannot be scored so; return a line if data will be sent to another machine."""
     options, judging, about = rescoring.options, rescoring.judging, rescoring.about
     held = rescoring.by_benchmark
     if judging is None:
@@ -126,9 +126,9 @@ def check(rescoring: Rescoring) -> list[str]:
 
 
 def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
-    """Score all results and write them; None when that is done, else why the run is as it was.
+    """Score all results and write them. Return None, or the reason why the run is unchanged.
 
-    `say` gets messages, `progress` the number of results that are scored and of all. UsageError, DataError.
+    `say` gets messages, `progress` the numbers of scored and of all results. UsageError, DataError.
     """
     options, results, folder = rescoring.options, rescoring.results, rescoring.folder
     started, session, replies = _now(), secrets.token_hex(4), Replies()
@@ -182,7 +182,7 @@ def _now() -> str:
 
 @contextmanager
 def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Iterator[LoadedJudge]:
-    """The judge, while it judges."""
+    """Load the judge for the block."""
     folder, options = rescoring.folder.absolute(), rescoring.options
     try:
         records.bury(folder)
@@ -203,7 +203,7 @@ def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Itera
 
 
 def _settings(about: Mapping[str, Any], gap: float | None) -> judging.Settings | None:
-    """How the run was judged, or by another lead: an answer that no judge need see is scored as it was."""
+    """Return the judge settings of the run, or with another lead: answers without a judge are scored as before."""
     stored = (about.get("judge") or {}).get("settings")
     if stored is None:
         return None
@@ -216,18 +216,18 @@ def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | 
 
 
 def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.Settings | None) -> list[Result]:
-    """The results by another lead of an option, from recorded replies (UsageError if there are none)."""
+    """Score results by another lead, from recorded replies (UsageError if there are none)."""
     if settings is None or not any(result.judgement and result.judgement.task == "closeness" for result in results):
         raise UsageError(
             f"--ff-gap={rescoring.options.ff_gap:g}: no judge has compared answers of {rescoring.folder} with their "
             "options; add --judge=MODEL"
         )
-    known = rescoring.known
-    return [judging.led_by(result, benchmark=known[result.item.benchmark], settings=settings) for result in results]
+    by_name = rescoring.known
+    return [judging.led_by(result, benchmark=by_name[result.item.benchmark], settings=settings) for result in results]
 
 
 def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
-    """run.json with another lead."""
+    """Return run.json with another lead."""
     lead, judge = {"ff_gap": f"{gap:g}"}, about["judge"]
 
     def led(signature: Mapping[str, str]) -> dict[str, str]:
@@ -254,9 +254,9 @@ def _judged(
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
 ) -> Iterator[Result]:
-    """The results in their order with the judge's scores, fewer if judging was stopped.
+    """Yield the results in order with the judge's scores; fewer if judging was stopped.
 
-    The judge is given as much ahead as keeps it busy.
+    Submits as many answers ahead as keep the judge busy.
     """
     options = rescoring.options
     waiting: deque[tuple[Result, engine.Pending | None]] = deque()
@@ -289,7 +289,7 @@ def _judged(
 
 
 def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[Result, engine.Pending | None]:
-    """A result by rule, and what the judge is being asked about it."""
+    """Score a result by rule, and submit it to the judge if needed; return both."""
     if result.answer is None or result.technique in OPTION_TECHNIQUES:
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
@@ -298,13 +298,13 @@ def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[R
 
 
 def _is_lost(was: Result, now: Result) -> bool:
-    """Whether a score would give way to a judge who cannot be reached."""
-    unheard = now.judgement is not None and not now.judgement.replies and now.score.outcome == "error"
-    return unheard and was.score.outcome not in ("error", "unscored")
+    """Whether the error of an unreachable judge would replace a score."""
+    unreached = now.judgement is not None and not now.judgement.replies and now.score.outcome == "error"
+    return unreached and was.score.outcome not in ("error", "unscored")
 
 
 def _about(rescoring: Rescoring, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """run.json of the run as it is scored now; `facts` are those of the judge."""
+    """Return run.json of the rescored run; `facts`: the loaded judge's fields."""
     before, extraction, judging = rescoring.about, rescoring.extraction, rescoring.judging
     about = {**before, "extraction": extraction, "benchmarks": {}}
     others = records.signed(before) if judging is not None else frozenset()
@@ -330,7 +330,7 @@ def _about(rescoring: Rescoring, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write(folder: Path, about: Mapping[str, Any], before: Iterable[Result], now: Iterable[Result]) -> None:
-    """Append what has changed. Until all of it is there run.json says that it is not."""
+    """Append the changed results. Until all are written, run.json says `rescoring`."""
     try:
         records.write_json(folder / records.RUN, {**about, "rescoring": True})
         recorder = records.Recorder(folder)

@@ -1,4 +1,4 @@
-"""The root folder of a project, which holds models/ and reports/: the one that pytest would take."""
+"""Find the root folder of a project, which holds models/ and reports/, as pytest does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medvqa import configs
 from medvqa.items import UsageError
 
 _ALWAYS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
-"""Files that configure pytest, whatever they hold."""
+"""Files that configure pytest, whatever their content."""
 _SECTIONS = {"tox.ini": "pytest", "setup.cfg": "tool:pytest"}
 PROJECT, MAX_BYTES = "pyproject.toml", 2**20
 
@@ -18,7 +18,7 @@ PROJECT, MAX_BYTES = "pyproject.toml", 2**20
 def root_of(cwd: Path) -> Path:
     """Return the nearest folder, from `cwd` upwards, that configures pytest.
 
-    Without one it is the nearest with a pyproject.toml, then with a setup.py, and `cwd` itself where there is neither.
+    Without one: the nearest folder with a pyproject.toml, else with a setup.py, else `cwd`.
     https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
     """
     folders = (cwd, *cwd.parents)

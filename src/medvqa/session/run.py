@@ -43,12 +43,12 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a run ended.
+    """The end of a run.
 
-    `asked`: anything was asked, or workers died before it was. `problem` says in one line why there is no report.
-    `incomplete`: questions are missing or ended in error, so that the run can be continued. `unselected` counts missing
-    ones that an earlier session selected and this one did not. `failed_hooks` has a line for each hook
-    `pytest_medvqa_finished` that raised an exception; the exit code is the same with and without it.
+    `asked`: questions were asked, or workers died before. `problem`: why there is no report, in one line. `incomplete`:
+    questions are missing or ended in error, so the run can be continued. `unselected`: the number of missing questions
+    that only an earlier session selected. `failed_hooks`: a line for each hook `pytest_medvqa_finished` that raised an
+    exception; the exit code does not depend on it.
     """
 
     asked: bool = False
@@ -254,8 +254,8 @@ class Run:
         limit = self.plan.options.max_cost
         if limit is None or cost < limit:
             return None
-        what = "the answers and their judging have" if recording.judge_usage["cost"] else "the answers have"
-        return f"{what} cost {cost:.4g}: --max-cost={limit:g} is reached"
+        subject = "the answers and their judging have" if recording.judge_usage["cost"] else "the answers have"
+        return f"{subject} cost {cost:.4g}: --max-cost={limit:g} is reached"
 
     def stop(self, why: str) -> None:
         """Make workers stop after their current question (OSError)."""
@@ -276,8 +276,8 @@ class Run:
     def finish(self, *, skipped: bool = False, died: bool = False, ended: bool = True) -> Finished:
         """Write the reports and decide the gate.
 
-        `skipped`: tests were skipped; `died`: workers died; `ended`: all tests have run. The answers are on disk, and
-        can be reported later, if no report can be made.
+        `skipped`: tests were skipped; `died`: workers died; `ended`: all tests have run. If no report can be made, the
+        answers are on disk and can be reported later.
         """
         try:
             return self._finished(skipped=skipped, died=died, ended=ended)
@@ -318,10 +318,10 @@ class Run:
         except (MedVQAError, OSError) as error:
             problem = f"the keys of the selected questions could not be stored: {error}"
         try:
-            # A share is no run: all shares are gated together.
+            # Shards are gated together, after merging.
             report = recording.finish(keys, self._left_out, None if self.gated_later else self._gate)
         except (MedVQAError, OSError) as error:
-            # A metric of one's own that fails, or a full disk.
+            # A user's metric failed, or the disk is full.
             problem = f"the reports could not be made: {error}"
         selected = {self.plan.name_of(key) for key in self._selected}
         unselected = len(set(recording.missing) - selected)
@@ -343,7 +343,7 @@ class Run:
 
 
 def name_of(options: Options, setting: Setting) -> str:
-    """The name of the run folder: that of --run, else one of the time and the model that is not taken."""
+    """Return the name of --run, else a free one made of the time and the model."""
     if options.run is not None:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
@@ -351,7 +351,7 @@ def name_of(options: Options, setting: Setting) -> str:
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
-    """The process of that name in a run (UsageError for a run that could not be a folder's name)."""
+    """Return the process of that name in a run. UsageError if the run's name cannot be a folder's."""
     records.check_name(run, "--run")
     reports = plan.setting.reports
     return Process(reports / run, plan.options.answers or reports / records.STORE, session, name)

@@ -1,4 +1,4 @@
-"""Which questions a session asks: an expression or pytest's -k and -m, then techniques, --limit and --shard."""
+"""Select the questions of a session: by an expression or pytest's -k and -m, techniques, --limit and --shard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medvqa.session.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The queries of a session in their order, and how many questions no technique is defined for."""
+    """The queries of a session in order, and the numbers of questions without a defined technique."""
 
     queries: tuple[Query, ...]
     left_out: LeftOut
@@ -48,9 +48,9 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
 
 
 def _check_dimensions(expression: Expression, items: Sequence[Item]) -> None:
-    known = {"benchmark", "kind"}.union(*{id(item.tags): item.tags for item in items}.values())
-    for name in sorted(expression.dimensions - known):
-        raise UsageError(f"--select: no item has the dimension '{name}'; there are: {', '.join(sorted(known))}")
+    dimensions = {"benchmark", "kind"}.union(*{id(item.tags): item.tags for item in items}.values())
+    for name in sorted(expression.dimensions - dimensions):
+        raise UsageError(f"--select: no item has the dimension '{name}'; there are: {', '.join(sorted(dimensions))}")
 
 
 def _matching(items: Sequence[Item], expression: Expression | None, call: str) -> Sequence[Item]:
@@ -60,7 +60,7 @@ def _matching(items: Sequence[Item], expression: Expression | None, call: str) -
     tags_of: dict[tuple[int, str, str], tuple[dict[str, lexicon.TagValues], str]] = {}
     matching = []
     for item in items:
-        # Equal tags are one mapping (`benchmarks.load`), and a key made of them would take more than the search.
+        # Equal tags are one mapping (`benchmarks.load`): its id is a cheaper key than the tags.
         key = id(item.tags), item.benchmark, item.kind
         if key not in tags_of:
             own = tags_with_kind(item)
@@ -73,7 +73,7 @@ def _matching(items: Sequence[Item], expression: Expression | None, call: str) -
 
 
 def called(technique: Technique, sample: int, *, several: bool) -> str:
-    """What follows an item's id in the name of a question; `several`: the run has several techniques."""
+    """Return the end of a question's name, after the item's id; `several`: the run has several techniques."""
     return "-".join([*([technique] if several else []), *([f"sample{sample}"] if sample else [])])
 
 

@@ -3,8 +3,8 @@
 [tool.medvqa]
 allowed_hosts = ["gpu1.clinic.example", "10.0.0.5:8000"]    # of a pyproject.toml
 
-The list stands in the project's own pyproject.toml, and not in a model's config: a config that somebody hands over must
-not be able to allow its own host.
+The list is in the project's own pyproject.toml, not in a model's config: a config from elsewhere must not allow its
+own host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY = "allowed_hosts"
 _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 _HOST = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-"""A name that ends so is an address for some libraries, and a name for others."""
+"""Some libraries take a name with such an end for an address."""
 
 
 def check(plan: Plan) -> None:
@@ -45,7 +45,7 @@ def check(plan: Plan) -> None:
 def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Benchmark], root: Path) -> None:
     """UsageError if benchmarks that are not declared public would be sent to a machine that is not allowed.
 
-    `counts` says by benchmark what would be sent, such as "60 questions and 60 images"; `root` is the folder of the
+    `counts`: the data that would be sent, by benchmark, such as "60 questions and 60 images". `root`: the folder of the
     project's pyproject.toml.
     """
     private = {name: count for name, count in counts.items() if not known[name].public}
@@ -73,7 +73,7 @@ def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Be
 
 
 def in_words(judged: Mapping[str, int]) -> dict[str, str]:
-    """Say what a judge gets, by benchmark; `judged` counts questions."""
+    """Describe the data sent to a judge, by benchmark; `judged` counts questions."""
     return {name: f"up to {count:,} questions with references and answers" for name, count in judged.items()}
 
 
@@ -88,7 +88,7 @@ def _judged(plan: Plan, judge: Judging, name: str) -> int:
 
 
 def _asked(plan: Plan, name: str) -> str:
-    """Say what a model gets of a benchmark."""
+    """Describe the data of a benchmark that are sent to a model."""
     items = plan.items(name)
     shown = {image.name for item in items for image in item.images}
     if not shown or plan.ablation in ("text-only", "blank"):
@@ -129,7 +129,7 @@ def _normal(host: str) -> str | None:
 
 
 def _is_allowed(origin: str, allowed: frozenset[tuple[str, int | None]]) -> bool:
-    """Whether an origin's host is listed, with no port or with the one that is used."""
+    """Whether an origin's host is listed, without a port or with its own."""
     scheme, _, rest = origin.partition("://")
     match = _HOST.fullmatch(rest)
     host = None if match is None else _normal(match[1])
@@ -140,9 +140,9 @@ def _is_allowed(origin: str, allowed: frozenset[tuple[str, int | None]]) -> bool
 
 
 def notices(plan: Plan) -> list[str]:
-    """Say what will leave this machine: a line for the model and one for the judge; [] for nothing.
+    """Return lines about data that will leave this machine, for the model and for the judge; [] for none.
 
-    Items that are deselected later are counted.
+    Items that are deselected later count too.
     """
     lines = [_notice(plan)]
     if plan.judge is not None and destinations(plan.judge.chosen.backend):

@@ -27,7 +27,7 @@ READ = 60
 LEAST_SHOWN = 10
 """Minimum units of a slice among the worst and the best."""
 APART = timedelta(hours=24)
-"""Maximum time between parts of a run whose model is not identified: a server may get other weights."""
+"""Maximum time between the parts of a run if its model is not identified: a server may get other weights."""
 
 
 def decide(gate: Gate, new: Side) -> Verdict:
@@ -68,8 +68,8 @@ def decide(gate: Gate, new: Side) -> Verdict:
         # A question counts with all its samples, whatever their number in each run.
         kept = tuple(r for r in both[1].results if r.key.question in questions)
         blockers += _other_judge(new, side, mine)
-        parts, here = ({(r.item.benchmark, r.technique) for r in run_side.results} for run_side in (side, new))
-        names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in here - parts]
+        asked, asked_before = ({(r.item.benchmark, r.technique) for r in one.results} for one in (new, side))
+        names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in asked - asked_before]
         blockers += [f"{name}: baseline {side.name} was asked none of its questions" for name in names]
         notes += comparing.notes(*both)
         paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level)
@@ -122,7 +122,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
 
 
 def _unmeasurable(gate: Gate, new: Side) -> list[str]:
-    """Why metrics of users that rules name cannot be gated on the run, one line for each benchmark."""
+    """Return a line for each metric of a user that cannot be gated on the run, and why."""
     lines: list[str] = []
     for target in gate.targets:
         floors = [gate.metric(rule) for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
@@ -144,7 +144,7 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
 
 
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
-    """A sentence on rules and baselines that differ from those stored before the first answer; None if none do."""
+    """Return a sentence on changes of rules and baselines since the first answer; None without changes."""
     if not stored:
         return (
             "the rules were not stored before the first answer: decided when the answers were known, they could have "
@@ -155,9 +155,9 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
     differences = [
         f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
     ]
-    before, after = ([baseline["digest"] for baseline in rules["baselines"]] for rules in (stored, now))
+    before, after = ([baseline["digest"] for baseline in entry["baselines"]] for entry in (stored, now))
     if before != after:
-        names = [", ".join(map(_called, rules["baselines"])) or "none" for rules in (stored, now)]
+        names = [", ".join(map(_called, entry["baselines"])) or "none" for entry in (stored, now)]
         same = [baseline["name"] for baseline in stored["baselines"]] == [
             baseline["name"] for baseline in now["baselines"]
         ]
@@ -171,25 +171,24 @@ def _called(baseline: Mapping[str, Any]) -> str:
 
 
 def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
-    """How often a run (its run.json) and its neighbours met this baseline, by their run.json and gate.json.
+    """Count the comparisons of a run (its run.json) and its neighbours with this baseline, by run.json and gate.json.
 
-    A run that asked everything again (`--fresh`) met it again. Shares of a run, and the parts of a run that was merged,
-    are one attempt with it.
+    A run that asked everything again (`--fresh`) counts again. Shards and parts of a merged run count once, with it.
     """
     folder = folder.resolve()
-    met = {other.name: _met(other, baseline) for other in folder.parent.iterdir() if other.is_dir() and other != folder}
+    met = {near.name: _met(near, baseline) for near in folder.parent.iterdir() if near.is_dir() and near != folder}
     met[folder.name] = run
-    parts = {part.get("name") for digests in met.values() if digests is not None for part in digests.get("merged", ())}
+    parts = {part.get("name") for other in met.values() if other is not None for part in other.get("merged", ())}
     return sum(
-        1 + sum(bool(session.get("options", {}).get("fresh")) for session in digests.get("sessions", ())[1:])
-        for name, digests in met.items()
-        if digests is not None
-        and (name == folder.name or not (name in parts or digests.get("options", {}).get("shard") is not None))
+        1 + sum(bool(session.get("options", {}).get("fresh")) for session in other.get("sessions", ())[1:])
+        for name, other in met.items()
+        if other is not None
+        and (name == folder.name or not (name in parts or other.get("options", {}).get("shard") is not None))
     )
 
 
 def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
-    """run.json of a run that met the baseline, None for others."""
+    """Return run.json of a run that was compared with the baseline; None for others."""
     from medvqa.comparing.gating import verdict
 
     try:
@@ -227,17 +226,23 @@ def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
     """Lines about parts of a merged run that are also (part of) a baseline: their answers are not the new model's."""
     lines = []
     for side in baselines:
-        if _named(new.run) == _named(side.run):
+        if _name_and_start(new.run) == _name_and_start(side.run):
             continue  # the same run
-        theirs = {_named(side.run), *map(_named, records.merged_parts(side.run))} if side.run.get("started") else set()
+        theirs = (
+            {_name_and_start(side.run), *map(_name_and_start, records.merged_parts(side.run))}
+            if side.run.get("started")
+            else set()
+        )
         for part in records.merged_parts(new.run):
-            if part.get("started") and _named(part) in theirs:
-                where = "the baseline" if _named(part) == _named(side.run) else f"baseline {side.name}"
+            if part.get("started") and _name_and_start(part) in theirs:
+                where = (
+                    "the baseline" if _name_and_start(part) == _name_and_start(side.run) else f"baseline {side.name}"
+                )
                 lines.append(f"run {part['name']} is a part of this run and {where}: merge without it")
     return list(dict.fromkeys(lines))
 
 
-def _named(run: Mapping[str, Any]) -> tuple[str, str]:
+def _name_and_start(run: Mapping[str, Any]) -> tuple[str, str]:
     return run.get("name", ""), run.get("started", "")
 
 
@@ -432,8 +437,8 @@ def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None
 def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, float | None]]:
     """The level of chance and the baseline's lower bound, overall (()) and by slice.
 
-    Chance is the lowest reference line of a measure: on confusing pairs it is 0, the value of a model that does not
-    look at the images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
+    Chance is the lowest reference line of a measure. On confusing pairs it is 0, the value of a model that ignores the
+    images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
     """
     results = [result for result in side.results if _is_of(result, target)]
     extraction = scoring.rules.recorded(side.run, [target.benchmark])
@@ -447,10 +452,11 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     )
     chances: dict[Place, tuple[float | None, float | None]] = {}
     for measure in measured:
-        lines, low = list(measure.references.values()), measure.low
+        references, low = list(measure.references.values()), measure.low
         if target.metric.better == "lower":
-            lines, low = [1 - line for line in lines], None if measure.high is None else 1 - measure.high
-        chances[tuple(measure.slice.items())] = min(lines, default=None), low
+            references = [1 - value for value in references]
+            low = None if measure.high is None else 1 - measure.high
+        chances[tuple(measure.slice.items())] = min(references, default=None), low
     return chances
 
 
@@ -560,7 +566,7 @@ def _flips(gate: Gate, paired: Paired) -> list[Flipped]:
 
 
 def _read(side: Side, result: Result) -> str:
-    """The reading of an answer, in a line; its outcome if nothing was read, or only a digest is stored."""
+    """Return the reading of an answer in a line; its outcome if nothing was read, or only a digest is stored."""
     letters = result.score.extracted
     if side.run.get("responses") == records.DIGESTS:
         letters = tuple(letter for letter in letters if letter in result.item.options)

@@ -21,7 +21,7 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     """
     import numpy as np
 
-    # A user's metric may fail on results that are made up: its rule then has no design.
+    # A user's metric may fail on artificial results: its rule then has no design.
     tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[])
     if not tabled:
         return {}
@@ -59,7 +59,7 @@ def unanswered(items: Iterable[Item]) -> list[Result]:
 
 
 def as_wrong(result: Result) -> Result:
-    """The result as if its answer were wrong; one that has no score stays without."""
+    """Return the result as if its answer were wrong; a result without a score is unchanged."""
     if result.score.outcome == "unscored":
         return result
     return replace(result, score=Score(0.0, "wrong", result.score.extracted, result.score.why))

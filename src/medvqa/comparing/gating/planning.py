@@ -1,7 +1,7 @@
 """Plan a gate before asking: the chance of PASS, and the detectable loss of each guard.
 
 Two values are unknown beforehand: the share of units that flip, and whether the units of a group flip together. The
-first is assumed. For the second, each figure is a range, from groups that flip as one to independent units.
+first is assumed. Because of the second, each figure is a range: from groups that flip as one to independent units.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from medvqa.statistics.planning import NORMAL
 from medvqa.statistics.sentences import Better, RuleFigures, sentence
 
 DISCORDANCE = 0.15
-"""Default share of units that flip either way between two runs of much the same model."""
+"""Default share of units that flip either way between two runs of similar models."""
 SIZES = (176, 1500, 26_000)
 """Numbers of units to plan for without a benchmark: about those of MediConfusion, and of the two others."""
 
@@ -105,8 +105,9 @@ def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[P
     measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
     chances: dict[Place, tuple[float | None, float | None]] = {}
     for table in measured:
-        lines = [1 - line if target.metric.better == "lower" else line for line in table.references.values()]
-        chances[tuple(table.slice.items())] = min(lines, default=None), None
+        lower = target.metric.better == "lower"
+        references = [1 - value if lower else value for value in table.references.values()]
+        chances[tuple(table.slice.items())] = min(references, default=None), None
     return _planned(benchmark.name, target, results, rules, chances, discordance_known=False)
 
 
@@ -154,8 +155,8 @@ def _planned(
 
 
 def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[tuple[str, str]]) -> None:
-    benchmarks = {place[0] for place in designed if place}
-    names = sorted({dimension for dimension, _ in benchmarks})
+    slices = {place[0] for place in designed if place}
+    names = sorted({dimension for dimension, _ in slices})
     for dimension in (*dimensions, *(dimension for dimension, _ in own)):
         if dimension not in names:
             raise UsageError(
@@ -163,7 +164,7 @@ def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[t
                 f"{suggestion(dimension, names)}"
             )
     for dimension, value in own:
-        if (dimension, value) not in benchmarks:
+        if (dimension, value) not in slices:
             raise UsageError(f"[[tool.medvqa.gate.slice]]: no {dimension} '{value}' in these data")
 
 
@@ -172,7 +173,7 @@ def prospects(
 ) -> list[Prospect]:
     """The prospects of the rules with a margin; `deff` replaces both ends. UsageError for values out of range."""
     level = _level(looks, deff)
-    prospects = []
+    rows = []
     for plan in planned:
         margin = plan.margin
         if margin is None:
@@ -185,7 +186,7 @@ def prospects(
                 f"({100 * margin:g}) to 100"
             )
         if not plan.gated:
-            prospects.append(Prospect(plan, None, None, None, None))
+            rows.append(Prospect(plan, None, None, None, None))
             continue
         wider, design = _wider(plan.design.df, level), plan.design
         units = design.units / wider
@@ -197,10 +198,10 @@ def prospects(
         at_margin = statistics.chance_of_pass(units, discordance, margin, loss=margin, level=level)
         if not plan.above_chance:
             chances, at_margin = [0.0, 0.0], 0.0
-        prospects.append(
+        rows.append(
             Prospect(plan, (chances[0], chances[1]), at_margin, (passable[0], passable[1]), (needed[0], needed[1]))
         )
-    return prospects
+    return rows
 
 
 def guards(
@@ -216,7 +217,7 @@ def guards(
             continue
         smallest = None
         if plan.gated:
-            found_ends = [
+            losses = [
                 statistics.smallest_loss(
                     sqrt(end * discordance / plan.design.units),
                     plan.design.df or inf,
@@ -226,7 +227,7 @@ def guards(
                 )
                 for end in _ends(plan.design, deff)
             ]
-            smallest = (found_ends[0] or 0.0, found_ends[1] or 0.0)
+            smallest = (losses[0] or 0.0, losses[1] or 0.0)
         rows.append(Guarded(plan, smallest))
     return rows
 

@@ -84,7 +84,7 @@ def load(rules: Rules, folder: Path) -> tuple[Side, ...]:
 
 
 def _from_here(path: str) -> str:
-    """A path below the current folder as a relative one, because folders differ between machines."""
+    """Return a path relative to the current folder if it is below it: folders differ between machines."""
     resolved = Path(path)
     return str(resolved.relative_to(Path.cwd())) if resolved.is_relative_to(Path.cwd()) else path
 
@@ -264,7 +264,7 @@ def _other_judge(run: Mapping[str, Any], side: Side) -> list[str]:
 
 
 def _announced(run: Mapping[str, Any]) -> Side:
-    """The run that is to come, with a result without answer for each technique of each benchmark."""
+    """The planned run, with one unanswered result per benchmark and technique."""
     announced = [
         (name, technique) for name, about in run.get("benchmarks", {}).items() for technique in about.get("prompts", {})
     ]

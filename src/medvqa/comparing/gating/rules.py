@@ -123,12 +123,12 @@ class Rule:
 class Rules:
     """All rules of a gate. Margins are points, limits fractions.
 
-    `baseline` are paths of run folders or baseline files. `slices` are dimensions: each of their slices that is large
-    enough must not be shown to be worse. `judge_reliability` in (0, 1] is how much of a true difference a judge's
-    scores show, by human labels: of right or wrong answers sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
-    else the slope of its scores over people's. Margins of judged measures are multiplied by it. `benchmarks` are rules
-    about the whole of a benchmark, by its name. `require` says which units must count for a PASS. `file` is the file
-    that the rules were read from and `typed` are the options typed over it; neither is a part of the rules.
+    `baseline`: paths of run folders or baseline files. `slices`: dimensions; none of their slices may be shown to be
+    worse, if it is large enough. `judge_reliability`, in (0, 1]: the share of a true difference that a judge's scores
+    show, by human labels. For right or wrong answers it is sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
+    else the slope of its scores over people's. It multiplies the margins of judged measures. `benchmarks`: rules about
+    whole benchmarks, by name. `require`: the units that must count for a PASS. `file`: the file of the rules. `typed`:
+    the options typed over it. Neither is a part of the rules.
     """
 
     baseline: tuple[str, ...] = ()

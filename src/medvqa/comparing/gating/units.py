@@ -1,4 +1,4 @@
-"""Lost units: they count in a baseline's measure, or could count, but not in the run's. They prevent a PASS."""
+"""Lost units: they count, or could count, in a baseline's measure but not in the run's. They prevent a PASS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from medvqa.items import Metric, QuestionKey, Result
 Unit = tuple[QuestionKey, ...]
 """The questions of a unit: one, or the two of a pair."""
 NOT_ASKED = "not asked"
-_SAID = {"error": "ended in error", "unscored": "without a score"}
+_REASONS = {"error": "ended in error", "unscored": "without a score"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,8 @@ def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted
     retagged = []
     for dimension in sorted({*gate.rules.slices, *filter(None, own)}):
         moved = sum(
-            set(one.item.tags.get(dimension, ())) != set(other.item.tags.get(dimension, ())) for one, other in pairs
+            set(baseline_result.item.tags.get(dimension, ())) != set(result.item.tags.get(dimension, ()))
+            for baseline_result, result in pairs
         )
         reasons = {f"in another {dimension} than in {side.name}": moved}
         retagged.append(
@@ -173,5 +174,5 @@ def _why(unit: Unit, here: Mapping[QuestionKey, Sequence[Result]]) -> str:
     outcomes = [result.score.outcome for key in unit for result in here[key]]
     for outcome in ("error", "unscored", "refused", "abstained", "unparsed"):
         if outcome in outcomes:
-            return _SAID.get(outcome, outcome)
+            return _REASONS.get(outcome, outcome)
     return "left out by the measure"

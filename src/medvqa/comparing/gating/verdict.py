@@ -93,9 +93,9 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A slice and by how much its measure differs (a fraction); exploratory. `units` were compared.
+    """A slice and the difference of its measure (a fraction), exploratory.
 
-    `better` says whether more of the measure is better or less.
+    `units`: the number of compared units. `better`: the better direction of the measure.
     """
 
     benchmark: str
@@ -178,7 +178,7 @@ class Verdict:
 class Decided:
     """The content of gate.json: the verdict, and values that depend on the run folder's place.
 
-    `attempts` counts, for each baseline, the runs of the folder (this one included) that were compared with it.
+    `attempts`: for each baseline, the number of runs beside each other that were compared with it.
     """
 
     verdict: Verdict

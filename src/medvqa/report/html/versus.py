@@ -231,7 +231,7 @@ def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark],
         if (sliced_measure := _sliced(own, metric, dimension)).rows
     ]
     first = sliced[0].metric if sliced else ""
-    several = len({line.technique for line in paired.parts if line.benchmark == part.benchmark}) > 1
+    several = len({other.technique for other in paired.parts if other.benchmark == part.benchmark}) > 1
     named = benchmark.title or benchmark.name
     return PartView(
         part,
@@ -239,8 +239,8 @@ def _part(part: PairedPart, paired: Paired, benchmarks: Mapping[str, Benchmark],
         warnings,
         rows,
         _end(rows),
-        tuple(row for row in sliced if row.metric == first),
-        tuple(row for row in sliced if row.metric != first),
+        tuple(table for table in sliced if table.metric == first),
+        tuple(table for table in sliced if table.metric != first),
     )
 
 
