@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
 from _pytest.pytester import SysModulesSnapshot
-from hypothesis import settings
 
 from support import processes
 
@@ -19,10 +19,14 @@ collect_ignore = ["kept"]
 pytest_plugins = ["support.installed"]
 
 # The fast tier tries a fifth of the examples of each law (support.laws), the slow tier all of them. In CI, hypothesis
-# has loaded a profile of its own, whose settings both inherit.
-settings.register_profile("full", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=20)
-settings.load_profile("quick")
+# has loaded a profile of its own, whose settings both inherit. Pytest reads this file in every session that begins in
+# the root with --pyargs, also where hypothesis is not installed.
+with suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    settings.register_profile("full", deadline=None)
+    settings.register_profile("quick", deadline=None, max_examples=20)
+    settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session", autouse=True)
