@@ -281,6 +281,7 @@ def test_no_number_of_errors_stops_a_run_that_may_have_all(slake: pytest.Pyteste
 
 
 # One worker: with two, the other one may take all tests that would follow the error.
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [(), ("-n1",)])
 def test_a_model_that_hangs_holds_up_neither_tests_nor_the_end(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     arguments = ["--model=hanging:q12", "--deadline=0.5", "--batch-size=2", "--max-errors=4"]
@@ -293,6 +294,7 @@ def test_a_model_that_hangs_holds_up_neither_tests_nor_the_end(slake: pytest.Pyt
     assert whys["q12"] == "no answer within 0.5 s"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_run_that_waits_for_an_answer(slake: pytest.Pytester) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--model=hanging:q02", "--batch-size=2"]
     session = processes.Popen(command, cwd=slake.path, stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -577,6 +577,7 @@ def test_a_measure_of_which_nothing_was_asked_is_not_forgotten(repo: pytest.Pyte
     assert entry["why"] == "none of its questions was asked"
 
 
+@pytest.mark.slow
 def test_a_narrower_session_decides_on_the_whole_run(suite: pytest.Pytester) -> None:
     common = ("--baseline=reports/main", "--margin=40", "--run=new")
     assert ask(suite, "--model=majority", "--run=main").ret == 0
@@ -600,6 +601,7 @@ def test_a_run_that_is_asked_anew_is_another_attempt_and_another_run(repo: pytes
 # --- medvqa gate --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_runs_that_exist_are_gated_with_the_same_exit_codes(
     repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,6 +188,7 @@ def published(pytester: pytest.Pytester, file: str, name: str, *arguments: str) 
     return pytester.runpytest_inprocess(*QUIET, model, *common, f"--run={name}", *arguments)
 
 
+@pytest.mark.slow
 @needs_reference
 def test_a_published_model_passes_against_its_own_other_run(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]

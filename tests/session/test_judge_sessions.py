@@ -79,6 +79,7 @@ def test_pairs_in_free_form_are_judged_by_closeness(repository: Repository, spre
     assert {outcome for outcome, _ in repository.scores("second").values()} == {"unparsed"}
 
 
+@pytest.mark.slow
 def test_recorded_replies_judge_as_the_judge_did(repository: Repository) -> None:
     with Server(scripted) as server:
         repository.run(repository.judge(server.url), "--run=first")

@@ -526,6 +526,7 @@ def test_what_an_interrupted_run_lacks_is_named_as_everywhere(slake: pytest.Pyte
     assert all(name.startswith("slake/q") for name in missing)
 
 
+@pytest.mark.slow
 def test_a_suite_without_its_models_technique_is_asked_by_mc_where_nothing_was_typed(slake: pytest.Pytester) -> None:
     pytest.importorskip("torch", reason="the default model needs the extra hf")
     assert run(slake).ret == 0

@@ -82,6 +82,7 @@ def test_the_official_numbers_of_a_recorded_run_come_out_exactly(
     assert checked == 4 * 9
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize("gaps", ["2", pytest.param("124", marks=pytest.mark.slow)])
 def test_the_free_form_answers_of_a_recorded_run_have_the_scores_that_were_recorded(

@@ -26,6 +26,7 @@ def score(item, answer):
 """
 
 
+@pytest.mark.slow
 def test_open_answers_wait_for_a_judge_who_comes_later(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -240,6 +240,7 @@ def test_tests_that_ask_nothing_need_no_answers(repository: Repository) -> None:
     assert repository.run("--model=slow:0", "--run=first")[0] == 0
 
 
+@pytest.mark.slow
 def test_where_nothing_was_typed_skipped_questions_fail_nothing(repository: Repository) -> None:
     """They may be a few among a repository's tests."""
     pytest.importorskip("torch", reason="the default model needs the extra hf")

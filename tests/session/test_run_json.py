@@ -391,6 +391,7 @@ def test_phantom(item, evaluate):
 """
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_or_says_why_not(tmp_path: Path) -> None:
     (tmp_path / "test_asked.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
