@@ -1,5 +1,6 @@
 """The run that ships: its reports are those of its results, and the suite gives these results again."""
 
+import csv
 import json
 import re
 import runpy
@@ -43,20 +44,24 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
+def number(text: str) -> object:
+    """A number if the text is one, else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def numbers_of(page: pages.Page) -> list[tuple[str, dict[str, object]]]:
     """Text and attributes of the cells that hold numbers, those attributes that are numbers as numbers."""
-
-    def read(text: str) -> object:
-        try:
-            return float(text)
-        except ValueError:
-            return text
-
-    return [(cell.text, {name: read(text) for name, text in cell.attributes.items()}) for cell in page.all("data")]
+    return [(cell.text, {name: number(text) for name, text in cell.attributes.items()}) for cell in page.all("data")]
 
 
 def content(path: Path) -> object:
-    return json.loads(path.read_text()) if path.suffix == ".json" else path.read_text()
+    text = path.read_text("utf-8")
+    if path.suffix == ".csv":
+        return [list(map(number, row)) for row in csv.reader(text.splitlines())]
+    return json.loads(text) if path.suffix == ".json" else text
 
 
 @pytest.mark.parametrize("name", DRAWN)
