@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from medvqa.session.door import Ended
     from medvqa.session.progress import Progress
 
-INTERRUPTED = 2
 _PAUSE = 10.0
 """Seconds between two lines of progress if standard error is no terminal."""
 _EPILOG = """\
@@ -65,7 +64,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(typed: argparse.Namespace) -> tuple[str, int]:
     """Run, and return the summary and the exit code."""
-    from medvqa.session.door import conduct
+    from medvqa.session.door import INTERRUPTED, conduct
     from medvqa.session.options import Options, Setting
     from medvqa.session.root import root_of
 

@@ -126,8 +126,6 @@ def evaluate(
             )
     finally:
         display.close()
-    for line in ended.finished.failed_hooks:
-        display.say(f"! {line}")
     if ended.interrupted:
         raise KeyboardInterrupt(ended.stopped)
     return _run(ended, registry, cwd)
@@ -144,7 +142,9 @@ def _run(ended: door.Ended, registry: Registry, cwd: Path) -> LoadedRun:
     near = cwd.is_relative_to(ended.folder.parents[1]) or ended.folder.is_relative_to(cwd)
     folder = Path(os.path.relpath(ended.folder, cwd)) if near else ended.folder
     stopped = [] if ended.stopped is None else [f"stopped early: {ended.stopped}"]
-    return LoadedRun(replace(report, folder=folder), registry, (*stopped, *ended.notes))
+    # Warnings are shown with a mark of their own.
+    notes = (note.removeprefix("! ") for note in ended.notes)
+    return LoadedRun(replace(report, folder=folder), registry, (*stopped, *notes))
 
 
 def _model(model: GivenModel, option: str) -> str | Backend:
