@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from string import Formatter
 
 from medvqa import metrics, scoring
 from medvqa.items import (
@@ -21,16 +20,13 @@ from medvqa.items import (
     UsageError,
     usual,
 )
-from medvqa.protocols.prompts import Template
+from medvqa.protocols.prompts import FIELDS_HELP, Template, wrong_field
 
 TOKENS = 512
 """New tokens of an answer, unless the model's config or --max-tokens says otherwise; as for MedLesionVQA."""
 
 OPTION = "{letter}. {text}\n"
 """One line of {options}."""
-
-FIELDS = ("question", "options")
-"""The fields of a user's prompt."""
 
 BY_KIND: Mapping[Kind, Template] = {
     "single_choice": Template(
@@ -151,25 +147,10 @@ def template(name: str, text: str) -> Template:
 
     {options} stands for one line for each option, such as `A. liver`; the digest of the text enters `Prompt.template`.
     """
-    try:
-        fields = [(field, form, how) for _, field, form, how in Formatter().parse(text) if field is not None]
-    except ValueError as error:
-        raise _wrong(name, text, f"cannot be read: {error}") from None
-    for field, form, how in fields:
-        if field not in FIELDS or form or how:
-            written = f"{field}{'!' + how if how else ''}{':' + form if form else ''}"
-            raise _wrong(name, text, f"has the field {{{written}}}")
-    if "question" not in [field for field, _, _ in fields]:
-        raise _wrong(name, text, "has no field {question}")
+    if (wrong := wrong_field(text)) is not None:
+        raise UsageError(f"benchmark '{name}': the prompt {scoring.clipped(text)!r} {wrong[1]}. {FIELDS_HELP}")
     # The lines of {options} have their line ends.
     return Template(f"{name}/own", text.replace("{options}\n", "{options}"), OPTION)
-
-
-def _wrong(name: str, text: str, why: str) -> UsageError:
-    return UsageError(
-        f"benchmark '{name}': the prompt {scoring.clipped(text)!r} {why}. Its fields are {{question}} and {{options}}; "
-        "a brace that stands for itself is written twice: {{ or }}"
-    )
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
