@@ -20,7 +20,8 @@ from medvqa.items import (
     UsageError,
     usual,
 )
-from medvqa.protocols.prompts import FIELDS_HELP, Template, wrong_field
+from medvqa.protocols.naming import is_name
+from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_field
 
 TOKENS = 512
 """New tokens of an answer, unless the model's config or --max-tokens says otherwise; as for MedLesionVQA."""
@@ -113,6 +114,14 @@ _FIELDS: Mapping[str, _Rule] = {
     "prompt": (lambda value: callable(value) or isinstance(value, str), "a function, or a text with {question}"),
     **dict.fromkeys(("files", "elsewhere", "official", "recover", "submission"), _FUNCTION_OR_NONE),
     **dict.fromkeys(("group", "title", "sought", "obtain"), (_is_text, "a text")),
+    "prompts": (
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(isinstance(name, str) and is_name(name) for name in value)
+            and all(callable(prompt) or isinstance(prompt, str) for prompt in value.values())
+        ),
+        "a dict of names to functions or texts; a name has letters, digits, '.', '-' and '_', and is no number",
+    ),
     "metrics": (_holds(Metric), "a tuple of metrics, such as (medvqa.metrics.accuracy,)"),
     "headline": (_holds(str), "a tuple of names of metrics, such as ('accuracy',)"),
     "dimensions": (_holds(str), "a tuple of names of tags, such as ('modality',)"),
@@ -130,9 +139,20 @@ def completed(benchmark: Benchmark) -> Benchmark:
         changes |= {"prompt": prompts_of(benchmark), "techniques": TECHNIQUES}
     if benchmark.score is usual:
         changes |= {"score": score, "judged": benchmark.judged or JUDGED}
+    if any(isinstance(prompt, str) for prompt in benchmark.prompts.values()):
+        changes["prompts"] = {name: _named(benchmark, name) for name in benchmark.prompts}
     if not benchmark.metrics:
         changes |= {"metrics": METRICS, "headline": HEADLINE}
     return replace(benchmark, **changes) if changes else benchmark  # type: ignore[arg-type]
+
+
+def _named(benchmark: Benchmark, name: str) -> Callable[[Item, Technique], Prompt]:
+    """The prompt of that name as a function; a text is one for MC and GD (UsageError)."""
+    prompt = benchmark.prompts[name]
+    if not isinstance(prompt, str):
+        return prompt
+    made = replace(template(benchmark.name, prompt), name=f"{benchmark.name}/{name}")
+    return Templates(name, {"mc": replace(made, max_tokens=TOKENS), "gd": made})
 
 
 def prompts_of(benchmark: Benchmark) -> Callable[[Item, Technique], Prompt]:

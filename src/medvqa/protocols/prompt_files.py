@@ -10,6 +10,7 @@ from typing import Any
 
 from medvqa import files, printing
 from medvqa.items import KINDS, OPTION_TECHNIQUES, ORDERS, TECHNIQUES, Kind, Technique, UsageError
+from medvqa.protocols.naming import is_name
 from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_field
 
 SUFFIXES = (".txt", ".toml")
@@ -20,8 +21,6 @@ OPTION = "{letter}. {text}\n"
 SHOWING: tuple[Technique, ...] = ("mc", "gd")
 """Techniques that show the options, and use the text outside of any table."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_TAKEN = re.compile(r"all|default|[0-9]+|r[0-9]+")
 _OPTION_FIELDS = re.compile(r"\{\{|\}\}|\{(letter|text)\}|[{}]")
 _TYPES: Mapping[str, type] = {"text": str, "option": str, "system": str, "order": str, "max_tokens": int}
 
@@ -39,7 +38,7 @@ def read(path: Path, shown: str = "") -> Templates:
     """
     where = printing.line(shown or str(path))
     name = path.stem
-    if not _NAME.fullmatch(name) or _TAKEN.fullmatch(name):
+    if not is_name(name):
         raise UsageError(
             f"--prompt={where}: the file's name names the prompt: rename the file to letters, digits, '.', '-' and "
             "'_', and not to a number, 'all', 'default' or a rotation such as r1"

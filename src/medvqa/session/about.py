@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from medvqa import answers, metrics, records, scoring
-from medvqa.benchmarks.own import prompts_of
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
+from medvqa.protocols.prompts import Templates
 from medvqa.session.plan import Plan
 
 
@@ -40,13 +40,15 @@ def about(plan: Plan) -> dict[str, Any]:
             "argument": config.argument,
             "options": config.options,
             "max_tokens": config.max_tokens,
+            **({"prompts": config.prompts} if config.prompts else {}),
             "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
             **({} if path is None else {"path": path}),
             **({} if config.inner is None else {"inner": asdict(config.inner)}),
         },
         "techniques": plan.techniques,
         # A sample's number is its seed, or part of it.
-        "repeat": options.repeat,
+        "repeat": options.samples,
+        **({"protocol": about} if (about := plan.protocol.about()) else {}),
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,
         "ablation": plan.ablation,
@@ -66,10 +68,12 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         defined = [item for item in items if plan.applies(Query(item, technique))]
         if defined:
             questions[technique] = len(defined)
-        prompts = _prompts(benchmark, defined, technique)
-        if prompts:
-            templates[technique] = {prompt.template for prompt in prompts.values()}
-        in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}
+        named = [_prompts(plan.asks(benchmark.name, name), defined, technique) for name in plan.prompts(benchmark.name)]
+        if used := {prompt.template for prompts in named for prompt in prompts.values()}:
+            templates[technique] = used
+        in_force = {
+            kind: plan.limit(prompt, benchmark.name) for prompts in named for kind, prompt in sorted(prompts.items())
+        }
         if limited := {kind: limit for kind, limit in in_force.items() if limit is not None}:
             limits[technique] = limited
     key = "category" if benchmark.name in plan.recovers else "given"
@@ -82,7 +86,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "extraction": metrics.reading(read_by),
         "answers": key,
         **({"ablation": plan.ablation} if plan.ablation else {}),
-        **({"repeat": str(plan.options.repeat)} if plan.options.repeat is not None else {}),
+        **plan.protocol.signature(),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
     return {
@@ -98,14 +102,31 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "signature": signature,
         **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
         "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
+        **_named(plan, benchmark),
         # New tokens of an answer in words, by technique and kind of question; 0: no limit.
         "max_tokens": limits,
     }
 
 
-def _prompts(benchmark: Benchmark, items: Sequence[Item], technique: Technique) -> dict[Kind, Prompt]:
+def _named(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+    """Return the prompts if they are not the benchmark's own: names in order, and templates with their texts."""
+    names = plan.prompts(benchmark.name)
+    if names == ("",):
+        return {}
+    texts: dict[str, dict[str, str]] = {}
+    for name in names:
+        prompt = benchmark.prompts.get(name)
+        if isinstance(prompt, Templates):
+            for technique in set(plan.techniques) & set(benchmark.techniques):
+                texts |= prompt.about(technique)
+    return {"asked_by": names, **({"templates": dict(sorted(texts.items()))} if texts else {})}
+
+
+def _prompts(
+    ask: Callable[[Item, Technique], Prompt], items: Sequence[Item], technique: Technique
+) -> dict[Kind, Prompt]:
     """Return the prompt of the first item of each kind. Items whose prompt cannot be made are skipped."""
-    ask, prompts = prompts_of(benchmark), dict[Kind, Prompt]()
+    prompts = dict[Kind, Prompt]()
     for item in items:
         if item.kind not in prompts:
             with suppress(DataError):

@@ -47,9 +47,8 @@ class PromptWriter:
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
         images = tuple(image for _, shown, _ in turns for image in shown)
-        return Rendered(
-            self._chat(system, turns, prompt.order) if self.form == "chat" else self._raw(system, turns), images
-        )
+        chat = self.form == "chat"
+        return Rendered(self._chat(system, turns, prompt.order) if chat else self._raw(system, turns), images)
 
     def _chat(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]], order: Order) -> str:
         import jinja2
