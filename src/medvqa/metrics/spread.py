@@ -42,6 +42,17 @@ class Spread:
         return {prompt: _mean(values) for prompt, values in self.values.items()}
 
     @property
+    def by_prompt(self) -> Mapping[str, float | None]:
+        """The standard deviation over the samples of each prompt; None if it has fewer than two values."""
+        import numpy as np
+
+        arrays = {
+            prompt: np.array([[nan if value is None else value for value in values]])
+            for prompt, values in self.values.items()
+        }
+        return {prompt: statistics.deviations(array).within_prompts for prompt, array in arrays.items()}
+
+    @property
     def mean(self) -> float | None:
         """The plain mean over the prompts' means; None without a value."""
         return _mean(tuple(self.means.values()))
