@@ -97,7 +97,7 @@ class _Reader:
             offset, problem = wrong
             start = self._written.find(text)
             # With escapes, the file does not hold the text itself.
-            place = self._written.find("text") if start < 0 else start + offset
+            place = self._line_start("text") if start < 0 else start + offset
             raise self._at(place, f"the text {problem}. {FIELDS_HELP}")
         option = merged.get("option", OPTION)
         if option.endswith("\n"):
@@ -132,7 +132,12 @@ class _Reader:
 
     def _error(self, part: str, problem: str) -> UsageError:
         """The error, with the line of a key or table."""
-        return self._at(self._written.find(part) if part else -1, problem)
+        return self._at(self._line_start(part), problem)
+
+    def _line_start(self, part: str) -> int:
+        """The place of the first line that begins with a part of the file, -1 without one."""
+        match = re.search(rf"^[ \t]*{re.escape(part)}", self._written, re.MULTILINE) if part else None
+        return -1 if match is None else match.start()
 
     def _at(self, place: int, problem: str) -> UsageError:
         line = f", line {self._written.count(chr(10), 0, place) + 1}" if place >= 0 else ""

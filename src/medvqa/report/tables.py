@@ -218,8 +218,11 @@ def spread(report: Report) -> TextTable:
     """The spread of the headline measures over prompts and samples: their mean and standard deviations."""
     names = _names(report)
     parts = [(part, part.headline_spreads) for part in report.parts]
-    kept = [name for name in DEVIATIONS if any(getattr(s, name) is not None for _, of_part in parts for s in of_part)]
-    columns = (*names, "measure", "mean", *(DEVIATIONS[name] for name in kept), "prompts", "samples")
+    every = [each for _, of_part in parts for each in of_part]
+    # With one prompt, all three are the deviation over its samples.
+    headings = DEVIATIONS if any(len(each.prompts) > 1 for each in every) else {"sd_within_prompts": "sd over samples"}
+    kept = [name for name in headings if any(getattr(each, name) is not None for each in every)]
+    columns = (*names, "measure", "mean", *(headings[name] for name in kept), "prompts", "samples")
     rows = [
         (
             *_named(report, part),
