@@ -23,9 +23,10 @@ from medvqa.items import (
     Result,
     Technique,
 )
+from medvqa.protocols import combining
 from medvqa.protocols.ablation import LABELS
-from medvqa.protocols.combining import combined
 from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.voting import Votes
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Part:
     """One benchmark of a run by one technique: its results and measures.
 
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
-    benchmark's, followed by the technique if there are several, and by the ablation.
-    `failed`: metrics that could not be computed, with their reasons.
+    benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
+    `failed`: metrics that could not be computed, with their reasons. `combined`: the results that the measures count;
+    the answers to a question may be combined into one. `votes`: their votes, None if nothing was voted on.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Part:
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
     failed: tuple[FailedMetric, ...] = ()
+    combined: tuple[Result, ...] = ()
+    votes: Votes | None = None
 
     @cached_property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -68,8 +72,8 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `gate`: the verdict on exactly these results, or None. `stale`: the stored verdict is on
-    other results.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
+    verdict on exactly these results, or None. `stale`: the stored verdict is on other results.
     """
 
     folder: Path
@@ -80,13 +84,19 @@ class Report:
     selection: records.Selection
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
+    combine: str = ""
     gate: gating.Decided | None = None
     stale: bool = False
 
     @property
     def title(self) -> str:
-        """The run's name and ablation."""
-        return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
+        """The run's name and label."""
+        return f"{self.folder.name}: {self.label}" if self.label else self.folder.name
+
+    @property
+    def label(self) -> str:
+        """The ablation and the way to combine answers, as beside every number; "" without both."""
+        return ", ".join(filter(None, (self.ablation, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -128,7 +138,9 @@ def build(
     stored = records.read(folder) if stored is None else stored
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
-    label = LABELS.get(run.get("ablation", ""), "")
+    protocol = Protocol.of(run)
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
+    label = ", ".join(filter(None, (ablation, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -140,7 +152,9 @@ def build(
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
     decided = gating.read(folder)
-    stale = decided is not None and decided.verdict.of != gating.digest(run, combined(stored.results, Protocol.of(run)))
+    stale = decided is not None and decided.verdict.of != gating.digest(
+        run, combining.combined(stored.results, protocol)
+    )
     gate = None if stale else decided
     return Report(
         folder,
@@ -149,7 +163,8 @@ def build(
         stored.unread,
         records.coverage(folder, run, stored),
         selection,
-        ablation=label,
+        ablation=ablation,
+        combine=combine,
         gate=gate,
         stale=stale,
     )
@@ -157,6 +172,7 @@ def build(
 
 def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
+    benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
@@ -188,8 +204,10 @@ def _part(
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
+    protocol = Protocol.of(run)
+    combined = combining.combined(results, protocol)
     measures = metrics.measures(
-        combined(results, Protocol.of(run)),
+        combined,
         benchmark.metrics,
         benchmark.dimensions,
         benchmark=benchmark.name,
@@ -200,8 +218,9 @@ def _part(
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
-    signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed))
+    signed = tuple(replace(measure, technique=technique) for measure in combining.without_chance(measures, protocol))
+    votes = combining.votes(results, protocol)
+    return Part(benchmark.name, benchmark, technique, results, signed, broken, tuple(failed), combined, votes)
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:
