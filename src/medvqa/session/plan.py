@@ -456,7 +456,7 @@ def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
     for name, value in (
         *(("shots", options.shots), ("reasoning", options.reasoning)),
         *(("explain", options.explain), ("rotate", options.rotate)),
-        ("combine", options.combine not in (None, "mean")),
+        ("combine=best-self", options.combine == "best-self"),
     ):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")
