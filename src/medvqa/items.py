@@ -283,6 +283,8 @@ class Metric:
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
     so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
+    `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
+    values, and undefined if one of them has no ratio.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -296,6 +298,7 @@ class Metric:
     definition: str = ""
     better: Literal["higher", "lower"] = "higher"
     percent: bool | None = True
+    weights: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +366,8 @@ class Benchmark:
     data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, and
     pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
-    its outcome is `unscored` if only a judge can tell.
+    its outcome is `unscored` if only a judge can tell. `dimensions` are the tags that reports show, in this order; a
+    sample (--limit) is stratified by the first. "ability+question_type" crosses two of them.
     """
 
     name: str

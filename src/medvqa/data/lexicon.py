@@ -17,12 +17,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import starmap
 from typing import Any
 
 from medvqa.items import DataWarning, Item, UsageError
 
 NAMED = 10
 """Maximum unknown values in a warning; a data set in another spelling has thousands."""
+
+CROSSED = "+"
+"""Joins dimensions that are crossed ("ability+question_type"), and their values ("lesion_recognition+judgment")."""
 
 UNWRAPPED = 10_000
 """Columns of a rendered tree: more than its longest line, so that expressions stay whole and can be copied."""
@@ -149,8 +153,19 @@ def lexicons() -> tuple[Lexicon, ...]:
     return gmai_mmbench(), mediconfusion(), medlesionvqa()
 
 
+def uncrossed(dimension: str, value: str) -> dict[str, str]:
+    """Return the value of each of the dimensions that are crossed; of one dimension, its value."""
+    parts, values = dimension.split(CROSSED), value.split(CROSSED)
+    return dict(zip(parts, values, strict=True)) if len(parts) == len(values) > 1 else {dimension: value}
+
+
 def display(dimension: str, value: str) -> str:
-    """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it."""
+    """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it.
+
+    Of crossed dimensions, the names of the values are joined: `Lesion Recognition + judgment`.
+    """
+    if len(uncrossed(dimension, value)) > 1:
+        return f" {CROSSED} ".join(starmap(display, uncrossed(dimension, value).items()))
     vocabulary = _dimensions().get(dimension)
     return vocabulary.values.get(value, value) if vocabulary else value
 
