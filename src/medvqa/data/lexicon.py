@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import starmap
+from itertools import product, starmap
 from typing import Any
 
 from medvqa.items import DataWarning, Item, UsageError
@@ -159,6 +159,15 @@ def uncrossed(dimension: str, value: str) -> dict[str, str]:
     return dict(zip(parts, values, strict=True)) if len(parts) == len(values) > 1 else {dimension: value}
 
 
+def values_of(item: Item, dimension: str) -> tuple[str, ...]:
+    """Return an item's values in a dimension, its kind, or its combinations of values in crossed dimensions."""
+    own = {"kind": (item.kind,), **item.tags}
+    if dimension in own or CROSSED not in dimension:
+        return tuple(dict.fromkeys(own.get(dimension, ())))
+    parts = (own.get(part, ()) for part in dimension.split(CROSSED))
+    return tuple(dict.fromkeys(CROSSED.join(values) for values in product(*parts)))
+
+
 def display(dimension: str, value: str) -> str:
     """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it.
 
@@ -264,7 +273,7 @@ def render(
     present = {dimension for item in items for dimension in item.tags}
     shown = [name for name in _dimensions() if empty or name in present] + sorted(present - _dimensions().keys())
     for name in dimensions or ():
-        if name not in shown:
+        if not present.issuperset(name.split(CROSSED)) and name not in shown:
             raise UsageError(f"no item has the dimension {name!r}; there are: {', '.join(shown) or 'none'}")
     trees = {path[0]: (path, leaves) for lexicon in lexicons() for path, leaves in lexicon.trees.items()}
 
@@ -278,7 +287,7 @@ def render(
     console = Console(file=text, force_terminal=False, width=UNWRAPPED)
     for name in dimensions or shown:
         flat = frozenset((value,) for value in _dimensions()[name].values) if name in _dimensions() else frozenset()
-        path, leaves = trees.get(name, ((name,), flat))
+        path, leaves = trees.get(name, (tuple(name.split(CROSSED)), flat))
         tree = Tree(Text(name))
         add(tree, branches(items, path[:depth], leaves if empty else ()))
         console.print(tree)

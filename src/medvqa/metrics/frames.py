@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medvqa.data.lexicon import CROSSED
+from medvqa.data import lexicon
 from medvqa.items import QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
@@ -206,13 +206,15 @@ def _memberships(
     """Return all slices in order, then the row and the slice of each membership, (memberships,) each."""
     import numpy as np
 
+    crossed = [dimension for dimension in dimensions if lexicon.CROSSED in dimension]
     code_of: dict[Slice, int] = {}
     codes_of_tags: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     codes_of_rows: list[int] = []
     ends: list[int] = []
     for result in rows:
         own = {"kind": (result.item.kind,), **result.item.tags}
-        for tags in (*own.items(), *_crossed(own, dimensions)):
+        own.update((dimension, lexicon.values_of(result.item, dimension)) for dimension in crossed)
+        for tags in own.items():
             if (codes := codes_of_tags.get(tags)) is None:
                 dimension, values = tags
                 codes = [code_of.setdefault((dimension, value), len(code_of)) for value in dict.fromkeys(values)]
@@ -224,14 +226,6 @@ def _memberships(
     slice_index = np.empty(len(slices), dtype=np.intp)
     slice_index[[code_of[pair] for pair in slices]] = np.arange(1, len(slices) + 1)
     return [EVERYTHING, *slices], np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0)), slice_index[codes_of_rows]
-
-
-def _crossed(tags: Mapping[str, tuple[str, ...]], dimensions: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the item's values in each dimension such as "ability+question_type", as "lesion_recognition+judgment"."""
-    for dimension in dimensions:
-        parts = dimension.split(CROSSED)
-        if len(parts) > 1 and all(part in tags for part in parts):
-            yield dimension, tuple(CROSSED.join(values) for values in product(*(tags[part] for part in parts)))
 
 
 def _pairs(rows: Sequence[Result]) -> list[list[int]]:

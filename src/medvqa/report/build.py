@@ -158,6 +158,9 @@ def build(
 def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     about = run.get("benchmarks", {}).get(benchmark.name, {})
+    # Reports show the user's own tags beside the benchmark's.
+    own_tags = (run.get("tags") or {}).get("dimensions", ())
+    benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
