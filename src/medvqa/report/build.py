@@ -192,6 +192,9 @@ def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, An
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
+    # Reports show the user's own tags beside the benchmark's.
+    own_tags = (run.get("tags") or {}).get("dimensions", ())
+    benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
