@@ -6,6 +6,7 @@ A template's text equals the prompt of the benchmark's owners, to the byte; the 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from medvqa.items import OPTION_TECHNIQUES, Image, Item, Prompt, Technique
@@ -17,7 +18,8 @@ class Template:
 
     `text` holds the fields {question} and {options}; `option` is one line of {options} with the fields
     {letter} and {text}, its line end included. Only the template is formatted: braces in a question or an
-    option are text. `max_tokens` is the owners' limit of new tokens, None if they set none.
+    option are text. `max_tokens` is the owners' limit of new tokens, None if they set none. `then` holds the user's
+    further turns, with the fields {first} and {last}: the letters of the first and the last option.
     """
 
     name: str
@@ -25,11 +27,12 @@ class Template:
     option: str = ""
     system: str = ""
     max_tokens: int | None = None
+    then: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """`name@digest`; the digest changes with every byte of the template."""
-        content = "\0".join((self.text, self.option, self.system))
+        content = "\0".join((self.text, self.option, self.system, *self.then))
         return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     def prompt(self, item: Item, technique: Technique = "mc") -> Prompt:
@@ -46,7 +49,14 @@ class Template:
             technique=technique,
             template=self.label,
             max_tokens=self.max_tokens,
+            then=turns(self.then, item.options),
         )
+
+
+def turns(texts: Iterable[str], options: Mapping[str, str]) -> tuple[str, ...]:
+    """Fill the fields {first} and {last} of further turns with the letters of the options; "" without options."""
+    letters = list(options) or [""]
+    return tuple(text.format(first=letters[0], last=letters[-1]) for text in texts)
 
 
 def digest(prompt: Prompt) -> str:

@@ -36,6 +36,7 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
+from medvqa.judging import ranking
 from medvqa.protocols import ablation, prompts, protocol
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
@@ -138,7 +139,14 @@ class Plan:
     @property
     def samples(self) -> tuple[int, ...]:
         """The numbers of the samples of each question, from 1; () if each is asked once."""
-        return tuple(range(1, self.protocol.samples + 1)) if self.protocol.samples is not None else ()
+        if self.protocol.samples is None or self.ranks:
+            return ()
+        return tuple(range(1, self.protocol.samples + 1))
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the model selects one of its answers to each question, which is asked as one."""
+        return self.protocol.combine == "best-self"
 
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
@@ -177,7 +185,8 @@ class Plan:
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
         named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
-        prompt = self.limited(self.asks(item.benchmark, named)(item, query.technique), item.benchmark)
+        prompt = self.instructed(self.asks(item.benchmark, named)(item, query.technique))
+        prompt = self.limited(prompt, item.benchmark)
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
@@ -188,6 +197,16 @@ class Plan:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own."""
         benchmark = self.benchmarks[name]
         return benchmark.prompts[prompt] if prompt else own.prompts_of(benchmark)
+
+    def instructed(self, prompt: Prompt) -> Prompt:
+        """The prompt with the instruction to reason or to explain, if the protocol has one."""
+        instruction = self.protocol.instruction
+        return prompt if instruction is None else instruction.added(prompt)
+
+    def read(self, answer: Answer) -> Answer:
+        """The answer with the line that holds it as its text, if the protocol asks for such a line."""
+        instruction = self.protocol.instruction
+        return answer if instruction is None else instruction.read(answer)
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
@@ -215,6 +234,11 @@ class Plan:
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
+        instruction = self.protocol.instruction
+        if prompt.template == ranking.TEMPLATE.label:
+            return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
+        if instruction is not None and f"+{instruction.label}" in prompt.template:
+            return configs.token_budget(self.options.max_tokens, self.model.config, limits, instruction.name, prompt)
         chosen = self.benchmarks.get(benchmark)
         return configs.token_limit(self.options.max_tokens, self.model.config, limits, chosen, prompt)
 
@@ -319,6 +343,8 @@ def resolve(
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
     asked = _protocol(options, chosen)
+    _check_instruction(asked, model, techniques, registry)
+    _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
         try:
             model.check()
@@ -447,9 +473,9 @@ def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
     """Return the protocol that the options name (UsageError)."""
     # A part whose code is not there yet.
     for name, value in (
-        *(("prompt", options.prompts), ("shots", options.shots), ("reasoning", options.reasoning)),
-        *(("explain", options.explain), ("rotate", options.rotate)),
-        ("combine", options.combine not in (None, "mean")),
+        *(("prompt", options.prompts), ("shots", options.shots)),
+        ("rotate", options.rotate),
+        ("combine", options.combine not in (None, "mean", "best-self")),
     ):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")
@@ -466,6 +492,38 @@ def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
     )
     protocol.check(asked)
     return asked
+
+
+def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+    """UsageError for an instruction to reason or to explain that cannot be followed."""
+    instruction = asked.instruction
+    if instruction is None:
+        return
+    typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
+    silent = [name for name in techniques if name in OPTION_TECHNIQUES]
+    if silent:
+        raise UsageError(
+            f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
+            "type --technique=mc"
+        )
+    backend = model.backend
+    if instruction.then and not (backend.converses or backend.recorded):
+        able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
+        raise UsageError(
+            f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
+            f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
+            "converses = True"
+        )
+
+
+def _check_ranking(asked: Protocol, model: Chosen) -> None:
+    """UsageError if the model cannot select one of its answers."""
+    if asked.combine == "best-self" and (model.backend.recorded or not model.backend.reads):
+        why = "its answers are recorded" if model.backend.recorded else "it reads no prompt"
+        raise UsageError(
+            f"--combine=best-self: '{model.config.argument or model.config.backend}' cannot select one of its answers: "
+            f"{why}"
+        )
 
 
 def _rotations(typed: str) -> int | None:
