@@ -90,16 +90,16 @@ def final_line(reply: str, finished: bool = True) -> str | None:
     """Return the content of the line `Final answer: ...` that ends a reply; None without one.
 
     Only the end counts: the same words earlier in the reply may quote the question, the format or a first thought.
-    Two final lines in a row with different contents are none. If the reply is not `finished`, its last line counts
-    only with a line end.
+    Two final lines in a row with different contents are none. If the reply is not `finished`, the line counts only
+    with a line end, and with nothing after it.
 
     >>> final_line("A or B? It is round.\\n\\n**Final answer: B**")
     'B'
     >>> final_line("Final answer: A\\nBut the margin is irregular.") is None
     True
     """
-    lines = _lines(reply, finished)
-    if lines is None:
+    lines = _lines(reply)
+    if not lines or not (finished or reply.rstrip(" \t").endswith(("\n", "\r"))):
         return None
     contents: list[str] = []
     if len(lines) > 1 and not _FINAL.fullmatch(lines[-1]) and _content(_FINAL, lines[-2]) == "":
@@ -117,7 +117,7 @@ def first_line(reply: str, finished: bool = True) -> str | None:
     >>> first_line("Answer: B\\nThe border is irregular.")
     'B'
     """
-    lines = _lines(reply, finished)
+    lines = _lines(reply if finished else reply[: reply.rfind("\n") + 1])
     if not lines:
         return None
     content = _content(_ANSWER, lines[0])
@@ -131,12 +131,9 @@ def _content(label: re.Pattern[str], line: str) -> str | None:
     return None if match is None else match["content"].strip(_MARKS)
 
 
-def _lines(reply: str, finished: bool) -> list[str] | None:
-    """Return the complete lines of a reply that are not blank; None if there is none."""
-    lines = reply.splitlines(keepends=True)
-    if lines and not finished and lines[-1].splitlines()[0] == lines[-1]:
-        lines.pop()
-    return [line.rstrip("\r\n") for line in lines if line.strip() and not _FENCE.fullmatch(line.strip())] or None
+def _lines(reply: str) -> list[str]:
+    """Return the lines of a reply that are neither blank nor a mark of a block."""
+    return [line for line in reply.splitlines() if line.strip() and not _FENCE.fullmatch(line)]
 
 
 COT = Instruction(

@@ -100,7 +100,8 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if each item has several samples, else "items"."""
-        return "answers" if self.run.get("repeat") else "items"
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        return "answers" if self.run.get("repeat") and not ranked else "items"
 
     @property
     def extraction(self) -> str:
