@@ -189,6 +189,8 @@ class Answer:
     if unknown. `usage` counts tokens (`input`, `output`) and, if prices are known, their price (`cost`). `served_by`
     is the model id or system fingerprint that the server reports, "" without one. `thoughts` is hidden reasoning, which
     is never scored. `earlier` holds the replies of earlier turns; `seconds` and `usage` are then sums over all turns.
+    `whole` is the whole reply if `text` is only the line of its answer, as for `--reasoning` and `--explain`; it is
+    never scored. `cut`: the reply was cut off outside of `text`, in an earlier turn or after the answer's line.
     """
 
     text: str
@@ -199,6 +201,8 @@ class Answer:
     served_by: str = ""
     thoughts: str = ""
     earlier: tuple[str, ...] = ()
+    whole: str = ""
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +239,26 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranking:
+    """The choice of a model among its own answers to a question, for `--combine=best-self`.
+
+    `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
+    `template` names the prompt with a digest.
+    """
+
+    candidates: tuple[str, ...]
+    chosen: int | None
+    reply: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One line of results.jsonl.
 
     `prompt` is the digest of the prompt. `answer` is None if the item ended in error, `judgement` if a rule scored the
-    answer. `sample` and `variant` are as in `QuestionKey`.
+    answer. `sample` and `variant` are as in `QuestionKey`. With `ranking`, `answer` is the selected candidate, or the
+    reply that selects none.
     """
 
     run: str
@@ -251,6 +270,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
+    ranking: Ranking | None = None
 
     @property
     def key(self) -> QuestionKey:

@@ -127,7 +127,9 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        several = self.run.get("repeat") or any(result.variant for part in self.parts for result in part.results)
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        sampled = self.run.get("repeat") and not ranked
+        several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
     @property
