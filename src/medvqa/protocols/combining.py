@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from medvqa.items import Result
+from medvqa.protocols import rotation
 from medvqa.protocols.protocol import Protocol
 
 
 def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
-    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are.
+    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
+    folded last, those of each sample or vote together.
     """
+    if protocol.rotations != 0:
+        results = rotation.folded(results, protocol.rotations)
     return tuple(results)

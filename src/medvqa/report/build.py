@@ -23,6 +23,7 @@ from medvqa.items import (
     Result,
     Technique,
 )
+from medvqa.protocols import position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.combining import combined
 from medvqa.protocols.protocol import Protocol
@@ -34,7 +35,8 @@ class Part:
 
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
     benchmark's, followed by the technique if there are several, and by the ablation.
-    `failed`: metrics that could not be computed, with their reasons.
+    `failed`: metrics that could not be computed, with their reasons. `counted`: the results that metrics count, fewer
+    than `results` if the run's protocol combines answers; None without results.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Part:
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
     failed: tuple[FailedMetric, ...] = ()
+    counted: tuple[Result, ...] | None = None
 
     @cached_property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -60,7 +63,9 @@ class Part:
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
+        own = self.benchmark.headline
+        names = (*own, *metrics.MAXIMA.values(), *(position.MEAN + name for name in own), *position.NAMES)
+        return [overall[name] for name in names if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +104,9 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """The plural unit of results: "answers" if each item has several samples, else "items"."""
-        return "answers" if self.run.get("repeat") else "items"
+        """The plural unit of results: "answers" if items have several, else "items"."""
+        protocol = Protocol.of(self.run)
+        return "answers" if protocol.samples or protocol.rotations != 0 or len(protocol.prompts) > 1 else "items"
 
     @property
     def extraction(self) -> str:
@@ -188,20 +194,22 @@ def _part(
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
-    measures = metrics.measures(
-        combined(results, Protocol.of(run)),
-        benchmark.metrics,
-        benchmark.dimensions,
-        benchmark=benchmark.name,
-        signature=signature,
-        score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
-        read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
-        failed=failed,
-    )
+    protocol = Protocol.of(run)
+    settings: dict[str, Any] = {
+        "benchmark": benchmark.name,
+        "signature": signature,
+        "score": scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        "read_by": run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
+        "failed": failed,
+    }
+    orders = rotation.orders(technique, protocol.rotations)
+    counted = combined(results, protocol)
+    measures = metrics.measures(counted, benchmark.metrics, benchmark.dimensions, orders=orders, **settings)
+    measures += position.measures(results, protocol.rotations, benchmark, **{**settings, "failed": []})
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
     signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed))
+    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed), counted)
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:

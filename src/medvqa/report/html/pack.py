@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from medvqa.data import lexicon
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, Result, UsageError
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
 
@@ -73,15 +73,22 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
+    counted: Sequence[Result] | None = None,
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
-    `measures` supply the intervals of branches of the tree over one dimension.
+    `counted`: the results that metrics count, if answers were combined. `measures` supply the intervals of branches of
+    the tree over one dimension.
     """
+    counted_of: dict[str, list[Result]] = {}
+    for result in counted or ():
+        counted_of.setdefault(result.item.benchmark, []).append(result)
     rows = [
         (number, result.item, result, *terms)
         for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(results, shared(results, terms_of(score_of(benchmark))), strict=True)
+        for result, terms in zip(
+            results, shared(results, terms_of(score_of(benchmark)), counted_of.get(benchmark.name)), strict=True
+        )
     ]
     items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
@@ -129,13 +136,31 @@ def judged(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the samples of one question together count as one."""
+def shared(
+    results: Sequence[Result],
+    terms: Callable[[Result], tuple[float, float]],
+    counted: Sequence[Result] | None = None,
+) -> Iterator[tuple[float, float]]:
+    """The terms of each result; the answers to one question together count as one.
+
+    `counted`: the results of combined answers, whose terms the answers to their question share equally.
+    """
+    if counted is not None and len(counted) != len(results):
+        numbers = Counter(result.key.question for result in results)
+        sums: dict[QuestionKey, list[float]] = {}
+        for result, (numerator, denominator) in zip(counted, shared(counted, terms), strict=True):
+            total = sums.setdefault(result.key.question, [0.0, 0.0])
+            total[0] += numerator
+            total[1] += denominator
+        for result in results:
+            numerator, denominator = sums.get(result.key.question, (0.0, 0.0))
+            yield numerator / numbers[result.key.question], denominator / numbers[result.key.question]
+        return
     pairs = [terms(result) for result in results]
     questions = [result.key.question for result in results]
-    counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
+    scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
-        samples = counted[which] or 1
+        samples = scored[which] or 1
         yield numerator / samples, denominator / samples
 
 
@@ -171,10 +196,13 @@ def _content(
             "names": [image.name for image in item.images],
             "terms": [_short(numerator), _short(denominator)],
             "sample": result.sample if result else 0,
+            "variant": result.variant if result else "",
             **_answered(result, techniques),
         }
         for name, column in columns.items():
             column.append(row[name])
+    if not any(columns["variant"]):
+        del columns["variant"]
     return {
         "benchmarks": [
             _about(benchmark, names, tables, command)
@@ -192,7 +220,20 @@ def _content(
 
 
 COLUMNS = (
-    *("benchmark", "id", "sample", "kind", "question", "options", "answers", "pair", "tags", "images", "names"),
+    *(
+        "benchmark",
+        "id",
+        "sample",
+        "variant",
+        "kind",
+        "question",
+        "options",
+        "answers",
+        "pair",
+        "tags",
+        "images",
+        "names",
+    ),
     "terms",
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )

@@ -35,7 +35,8 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     for part in report.parts:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
     measures = [measure for part in report.parts for measure in part.measures]
-    data = pack.run(list(by_name.values()), command(report.run), pictures, measures)
+    counted = [result for part in report.parts for result in part.counted or ()]
+    data = pack.run(list(by_name.values()), command(report.run), pictures, measures, counted)
     return draw(
         "page",
         data,

@@ -13,6 +13,8 @@ from typing import Any
 
 from medvqa.data import lexicon
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
+from medvqa.protocols import rotation
+from medvqa.protocols.variants import Variant
 from medvqa.report import tables
 from medvqa.report.build import Part, Report, slices
 from medvqa.report.html import figures, pack
@@ -237,7 +239,7 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
     `technique`: for links, "" if the run has only one. Samples of a question count as one.
     """
     metric = pack.score_of(part.benchmark)
-    terms = pack.shared(part.results, pack.terms_of(metric))
+    terms = pack.shared(part.results, pack.terms_of(metric), part.counted)
     sums: dict[tuple[str, str], list[float]] = {}
     for result, (numerator, denominator) in zip(part.results, terms, strict=True):
         for key in {(a, b) for a in result.item.tags.get(down, ()) for b in result.item.tags.get(across, ())}:
@@ -269,12 +271,15 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
 
 
 def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
-    """Positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
+    """Shown positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
     counts: dict[str, Counter[str]] = {}
     for result in results:
         if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
             continue
-        right, chosen = set(result.item.answers), set(result.score.extracted)
+        shown = rotation.shown(result.item.options, Variant.parse(result.variant).rotation or 0)
+        right, chosen = (
+            {shown.get(letter, letter) for letter in named} for named in (result.item.answers, result.score.extracted)
+        )
         for letter in result.item.options:
             count = counts.setdefault(letter, Counter())
             count.update(
