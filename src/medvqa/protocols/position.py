@@ -14,8 +14,11 @@ from medvqa.protocols.variants import Variant
 MEAN = "rotation_mean_"
 """Before the name of a metric: its mean over the rotations, in place of the fold."""
 BIAS, CONSISTENCY, SHARE = "first_position_bias", "rotation_consistency", "position_share"
-NAMES = (CONSISTENCY, BIAS)
-"""Measures of position bias over all questions."""
+
+
+def names(headline: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the measures over all questions of a rotated run; `headline`: the benchmark's measures."""
+    return (*(MEAN + name for name in headline), CONSISTENCY, BIAS)
 
 
 def places(result: Result) -> tuple[float, ...]:

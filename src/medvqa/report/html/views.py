@@ -13,7 +13,7 @@ from typing import Any
 
 from medvqa.data import lexicon
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
-from medvqa.protocols import rotation
+from medvqa.protocols import position, rotation
 from medvqa.protocols.variants import Variant
 from medvqa.report import tables
 from medvqa.report.build import Part, Report, slices
@@ -193,7 +193,7 @@ def _dimensions(part: Part) -> list[str]:
 
 
 def _slices(part: Part, dimension: str, technique: str) -> Slices:
-    names = [measure.name for measure in part.headline]
+    names = [measure.name for measure in part.sliced]
     cells: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in names:
@@ -340,13 +340,19 @@ def published(part: Part) -> Published | None:
     if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
+    # A model of the paper was asked in one order.
+    own |= {name: own[mean] for name in paper["measures"] if (mean := position.MEAN + name) in own}
     rows = [
         (name, False, tuple(value / 100 for value in values))
         for name, of, *values in paper["rows"]
         if of in ("", part.technique)
     ]
     items = len({result.item.id for result in part.results})
-    mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper["measures"]))
+    mine = (
+        f"this run, {items:,} items",
+        True,
+        tuple(own.get(name) for name in paper["measures"]),
+    )
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
     return Published(paper["source"], paper["note"], tuple(paper["measures"]), tuple(ordered))
 
