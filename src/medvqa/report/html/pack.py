@@ -76,19 +76,22 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
-    combined: Iterable[Result] = (),
+    combined: Sequence[Result] = (),
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
     `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
     count in place of the answers to a question; the reasons of answers name them.
     """
+    combined_of: dict[str, list[Result]] = {}
+    for result in combined:
+        combined_of.setdefault(result.item.benchmark, []).append(result)
     by_question = {result.key: result for result in combined}
     rows = [
         (number, result.item, _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(
-            results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
+            results, shared(results, terms_of(score_of(benchmark)), combined_of.get(benchmark.name)), strict=True
         )
     ]
     items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
@@ -173,18 +176,28 @@ def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined 
 def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
-    combined: Iterable[Result] = (),
+    combined: Sequence[Result] | None = None,
 ) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the samples of one question together count as one.
+    """The terms of each result; the answers to one question together count as one.
 
-    If the answers to a question are `combined` into a result, each has a share of its terms.
+    `combined`: the results of combined answers, whose terms the answers to their question share equally.
     """
-    counts = {result.key: terms(result) for result in combined}
-    pairs = [_of(result.key, counts) or terms(result) for result in results]
+    if combined is not None and len(combined) != len(results):
+        numbers = Counter(result.key.question for result in results)
+        sums: dict[QuestionKey, list[float]] = {}
+        for result, (numerator, denominator) in zip(combined, shared(combined, terms), strict=True):
+            total = sums.setdefault(result.key.question, [0.0, 0.0])
+            total[0] += numerator
+            total[1] += denominator
+        for result in results:
+            numerator, denominator = sums.get(result.key.question, (0.0, 0.0))
+            yield numerator / numbers[result.key.question], denominator / numbers[result.key.question]
+        return
+    pairs = [terms(result) for result in results]
     questions = [result.key.question for result in results]
-    counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
+    scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
-        samples = counted[which] or 1
+        samples = scored[which] or 1
         yield numerator / samples, denominator / samples
 
 
@@ -220,10 +233,13 @@ def _content(
             "names": [image.name for image in item.images],
             "terms": [_short(numerator), _short(denominator)],
             "sample": result.sample if result else 0,
+            "variant": result.variant if result else "",
             **_answered(result, techniques),
         }
         for name, column in columns.items():
             column.append(row[name])
+    if not any(columns["variant"]):
+        del columns["variant"]
     return {
         "benchmarks": [
             _about(benchmark, names, tables, command)
@@ -241,7 +257,20 @@ def _content(
 
 
 COLUMNS = (
-    *("benchmark", "id", "sample", "kind", "question", "options", "answers", "pair", "tags", "images", "names"),
+    *(
+        "benchmark",
+        "id",
+        "sample",
+        "variant",
+        "kind",
+        "question",
+        "options",
+        "answers",
+        "pair",
+        "tags",
+        "images",
+        "names",
+    ),
     "terms",
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )

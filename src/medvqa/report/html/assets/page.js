@@ -17,10 +17,12 @@
       const technique = c.technique[i] === null ? "" : data.techniques[c.technique[i]];
       const row = {
         i, id, b: c.benchmark[i], outcome: c.outcome[i], terms: c.terms[i], tags: c.tags[i], technique,
-        sample: c.sample[i], label: c.sample[i] ? `${id} (sample ${c.sample[i]})` : id,
+        sample: c.sample[i], variant: c.variant?.[i] ?? "",
         question: data.texts[c.question[i]], pair: c.pair[i], response: c.response[i],
       };
-      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
+      const ways = [...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample ${row.sample}`] : [])];
+      row.label = ways.length ? `${id} (${ways.join(", ")})` : id;
+      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
       return row;
     });
     items.forEach((row) => {
@@ -273,7 +275,7 @@
     const at = rows.indexOf(row);
     const step = (by) => { const to = rows[at + by]; if (at >= 0 && to) go({ item: to.key, page: state.page }, { replace: true }); };
     const partner = row.pair === null ? [row]
-      : items.filter((each) => each.b === row.b && each.pair === row.pair && each.technique === row.technique && each.sample === row.sample);
+      : items.filter((each) => each.b === row.b && each.pair === row.pair && each.technique === row.technique && each.variant === row.variant && each.sample === row.sample);
     return html`<dialog id="item" aria-labelledby="item-title" onClose=${close} onKeyDown=${(event) => {
         if (event.target.closest(".response")) return;
         if (event.key === "ArrowLeft") step(-1);
@@ -293,9 +295,10 @@
     const about = data.benchmarks[state.b];
     const names = about.dimensions.map(({ name }) => name);
     const judges = rows.some(judgement); // a column of its own only where somebody judged
-    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why", ...(judges ? ["judge", "judge said"] : [])];
+    const variants = rows.some((row) => row.variant);
+    const head = ["benchmark", "id", "technique", ...(variants ? ["variant"] : []), "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why", ...(judges ? ["judge", "judge said"] : [])];
     const lines = rows.map((row) => [
-      about.name, row.id, row.technique, row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
+      about.name, row.id, row.technique, ...(variants ? [row.variant] : []), row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
       ...about.dimensions.map(({ values }, d) => row.tags[d].map((v) => values[v][0]).join(",")), row.question, row.response, column("why", row),
       ...(judges ? [judgement(row)?.judge, judgement(row)?.replies.join("\n\n")] : []),
     ]);
