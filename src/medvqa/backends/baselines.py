@@ -30,6 +30,7 @@ class Random(Backend):
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     sends_to = None
     looks = False
+    converses = True
     reads = False
     _vocabulary: Mapping[Stratum, Sequence[str]] = {}
 
@@ -96,6 +97,7 @@ class Majority(Backend):
 
     sends_to = None
     looks = False
+    converses = True
     reads = False
     _keys: Mapping[Stratum, str] = {}
 
@@ -139,6 +141,7 @@ class Echo(Backend):
 
     sends_to = None
     looks = False
+    converses = True
 
     def check(self) -> None:
         """Raise UsageError for an empty text."""

@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from medvqa.items import Result
-from medvqa.protocols import rotation
+from medvqa.items import Benchmark, Measure, Result
+from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
+
+THRESHOLD = 1.0
+"""The default of --threshold, in percent: the first row of MediConfusion's Table 8."""
+ORACLE = "oracle_"
+"""Begins the names of measures that use the answer key to choose an answer."""
 
 
 def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
     With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
-    folded last, those of each sample or vote together.
+    folded last: those of each sample, or the votes. UsageError if a vote has nothing to vote on (`voting.ballot`).
     """
+    if protocol.combine == "vote":
+        results = [voting.vote(samples) for samples in voting.by_question(tuple(results)).values()]
+    elif protocol.combine == "best-oracle":
+        threshold = thresholds(protocol)[0]
+        results = [voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values()]
     if protocol.rotations != 0:
         results = rotation.folded(results, protocol.rotations)
     return tuple(results)
+
+
+def thresholds(protocol: Protocol) -> tuple[float, ...]:
+    """Return the oracle's thresholds in percent; its measures are those of the first."""
+    return protocol.thresholds or (THRESHOLD,)
+
+
+def label(protocol: Protocol) -> str:
+    """Return how answers are combined, for titles: "vote of 10 answers"; "" for means."""
+    of = "" if protocol.samples is None else f" of {protocol.samples}"
+    names = []
+    if protocol.combine == "vote":
+        names.append(f"vote{of} answers")
+    if protocol.combine == "best-oracle":
+        names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
+    if protocol.rotations != 0:
+        number = "every order" if protocol.rotations is None else f"each of {protocol.rotations} orders"
+        names.append(f"right in {number} of the options")
+    return ", ".join(names)
+
+
+def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:
+    """Return the benchmark with the names of its measures under a protocol: an oracle's begin with `ORACLE`.
+
+    An oracle's numbers are upper bounds, so they must not pass for the measures of the same names.
+    """
+    if protocol.combine != "best-oracle":
+        return benchmark
+    return replace(
+        benchmark,
+        metrics=tuple(replace(metric, name=f"{ORACLE}{metric.name}") for metric in benchmark.metrics),
+        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline),
+    )
+
+
+def without_chance(measures: Sequence[Measure], protocol: Protocol) -> list[Measure]:
+    """Return the measures without reference lines if an oracle chose the answers: it lifts chance, too."""
+    if protocol.combine != "best-oracle":
+        return list(measures)
+    return [replace(measure, references={}) for measure in measures]
+
+
+def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
+    """Return the number of ties and of answers that did not vote; None if the protocol does not vote."""
+    return voting.Votes.of(results) if protocol.combine == "vote" else None

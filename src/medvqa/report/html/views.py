@@ -164,6 +164,7 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     several = len(report.techniques) > 1
     technique = part.technique if several and part.results else ""
     named = part.benchmark.title or part.benchmark.name
+    named += f" ({report.combine})" if report.combine else ""
     views = tuple(view for name in _dimensions(part) if (view := _slices(part, name, technique)).rows)
     paper = papers.overall(part.benchmark.name)
     abilities: Mapping[str, Any] = {} if paper is None else paper.abilities
@@ -238,7 +239,7 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
     `technique`: for links, "" if the run has only one. Samples of a question count as one.
     """
     metric = pack.score_of(part.benchmark)
-    terms = pack.shared(part.results, pack.terms_of(metric), part.counted)
+    terms = pack.shared(part.results, pack.terms_of(metric), part.combined)
     sums: dict[tuple[str, str], list[float]] = {}
     for result, (numerator, denominator) in zip(part.results, terms, strict=True):
         for key in {(a, b) for a in result.item.tags.get(down, ()) for b in result.item.tags.get(across, ())}:
@@ -339,6 +340,9 @@ def published(part: Part) -> Published | None:
     if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
+    if own and own.keys().isdisjoint(paper.measures):
+        # An oracle's numbers are no scores.
+        return None
     # A model of the paper was asked in one order.
     own |= {name: own[mean] for name in paper.measures if (mean := position.MEAN + name) in own}
     rows = [
