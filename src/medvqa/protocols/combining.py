@@ -19,7 +19,7 @@ def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
     With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
-    folded last, those of each sample or vote together. UsageError if a vote has nothing to vote on (`voting.ballot`).
+    folded last: those of each sample, or the votes. UsageError if a vote has nothing to vote on (`voting.ballot`).
     """
     if protocol.combine == "vote":
         results = [voting.vote(samples) for samples in voting.by_question(tuple(results)).values()]
@@ -44,11 +44,15 @@ def thresholds(protocol: Protocol) -> tuple[float, ...]:
 def label(protocol: Protocol) -> str:
     """Return how answers are combined, for titles: "vote of 10 answers"; "" for means."""
     of = "" if protocol.samples is None else f" of {protocol.samples}"
+    names = []
     if protocol.combine == "vote":
-        return f"vote{of} answers"
+        names.append(f"vote{of} answers")
     if protocol.combine == "best-oracle":
-        return f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %"
-    return ""
+        names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
+    if protocol.rotations != 0:
+        number = "every order" if protocol.rotations is None else f"each of {protocol.rotations} orders"
+        names.append(f"right in {number} of the options")
+    return ", ".join(names)
 
 
 def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -134,9 +134,9 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """The plural unit of results: "answers" if items have several, else "items"."""
-        protocol = Protocol.of(self.run)
-        sampled = protocol.samples and protocol.combine != "best-self"
+        """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        sampled = self.run.get("repeat") and not ranked
         several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
@@ -236,27 +236,28 @@ def _part(
 ) -> Part:
     failed: list[FailedMetric] = []
     about = run.get("benchmarks", {}).get(benchmark.name, {})
-    settings: dict[str, Any] = {
-        "benchmark": benchmark.name,
-        "signature": signature,
-        "score": scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
-        "read_by": about.get("read_by"),
-    }
+    measured = partial(
+        metrics.measures,
+        metrics=benchmark.metrics,
+        dimensions=benchmark.dimensions,
+        benchmark=benchmark.name,
+        signature=signature,
+        score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        read_by=about.get("read_by"),
+        failed=failed,
+    )
     protocol = Protocol.of(run)
-    orders = rotation.orders(technique, protocol.rotations)
-
-    def measured(answers: Sequence[Result], failed: list[FailedMetric]) -> list[Measure]:
-        return metrics.measures(
-            answers, benchmark.metrics, benchmark.dimensions, orders=orders, failed=failed, **settings
-        )
-
+    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
-    measures = measured(counted, failed)
-    measures += position.measures(results, protocol.rotations, benchmark, failed=[], **settings)
+    measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
-        of_prompt = measured(combining.combined(answers, protocol), [])
+        of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    if protocol.rotations != 0:
+        in_order = combining.combined(results, replace(protocol, rotations=0))
+        alone = partial(measured, orders=lambda item: 1, failed=[])
+        measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
     spreads = metrics.spreads(
