@@ -53,8 +53,7 @@ class Template:
     def label(self) -> str:
         """`name@digest`; the digest changes with every byte of the template."""
         order = [] if self.order == ORDERS[0] else [self.order]
-        then = ["then", *self.then] if self.then else []
-        content = "\0".join((self.text, self.option, self.system, *order, *then))
+        content = "\0".join((self.text, self.option, self.system, *order, *self.then))
         return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     def prompt(self, item: Item, technique: Technique = "mc") -> Prompt:

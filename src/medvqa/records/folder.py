@@ -217,6 +217,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             "the model's ", {"argument": was.get("argument", "")}, {"argument": is_now.get("argument", "")}
         )
     changes += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat", "protocol")}, now)
+    if before.get("tags") != now.get("tags"):
+        changes.append("its questions had other tags of your own (--tags)")
     changes += _other_judge(before, now)
     judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):

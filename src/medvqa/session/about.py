@@ -49,6 +49,7 @@ def about(plan: Plan) -> dict[str, Any]:
         "techniques": plan.techniques,
         # A sample's number is its seed, or part of it.
         "repeat": options.samples,
+        **({"tags": plan.tags.about} if plan.options.tags else {}),
         **({"protocol": about} if (about := plan.protocol.about()) else {}),
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,

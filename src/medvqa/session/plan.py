@@ -15,6 +15,8 @@ from typing import Any
 from medvqa import benchmarks, configs, engine, scoring
 from medvqa.backend import Backend, says
 from medvqa.benchmarks import own
+from medvqa.data import own_tags
+from medvqa.data.own_tags import OwnTags
 from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
@@ -105,8 +107,13 @@ class Plan:
                 loaded = benchmarks.load(benchmark, self.folder(name))
             if name in self.recovers and benchmark.recover is not None:
                 loaded = tuple(map(benchmark.recover, loaded))
-            self._items[name] = loaded
+            self._items[name] = self.tags.added(loaded)
         return self._items[name]
+
+    @cached_property
+    def tags(self) -> OwnTags:
+        """The user's own tags (--tags), read once (DataError, UsageError)."""
+        return own_tags.read(self.options.tags)
 
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
         """Return the number of a benchmark's images, and the names of those without a file; looked up once."""
@@ -479,10 +486,7 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
 def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
     """Return the protocol that the options name (UsageError)."""
     # A part whose code is not there yet.
-    for name, value in (
-        *(("shots", options.shots), ("rotate", options.rotate)),
-        ("combine", options.combine not in (None, "mean", "best-self")),
-    ):
+    for name, value in (*(("shots", options.shots), ("rotate", options.rotate)),):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")
     asked = Protocol(
