@@ -241,7 +241,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class SelfRanking:
     """The choice of a model among its own answers to a question, for `--combine=best-self`.
 
     `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
@@ -272,7 +272,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
-    ranking: Ranking | None = None
+    ranking: SelfRanking | None = None
 
     @property
     def key(self) -> QuestionKey:
