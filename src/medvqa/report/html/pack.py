@@ -12,12 +12,14 @@ import shlex
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from medvqa.data import lexicon
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, Result, UsageError
+from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
 
@@ -79,12 +81,18 @@ def run(
     `measures` supply the intervals of branches of the tree over one dimension.
     """
     rows = [
-        (number, result.item, result, *terms)
+        (number, _tagged(result), result, *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(results, shared(results, terms_of(score_of(benchmark))), strict=True)
     ]
-    items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
+    items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
+    if any(map(prompt_of, (result for _, results in parts for result in results))):
+        content["prompt_terms"] = [
+            [_short(numerator), _short(denominator)]
+            for benchmark, results in parts
+            for numerator, denominator in shared(results, terms_of(score_of(benchmark)), of=_asked_by)
+        ]
     names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
         about["intervals"] = _intervals(benchmark, about["dimensions"], names)
@@ -95,6 +103,16 @@ def run(
         if result.judgement is not None
     }
     return content
+
+
+def _tagged(result: Result) -> Item:
+    """The item with its prompt among its tags, if the run asks by several prompts."""
+    prompt = prompt_of(result)
+    return replace(result.item, tags={**result.item.tags, PROMPT: (prompt,)}) if prompt else result.item
+
+
+def _asked_by(result: Result) -> tuple[object, ...]:
+    return result.key.question, prompt_of(result)
 
 
 def _intervals(
@@ -129,10 +147,15 @@ def judged(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the samples of one question together count as one."""
+def shared(
+    results: Sequence[Result],
+    terms: Callable[[Result], tuple[float, float]],
+    *,
+    of: Callable[[Result], object] = lambda result: result.key.question,
+) -> Iterator[tuple[float, float]]:
+    """The terms of each result; all answers to one question together count as one. `of` returns the question's key."""
     pairs = [terms(result) for result in results]
-    questions = [result.key.question for result in results]
+    questions = [of(result) for result in results]
     counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
         samples = counted[which] or 1
@@ -171,10 +194,13 @@ def _content(
             "names": [image.name for image in item.images],
             "terms": [_short(numerator), _short(denominator)],
             "sample": result.sample if result else 0,
+            "variant": result.variant if result else "",
             **_answered(result, techniques),
         }
         for name, column in columns.items():
             column.append(row[name])
+    if not any(columns["variant"]):
+        del columns["variant"]
     return {
         "benchmarks": [
             _about(benchmark, names, tables, command)
@@ -192,7 +218,20 @@ def _content(
 
 
 COLUMNS = (
-    *("benchmark", "id", "sample", "kind", "question", "options", "answers", "pair", "tags", "images", "names"),
+    *(
+        "benchmark",
+        "id",
+        "sample",
+        "variant",
+        "kind",
+        "question",
+        "options",
+        "answers",
+        "pair",
+        "tags",
+        "images",
+        "names",
+    ),
     "terms",
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )
