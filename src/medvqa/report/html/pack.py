@@ -13,15 +13,17 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from medvqa.data import lexicon
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, Result, UsageError
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
+
+Combined = TypeVar("Combined")
 
 LEVEL = 9
 NO_PICTURES = Pictures("none", "")
@@ -75,15 +77,20 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
+    combined: Iterable[Result] = (),
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
-    `measures` supply the intervals of branches of the tree over one dimension.
+    `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
+    count in place of the answers to a question; the reasons of answers name them.
     """
+    by_question = {result.key: result for result in combined}
     rows = [
-        (number, _tagged(result), result, *terms)
+        (number, _tagged(result), _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(results, shared(results, terms_of(score_of(benchmark))), strict=True)
+        for result, terms in zip(
+            results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
+        )
     ]
     items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
@@ -91,7 +98,9 @@ def run(
         content["prompt_terms"] = [
             [_short(numerator), _short(denominator)]
             for benchmark, results in parts
-            for numerator, denominator in shared(results, terms_of(score_of(benchmark)), of=_asked_by)
+            for numerator, denominator in shared(
+                results, terms_of(score_of(benchmark)), by_question.values(), of=_asked_by
+            )
         ]
     names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
@@ -102,6 +111,9 @@ def run(
         for place, (_, _, result, *_) in enumerate(rows)
         if result.judgement is not None
     }
+    folded = {str(place): beside(result) for place, (_, _, result, *_) in enumerate(rows)}
+    if folded := {place: texts for place, texts in folded.items() if texts}:
+        content["beside"] = folded
     return content
 
 
@@ -113,6 +125,22 @@ def _tagged(result: Result) -> Item:
 
 def _asked_by(result: Result) -> tuple[object, ...]:
     return result.key.question, prompt_of(result)
+
+
+def beside(result: Result) -> list[tuple[str, tuple[str, ...]]]:
+    """Names and texts that the page folds beside the answer: they are never scored."""
+    answer, ranking = result.answer, result.ranking
+    texts = []
+    if answer is not None:
+        texts += [
+            ("Whole reply", (answer.whole,) if answer.whole != answer.text else ()),
+            ("Earlier replies", answer.earlier),
+            ("Hidden thoughts", (answer.thoughts,)),
+        ]
+    if ranking is not None:
+        chosen = "none was selected" if ranking.chosen is None else f"selected: {ranking.chosen}"
+        texts += [(f"Answers to select from ({chosen})", ranking.candidates), ("Selecting reply", (ranking.reply,))]
+    return [(name, replies) for name, replies in texts if any(replies)]
 
 
 def _intervals(
@@ -147,14 +175,33 @@ def judged(judgement: Judgement) -> dict[str, Any]:
     }
 
 
+def _with_combined(result: Result, combined: Mapping[QuestionKey, Result]) -> Result:
+    """The result; its reason goes on with that of the result that counts for its question."""
+    counted = _of(result.key, combined)
+    if counted is None:
+        return result
+    why = f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
+    return replace(result, score=replace(result.score, why=why))
+
+
+def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined | None:
+    """The entry of a question: of its variant, else of all its variants."""
+    return combined.get(key._replace(sample=0)) or combined.get(key.question)
+
+
 def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
+    combined: Iterable[Result] = (),
     *,
     of: Callable[[Result], object] = lambda result: result.key.question,
 ) -> Iterator[tuple[float, float]]:
-    """The terms of each result; all answers to one question together count as one. `of` returns the question's key."""
-    pairs = [terms(result) for result in results]
+    """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
+
+    If the answers to a question are `combined` into a result, each has a share of its terms.
+    """
+    counts = {result.key: terms(result) for result in combined}
+    pairs = [_of(result.key, counts) or terms(result) for result in results]
     questions = [of(result) for result in results]
     counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
