@@ -350,6 +350,8 @@ def _about(
 
 def _selected(dimension: str, value: str) -> str | None:
     """The argument of `lexicon(...)` for a tag, None for a dimension that pytest cannot select by."""
+    if dimension == PROMPT:
+        return None
     try:
         return lexicon.expression({dimension: value}).removeprefix("lexicon(").removesuffix(")")
     except UsageError:

@@ -51,6 +51,11 @@ class Slices:
     rows: tuple[SliceRow, ...]
 
     @property
+    def sorted(self) -> bool:
+        """Whether rows are sorted by their first measure; prompts have the order of the run."""
+        return self.dimension != PROMPT
+
+    @property
     def intervals(self) -> tuple[bool, ...]:
         """For each measure: whether any value has an interval, or a reason for its absence."""
         return tuple(any(cell is not None and tables.interval(cell) for cell in column) for column in self._columns)
