@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from medvqa import printing
-from medvqa.report import gate
+from medvqa.report import combined, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.tables import TextTable, by_dimension, headline, outcomes
@@ -47,6 +47,8 @@ def render(report: Report) -> str:
         *_verdict(report),
         grid(outcomes(report)),
     ]
+    for table in combined.oracle(report):
+        blocks += [f"## {escape(table.title)}", grid(table)]
     if usage := usage_of(report):
         blocks.append(escape(usage))
     if notes := notes_of(report):

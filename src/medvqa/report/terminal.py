@@ -11,7 +11,7 @@ from rich.text import Text
 
 from medvqa import printing
 from medvqa.items import Measure
-from medvqa.report import gate
+from medvqa.report import combined, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.tables import TextTable, few, headline, outcomes
@@ -94,6 +94,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         shown = (_barred(shown[0], report, width), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
     blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
+    blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in combined.oracle(report)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     return "\n".join([*blocks, *notes, *usage, *verdict(report, exits=exits), f"run folder: {report.folder}"])

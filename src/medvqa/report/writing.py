@@ -9,7 +9,7 @@ from typing import Any
 
 from medvqa import files, records
 from medvqa.items import Measure, Result, UsageError
-from medvqa.report import cells, html, junit, markdown
+from medvqa.report import cells, combined, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import REFERENCES
@@ -107,6 +107,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
+        **({"thresholds": thresholds} if (thresholds := combined.by_part(report)) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
+from medvqa.report import combined as tables_by
 from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report
 from medvqa.report.html import figures, pack
@@ -50,6 +51,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         gate=report.gate,
         pictures=pictures,
         sections=sections,
+        thresholds=tables_by.oracle(report),
         charts=figures.available(),
     )
 
