@@ -38,6 +38,7 @@ from medvqa.statistics.intervals import (
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
+from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
     "METHOD",
@@ -48,6 +49,7 @@ __all__ = [
     "Correction",
     "Decision",
     "Design",
+    "Deviations",
     "Estimates",
     "FloorRule",
     "Influences",
@@ -66,6 +68,7 @@ __all__ = [
     "components",
     "corrected",
     "decide",
+    "deviations",
     "difference",
     "floor",
     "gated_slice",
