@@ -245,14 +245,20 @@ def _part(
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
-    spreads = metrics.spreads(
-        separate,
-        benchmark.metrics,
-        benchmark=benchmark.name,
-        technique=technique,
-        prompt_of=prompt_of,
-        prompts=tuple(by_prompt),
-        failed=[],
+    # The spread of single answers is none of an oracle's numbers.
+    spreads = (
+        []
+        if protocol.combine == "best-oracle"
+        else metrics.spreads(
+            separate,
+            benchmark.metrics,
+            benchmark=benchmark.name,
+            technique=technique,
+            prompt_of=prompt_of,
+            prompts=tuple(by_prompt),
+            failed=[],
+            decomposed=benchmark.headline,
+        )
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()

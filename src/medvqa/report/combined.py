@@ -12,7 +12,7 @@ from medvqa.items import Benchmark, Result
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Part, Report, parts_of
-from medvqa.report.tables import TextTable, interval, value
+from medvqa.report.tables import TextTable, components, interval, value
 
 SAMPLES, THRESHOLD = "N", "threshold %"
 """Headings of the first column."""
@@ -50,6 +50,12 @@ def oracle(report: Report) -> list[TextTable]:
         return []
     results = [result for part in report.parts for result in part.results]
     return by_threshold(results, report.run, report.known, protocol)
+
+
+def details(report: Report) -> list[TextTable]:
+    """Return the tables that follow the headline measures: thresholds of an oracle, components of variance."""
+    parts = components(report)
+    return [*oracle(report), *([parts] if parts.rows else [])]
 
 
 def by_part(report: Report) -> list[dict[str, Any]]:

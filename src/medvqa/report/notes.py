@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from medvqa import metrics, records, scoring
+from medvqa import metrics, records, scoring, statistics
 from medvqa.items import Kind, Result
 from medvqa.report.build import Part, Report
 
@@ -30,6 +30,7 @@ def notes_of(report: Report) -> list[str]:
         name, outcomes = part.name, part.outcomes
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
+        notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
@@ -96,6 +97,15 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def advice_of(part: Part) -> list[str]:
+    """Whether more samples, prompts or questions would narrow the interval of the first headline measure, as a line."""
+    for spread in part.headline_spreads[:1]:
+        if spread.components is not None and (advice := statistics.advice(spread.components, spread.unit)):
+            of = "" if part.votes is None else " of single answers"
+            return [f"{part.name}: {spread.name}{of}: {advice}"]
+    return []
 
 
 def _is_empty(result: Result) -> bool:

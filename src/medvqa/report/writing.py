@@ -116,7 +116,9 @@ def spread_as_csv(report: Report) -> str:
 def _spread(spread: metrics.Spread) -> dict[str, Any]:
     """A spread by its fields, with its mean."""
     written = {field.name: getattr(spread, field.name) for field in fields(spread)}
-    return {**written, "mean": spread.mean}
+    if spread.components is None:
+        del written["components"], written["unit"]
+    return {**written, "mean": spread.mean, "sd_over_samples": spread.sd_over_samples}
 
 
 def as_json(report: Report) -> dict[str, Any]:

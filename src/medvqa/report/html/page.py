@@ -51,7 +51,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         gate=report.gate,
         pictures=pictures,
         sections=sections,
-        thresholds=tables_by.oracle(report),
+        details=tables_by.details(report),
         charts=figures.available(),
     )
 
