@@ -27,6 +27,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         if plan.ablation == "shuffle":
             plan.shuffled(name)
     _check_votes(plan)
+    plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 

@@ -42,7 +42,10 @@ class PromptWriter:
         """The prompt as the model reads it. AnswerError if it cannot be written without loss."""
         system = prompt.system if self._options.system is None else self._options.system
         turns = [(shot.text, shot.images, shot.answer) for shot in prompt.shots]
-        turns.append((prompt.text, prompt.images, ""))
+        user_texts = [*(turn.text for turn in prompt.turns), prompt.text]
+        replies = [*(turn.reply for turn in prompt.turns), ""]
+        shown_with = [prompt.images, *(() for _ in prompt.turns)]
+        turns += zip(user_texts, shown_with, replies, strict=True)
         for text in (system, *(part for question, _, answer in turns for part in (question, answer))):
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
