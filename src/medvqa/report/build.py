@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -98,7 +98,8 @@ class Report:
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
     "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
-    verdict on exactly these results, or None. `stale`: the stored verdict is on other results.
+    verdict on exactly these results, or None. `stale`: the stored verdict is on other results. `known`: the known
+    benchmarks by name.
     """
 
     folder: Path
@@ -110,6 +111,7 @@ class Report:
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
+    known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
 
@@ -167,13 +169,13 @@ def build(
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
-    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
     label = ", ".join(filter(None, (ablation, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = _parts(benchmarks[name], list(group), run)
+        parts_of_benchmark = parts_of(benchmarks[name], list(group), run)
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -193,12 +195,13 @@ def build(
         selection,
         ablation=ablation,
         combine=combine,
+        known=benchmarks,
         gate=gate,
         stale=stale,
     )
 
 
-def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
+def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
@@ -260,14 +263,20 @@ def _part(
         measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
-    spreads = metrics.spreads(
-        separate,
-        benchmark.metrics,
-        benchmark=benchmark.name,
-        technique=technique,
-        prompt_of=prompt_of,
-        prompts=tuple(by_prompt),
-        failed=[],
+    # The spread of single answers is none of an oracle's numbers.
+    spreads = (
+        []
+        if protocol.combine == "best-oracle"
+        else metrics.spreads(
+            separate,
+            benchmark.metrics,
+            benchmark=benchmark.name,
+            technique=technique,
+            prompt_of=prompt_of,
+            prompts=tuple(by_prompt),
+            failed=[],
+            decomposed=benchmark.headline,
+        )
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
