@@ -19,11 +19,13 @@ COMMANDS = (
     "report",
     "rescore",
     "compare",
+    "table",
     "gate",
     "baseline",
     "merge",
     "agreement",
     "lexicon",
+    "split",
     "models",
     "cache",
 )
