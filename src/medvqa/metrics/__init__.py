@@ -43,12 +43,14 @@ from medvqa.metrics.measuring import (
     signed,
     tables,
 )
+from medvqa.metrics.spread import Spread, spreads
 
 __all__ = [
     "EVERYTHING",
     "MAXIMA",
     "SHIPPED",
     "Frame",
+    "Spread",
     "Tabled",
     "abstained_rate",
     "accuracy",
@@ -79,6 +81,7 @@ __all__ = [
     "set_accuracy",
     "set_precision",
     "signed",
+    "spreads",
     "table12_overall",
     "tables",
     "truncated_rate",
