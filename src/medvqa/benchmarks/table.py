@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,10 +123,14 @@ class Source:
         """
         if _URL.match(self.shown):
             raise DataError(f"{_clipped(self.shown)}: a table is a file; download it, and give its path")
+        yield from self.items_of(tables.read(self.file, name=self.shown, fold=True, key="id"))
+
+    def items_of(self, rows: Iterable[tables.TableRow]) -> Iterator[Item]:
+        """Yield the questions of rows, whose columns have names in lower case; see `items`."""
         read: dict[str, tuple[Item, list[str], str]] = {}
         pairs: dict[str, list[str]] = {}
         columns_of: dict[tuple[str, ...], TableColumns] = {}
-        for row in tables.read(self.file, name=self.shown, fold=True, key="id"):
+        for row in rows:
             header = tuple(row.values)
             if header not in columns_of:
                 # Rows of JSON may have other columns than the first.
