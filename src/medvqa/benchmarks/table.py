@@ -272,6 +272,7 @@ class Source:
             raise row.error(f"'{_clipped(others[0])}' is no judgment: write yes or no", columns.answer)
         several = "multiple_response" if len(answers) > 1 else "single_choice"
         images = self._images(row, columns)
+        shared = {role: text for role, column in columns.links.items() if (text := row.text(column).strip())}
         item = Item(
             id=row.identifier(columns.id) if columns.id else str(row.number),
             benchmark="",
@@ -284,9 +285,9 @@ class Source:
                 name: values for name, column in columns.tags.items() if (values := lexicon.slugs(_texts(row, column)))
             },
             pair_id=(row.text(columns.pair).strip() or None) if columns.pair else None,
+            extra=shared,
         )
-        shared = {role: row.text(column).strip() for role, column in columns.links.items()}
-        return item, [*(f"image {image.name}" for image in images), *(f"{r} {v}" for r, v in shared.items() if v)]
+        return item, [*(f"image {image.name}" for image in images), *(f"{r} {v}" for r, v in shared.items())]
 
     def _images(self, row: tables.TableRow, columns: TableColumns) -> tuple[Image, ...]:
         folder = self.images or self.file.parent

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from medvqa.items import OPTION_TECHNIQUES, Image, Item, Prompt, Technique
+from medvqa.items import OPTION_TECHNIQUES, Image, Item, Prompt, Shot, Technique
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ def digest(prompt: Prompt) -> str:
     """
     parts = [prompt.technique, prompt.system, prompt.text, *(image.key for image in prompt.images)]
     for shot in prompt.shots:
-        parts += [shot.text, shot.answer, *(image.key for image in shot.images)]
+        end = [] if shot.end == Shot("", "").end else ["end", shot.end]
+        parts += [shot.text, shot.answer, *end, *(image.key for image in shot.images)]
     if prompt.technique in OPTION_TECHNIQUES:
         parts += [part for option in prompt.options.items() for part in option]
     if prompt.turns or prompt.then:

@@ -21,7 +21,7 @@ from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, DataError, Image, Item
 from medvqa.protocols.ablation import common_names
 from medvqa.protocols.prompts import Template
 
-SOURCES = frozenset({"patient", "case", "subject", "study", "article"})
+SOURCES = frozenset({"patient", "case", "cluster", "subject", "study", "article"})
 """Names of fields in `Item.extra` that identify a person or a case; letter case, `_`, `-` and a final "id" do not
 count."""
 
