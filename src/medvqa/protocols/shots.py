@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa.data.selection import components
-from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, DataError, Image, Item, Prompt, Shot, Technique, UsageError
+from medvqa.items import CHOICE_KINDS, DataError, Image, Item, Prompt, Shot, Technique, UsageError
 from medvqa.protocols.ablation import common_names
 from medvqa.protocols.prompts import Template
 
@@ -57,6 +57,15 @@ class Pool:
     forms: Mapping[Technique, Form] = field(default_factory=dict)
     obtain: str = ""
 
+    def prompt(self, item: Item, technique: Technique) -> Prompt:
+        """Return the prompt of a question by the pool's own form (UsageError if it has none for the technique)."""
+        if technique not in self.forms:
+            raise UsageError(
+                f"--shot-pool={self.name}: it has no prompt for technique '{technique}', only for "
+                f"{', '.join(self.forms)}"
+            )
+        return self.forms[technique].template.prompt(item, technique)
+
 
 class Chooser:
     """Chooses the solved examples of a benchmark's questions from a pool.
@@ -67,15 +76,16 @@ class Chooser:
 
     def __init__(self, pool: Pool, items: Sequence[Item], dimension: str | None = None) -> None:
         """`items` are all questions of the benchmark; `pool.items` may be the same ones (leave-group-out)."""
+        self.pool = pool
+        self.places = {node(item): place for place, item in enumerate(pool.items)}
         self._dimension = dimension
         self._fixed = pool.fixed
         keyed = tuple(item for item in pool.items if item.answers)
         self._groups = groups([*items, *pool.items])
-        self._rings: dict[Hashable, _Ring] = {}
         rings: defaultdict[Hashable, list[Item]] = defaultdict(list)
         for item in keyed:
-            for name in {item.kind, (item.kind, self._value(item))}:
-                rings[name].append(item)
+            rings[item.kind].append(item)
+            rings[item.kind, self._value(item)].append(item)
         self._rings = {name: _Ring(members, fixed=pool.fixed) for name, members in rings.items()}
 
     def candidates(self, item: Item) -> Iterator[Item]:
@@ -105,27 +115,27 @@ class Chooser:
         return tuple(candidate for candidate, _ in zip(self.candidates(item), range(count), strict=False))
 
     def exchanged(self, item: Item, count: int) -> tuple[Item, ...]:
-        """Return the examples as `choose`, each with the images of another example that may be shown with the question.
+        """Return the examples as `choose`, each with the images of the next one; for --ablate=shuffle.
 
-        For --ablate=shuffle. The image of the last one comes from the next candidate, or from the first example.
-        UsageError if there is only one candidate with images.
+        The last one gets the images of the candidate that comes after, or else of the first example. UsageError if an
+        example would keep the images of its own group.
         """
         chosen = self.choose(item, count)
-        shown = [number for number, example in enumerate(chosen) if example.images]
-        if not shown:
+        places = [place for place, example in enumerate(chosen) if example.images]
+        if not places:
             return chosen
-        others = (example for example in self.candidates(item) if example.images and example not in chosen)
-        donors = [chosen[number] for number in shown]
-        donors = [*donors[1:], next(others, donors[0])]
-        if self._groups[node(donors[-1])] == self._groups[node(chosen[shown[-1]])]:
-            raise UsageError(
-                f"--ablate=shuffle: the pool has no other image for the solved example of {item.benchmark}/{item.id}. "
-                "Try --ablate=blank, or another pool"
-            )
-        images = {number: donor.images for number, donor in zip(shown, donors, strict=True)}
-        return tuple(
-            replace(example, images=images.get(number, example.images)) for number, example in enumerate(chosen)
-        )
+        names = set(map(node, chosen))
+        others = (example for example in self.candidates(item) if example.images and node(example) not in names)
+        donors = [*(chosen[place] for place in places[1:]), next(others, chosen[places[0]])]
+        exchanged = list(chosen)
+        for place, donor in zip(places, donors, strict=True):
+            if self._groups[node(donor)] == self._groups[node(chosen[place])]:
+                raise UsageError(
+                    f"--ablate=shuffle: the pool {self.pool.name} has no unrelated image for a solved example. Try "
+                    "--ablate=blank, or a larger pool"
+                )
+            exchanged[place] = replace(chosen[place], images=donor.images)
+        return tuple(exchanged)
 
     def _value(self, item: Item) -> str:
         """The first value of the dimension, "" without one."""
@@ -228,20 +238,29 @@ def reference(item: Item, technique: Technique) -> str:
     return ",".join(item.answers)
 
 
-def solved(examples: Iterable[Item], technique: Technique, ask: Callable[[Item, Technique], Prompt]) -> tuple[Shot, ...]:
+def solved(
+    examples: Iterable[Item], technique: Technique, ask: Callable[[Item, Technique], Prompt]
+) -> tuple[Shot, ...]:
     """Return examples as shots; `ask` makes the prompt of a question."""
     prompts = ((example, ask(example, technique)) for example in examples)
     return tuple(Shot(prompt.text, reference(example, technique), prompt.images) for example, prompt in prompts)
 
 
-def formed(examples: Sequence[Item], numbers: Sequence[int], technique: Technique, form: Form) -> tuple[Shot, ...]:
-    """Return examples as shots by a pool's own form; `numbers` are their places in the pool, from 0."""
+def formed(examples: Iterable[tuple[int, Item]], technique: Technique, form: Form) -> tuple[Shot, ...]:
+    """Return examples, with their places in the pool from 0, as shots by the pool's own form."""
     return tuple(
         Shot(
             form.template.prompt(example, technique).text,
             form.answer.format(letter=",".join(example.answers), text=reference(example, "ps")),
             example.images,
-            form.ends[min(number, len(form.ends) - 1)],
+            form.ends[min(place, len(form.ends) - 1)],
         )
-        for example, number in zip(examples, numbers, strict=True)
+        for place, example in examples
+    )
+
+
+def anonymous(shots: Iterable[Shot]) -> tuple[Shot, ...]:
+    """Return shots whose images have no names, so that no error names a file of a private pool."""
+    return tuple(
+        replace(shot, images=tuple(replace(image.pinned(), name=IMAGE_NAME) for image in shot.images)) for shot in shots
     )

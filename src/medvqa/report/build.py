@@ -68,8 +68,8 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `gate`: the verdict on exactly these results, or None. `stale`: the stored verdict is on
-    other results.
+    "blank images", or "". `asked`: its protocol in words, or "". `gate`: the verdict on exactly these results, or None.
+    `stale`: the stored verdict is on other results.
     """
 
     folder: Path
@@ -80,13 +80,19 @@ class Report:
     selection: records.Selection
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
+    asked: str = ""
     gate: gating.Decided | None = None
     stale: bool = False
 
     @property
     def title(self) -> str:
-        """The run's name and ablation."""
-        return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
+        """The run's name, ablation and protocol."""
+        return f"{self.folder.name}: {self.setting}" if self.setting else self.folder.name
+
+    @property
+    def setting(self) -> str:
+        """The ablation and the protocol, "" for the defaults."""
+        return _setting(self.ablation, self.asked)
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -128,7 +134,8 @@ def build(
     stored = records.read(folder) if stored is None else stored
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
-    label = LABELS.get(run.get("ablation", ""), "")
+    label, asked = LABELS.get(run.get("ablation", ""), ""), Protocol.of(run).label
+    setting = _setting(label, asked)
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -138,7 +145,7 @@ def build(
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
             technique = f" {part.technique}" if several else ""
-            parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
+            parts.append(replace(part, name=f"{name}{technique}" + (f" ({setting})" if setting else "")))
     decided = gating.read(folder)
     stale = decided is not None and decided.verdict.of != gating.digest(run, combined(stored.results, Protocol.of(run)))
     gate = None if stale else decided
@@ -150,9 +157,14 @@ def build(
         records.coverage(folder, run, stored),
         selection,
         ablation=label,
+        asked=asked,
         gate=gate,
         stale=stale,
     )
+
+
+def _setting(*labels: str) -> str:
+    return ", ".join(filter(None, labels))
 
 
 def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:

@@ -85,6 +85,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "answers": key,
         **({"ablation": plan.ablation} if plan.ablation else {}),
         **plan.protocol.signature(),
+        **plan.signed_pool(benchmark.name),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
     return {

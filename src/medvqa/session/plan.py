@@ -24,6 +24,7 @@ from medvqa.items import (
     Answer,
     AnswerError,
     Benchmark,
+    DataError,
     Extraction,
     Image,
     Item,
@@ -32,15 +33,16 @@ from medvqa.items import (
     QuestionKey,
     Result,
     Score,
+    Shot,
     Technique,
     TokenLimits,
     UsageError,
 )
-from medvqa.protocols import ablation, prompts, protocol
+from medvqa.protocols import ablation, prompts, protocol, shots
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
 from medvqa.protocols.variants import Variant
-from medvqa.session import judging
+from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.judging import Judging
 from medvqa.session.options import LISTS, OPTIONS, Options, Setting
@@ -75,6 +77,7 @@ class Plan:
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
+    _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -178,6 +181,8 @@ class Plan:
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
         named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
         prompt = self.limited(self.asks(item.benchmark, named)(item, query.technique), item.benchmark)
+        if self.protocol.shots:
+            prompt = replace(prompt, shots=self.shots(query.item, query.technique, named))
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
@@ -185,9 +190,61 @@ class Plan:
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
 
     def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
-        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own."""
+        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
+
+        A pool of solved examples with prompts of its own replaces the benchmark's.
+        """
+        if self.pool is not None and self.pool.forms:
+            return self.pool.prompt
         benchmark = self.benchmarks[name]
         return benchmark.prompts[prompt] if prompt else own.prompts_of(benchmark)
+
+    # Solved examples
+
+    @cached_property
+    def pool(self) -> shots.Pool | None:
+        """The pool that --shot-pool names; None without one: solved examples are then of the benchmark itself."""
+        if self.options.shot_pool is None:
+            return None
+        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.setting.cwd)
+        with self.uncaptured():
+            return pools.load(source, self.options.data, self.setting.root)
+
+    def chooser(self, name: str) -> shots.Chooser:
+        """Return the chooser of solved examples for a benchmark."""
+        if name not in self._choosers:
+            benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
+            if pool is None or pool.name == name:
+                pool = shots.Pool(name, items, public=benchmark.public)
+            dimension = next(iter(benchmark.dimensions), None)
+            self._choosers[name] = shots.Chooser(pool, items, dimension)
+        return self._choosers[name]
+
+    def shots(self, item: Item, technique: Technique, prompt: str) -> tuple[Shot, ...]:
+        """Return the solved examples of a question; `prompt` names the benchmark's prompt (DataError)."""
+        chooser, count = self.chooser(item.benchmark), self.protocol.shots
+        examples = chooser.exchanged(item, count) if self.ablation == "shuffle" else chooser.choose(item, count)
+        if len(examples) < count:
+            raise DataError(f"the pool {chooser.pool.name} has {len(examples)} of {count} solved examples for it")
+        if form := chooser.pool.forms.get(technique):
+            shown = shots.formed(((chooser.places[shots.node(one)], one) for one in examples), technique, form)
+        else:
+            shown = shots.solved(examples, technique, self.asks(item.benchmark, prompt))
+        return shown if chooser.pool.public else shots.anonymous(shown)
+
+    @cached_property
+    def _pool_digest(self) -> str:
+        return "" if self.pool is None else pools.digest(self.pool)
+
+    def signed_pool(self, name: str) -> dict[str, str]:
+        """Return the part of a benchmark's signature about its pool: its name and digest, and the way to choose."""
+        if not self.protocol.shots:
+            return {}
+        pool = self.chooser(name).pool
+        named = pools.OWN if pool.name == name else f"{pool.name}@{self._pool_digest[:12]}"
+        dimensions = self.benchmarks[name].dimensions
+        how = " in order" if pool.fixed else f" by {dimensions[0]}" if dimensions else ""
+        return {"pool": f"{named}{how}"}
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
@@ -318,7 +375,12 @@ def resolve(
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
-    asked = _protocol(options, chosen)
+    asked = _protocol(options, setting, registry, chosen)
+    if asked.shots and model.backend.recorded:
+        raise UsageError(
+            f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
+            "examples; use a model that can be asked"
+        )
     if not (options.typed or setting.collects_only):
         try:
             model.check()
@@ -443,11 +505,11 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
+def _protocol(options: Options, setting: Setting, registry: Registry, chosen: Sequence[Benchmark]) -> Protocol:
     """Return the protocol that the options name (UsageError)."""
     # A part whose code is not there yet.
     for name, value in (
-        *(("prompt", options.prompts), ("shots", options.shots), ("reasoning", options.reasoning)),
+        *(("prompt", options.prompts), ("reasoning", options.reasoning)),
         *(("explain", options.explain), ("rotate", options.rotate)),
         ("combine", options.combine not in (None, "mean")),
     ):
@@ -459,7 +521,7 @@ def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
         shots=options.shots or 0,
-        pool=options.shot_pool or "",
+        pool="" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name,
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),

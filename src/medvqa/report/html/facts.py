@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
+from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Report
 from medvqa.report.html.texts import label
 
@@ -32,6 +33,11 @@ def command(run: Mapping[str, Any]) -> list[str]:
     typed = ["pytest", f"--model={model}"]
     if run.get("ablation"):
         typed.append(f"--ablate={run['ablation']}")
+    protocol = Protocol.of(run)
+    if protocol.shots:
+        typed.append(f"--shots={protocol.shots}")
+    if protocol.pool:
+        typed.append(f"--shot-pool={protocol.pool}")
     if run.get("extraction", "sound") != "sound":
         typed.append(f"--extraction={run['extraction']}")
     if options.get("answers_from_category"):
@@ -62,6 +68,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     rows += _judge(report)
     if report.ablation:
         rows.append(("Ablation", report.ablation))
+    rows += [(f"Solved examples of {name}", words) for name, words in _shots(run)]
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
         rows.append((f"Prompts of {name}", "; ".join(prompts)))
@@ -94,6 +101,13 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         rows.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in rows if value]
+
+
+def _shots(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The number of solved examples and their pool, by benchmark."""
+    number = Protocol.of(run).shots
+    signatures = {name: about.get("signature", {}) for name, about in run.get("benchmarks", {}).items()}
+    return [(name, f"{number}, from {signed.get('pool', '')}") for name, signed in signatures.items()] if number else []
 
 
 def meanings(report: Report) -> list[tuple[str, str]]:
