@@ -39,7 +39,8 @@ class ModelConfig:
 
     `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` holds the limits of new
     tokens of the benchmarks' owners for this model, by name or group of the benchmark: one limit, or one per
-    technique. `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
+    technique. `prompts` names the prompt of a benchmark or group, by which this model is asked without --prompt.
+    `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ModelConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     techniques: tuple[str, ...] = ()
     max_tokens: Mapping[str, Limit | Mapping[str, Limit]] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
     inner: ModelConfig | None = None
 
 
@@ -78,7 +80,8 @@ def _with_inner(
         raise UsageError(f"{config.name}: '{config.backend}' wraps another model: --model={config.backend}:MODEL")
     inner = _resolve(config.argument, folders, backends, outer)
     techniques, max_tokens = config.techniques or inner.techniques, config.max_tokens or inner.max_tokens
-    return replace(config, inner=inner, techniques=techniques, max_tokens=max_tokens)
+    prompts = config.prompts or inner.prompts
+    return replace(config, inner=inner, techniques=techniques, max_tokens=max_tokens, prompts=prompts)
 
 
 def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:
@@ -161,6 +164,22 @@ def _options(config: ModelConfig, backends: Backends, *, where: str) -> Any:
         return msgspec.convert(config.options, kind)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: [options]: {error}") from None
+
+
+def prompt_of(config: ModelConfig, benchmark: Benchmark) -> tuple[str, ...]:
+    """Return the prompt that the config names for a benchmark or its group; () if it names none."""
+    names = (config.prompts.get(name) for name in (benchmark.name, benchmark.group))
+    return tuple(name for name in names if name is not None)[:1]
+
+
+def check_prompts(config: ModelConfig, benchmarks: Mapping[str, Benchmark]) -> None:
+    """Raise UsageError for the prompt of an unknown benchmark."""
+    names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
+    for name in config.prompts:
+        if name not in names:
+            raise UsageError(
+                f"{config.name}: [prompts]: no benchmark {name!r}; known: {_listing(names)}.{_suggestion(name, names)}"
+            )
 
 
 def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:

@@ -26,6 +26,7 @@ Technique = Literal["mc", "gd", "ps", "ff"]
 Extraction = str
 """The rule that reads answers: "sound", "official", or a version of "official", such as "official:2026-06"."""
 Ablation = Literal["text-only", "blank", "shuffle"]
+Order = Literal["images-first", "text-first"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -33,6 +34,8 @@ TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
 OPTION_TECHNIQUES: frozenset[Technique] = frozenset({"gd", "ps"})
 """Techniques that take a probability of every option from the model, and no text."""
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
+ORDERS: tuple[Order, ...] = get_args(Order)
+"""Orders of images and text within a message. The first is the default."""
 CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
 """Kinds answered by option letters."""
 OPEN_KINDS: frozenset[Kind] = frozenset(KINDS) - CHOICE_KINDS
@@ -148,7 +151,8 @@ class Turn:
 class Prompt:
     """One prompt for a model; it never holds the answer key.
 
-    `text` is sent after the images. `benchmark`, `item`, `kind` and `options` serve techniques that score options, and
+    `text` is sent after the images, before them if `order` says so; a model without chat form has an order of its own.
+    `benchmark`, `item`, `kind` and `options` serve techniques that score options, and
     baselines that answer without reading. With GD the keys of `options` are the possible next letters; with PS its
     values are the possible continuations of `text` after a space. `template` names the template and its digest, for
     instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
@@ -172,6 +176,7 @@ class Prompt:
     max_tokens: int | None = None
     turns: tuple[Turn, ...] = ()
     then: tuple[str, ...] = ()
+    order: Order = "images-first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +386,8 @@ class Benchmark:
     pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
     its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
-    function as `prompt`, and raises UsageError for a technique that it does not define.
+    function as `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD.
+    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them.
     """
 
     name: str
@@ -410,7 +416,8 @@ class Benchmark:
     submission: Callable[[Sequence[Result], Path], Path] | None = None
     public: bool = False
     judged: frozenset[Kind] = frozenset()
-    prompts: Mapping[str, Callable[[Item, Technique], Prompt]] = field(default_factory=dict)
+    prompts: Mapping[str, Callable[[Item, Technique], Prompt] | str] = field(default_factory=dict)
+    paper_prompts: tuple[str, ...] = ()
 
 
 @runtime_checkable

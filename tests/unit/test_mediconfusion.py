@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from medvqa import benchmarks
 from medvqa.benchmarks import mediconfusion
 from medvqa.data import lexicon, selection
-from medvqa.items import Answer, DataError, DataWarning, Image, Item
+from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, Technique, UsageError
+from medvqa.protocols import naming
+from medvqa.protocols.prompts import Templates
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
@@ -427,3 +429,125 @@ def test_a_recorded_run_has_the_owners_counts() -> None:
     assert sum(count == 2 for count in Counter(item.pair_id for item in correct).values()) == 30
     assert slots(correct) == totals["individual_score"]
     assert slots(invalid) == Counter(totals["invalid"])
+
+
+# Named prompts
+
+EXAMPLE = Item(
+    "1/1", "mediconfusion", "single_choice", "What is {shown} here?", {"A": "A stent", "B": "No stent"}, ("A",)
+)
+HEAD = "Based on the image, choose the correct option for the following question."
+FILLED = "Question: What is {shown} here?\nA: A stent\nB: No stent\n"
+DIRECTLY = "Answer with the option's letter from the given choices directly."
+ONE_LETTER = f"{DIRECTLY} Your answer should be just one letter."
+SHORT = "Answer with the option's letter directly."
+TABLE_4 = {
+    "0-original": f"{HEAD}\n{FILLED}{ONE_LETTER}\nAnswer: ",
+    "1-short": f"Answer the following question about the image.\n{FILLED}{SHORT}\nAnswer: ",
+    "2-options-last": (
+        f"Answer the following question about the image with the correct option's letter directly.\n{FILLED}Answer: "
+    ),
+    "3-careful": (
+        f"Carefully and skillfully review the image and answer the following question.\n{FILLED}{SHORT}\nAnswer: "
+    ),
+    "4-expert": (
+        "You are an expert radiologist AI with deep knowledge in radiology image analysis. "
+        f"{HEAD}\n{FILLED}{SHORT}\nAnswer: "
+    ),
+    "5-a-or-b": f"{HEAD}\n{FILLED}Simply respond with 'A' or 'B' based on your answer.\nAnswer: ",
+    "6-please": (
+        "Based on the image, please choose the correct option for the following question.\n"
+        f"{FILLED}Please answer with the option's letter from the given choices directly.\nAnswer: "
+    ),
+    "7-one-line": (
+        f"{HEAD} Question: What is {{shown}} here? Option A: A stent Option B: No stent {ONE_LETTER} Answer: "
+    ),
+    "8-explained": (
+        "You are given a radiology image, based on which you will need to carefully answer a medical question related "
+        "to the image. You will be given two answer options: A and B from which you have to choose the right answer. "
+        "The correct answer can always be determined just by looking at the radiology image itself. Take a close look "
+        f"at the image think carefully, and answer the following question.\n{FILLED}{ONE_LETTER}\nAnswer: "
+    ),
+    "9-bare": f"{FILLED}Correct answer option: ",
+    "10-important": (
+        "You are given a radiology image, and your critical task is to take a close look and choose the correct option "
+        "for the following question. It is extremely important to answer the following question correctly.\n"
+        f"{FILLED}{ONE_LETTER}\nAnswer: "
+    ),
+}
+QUOTED = f'{HEAD}\nQuestion: What is {{shown}} here?\n("A": A stent)\n("B": No stent)\n{ONE_LETTER}\n#answer: ("'
+CHAT = TABLE_4["0-original"]
+GREEDY = f"{HEAD}\n{FILLED}{DIRECTLY}\nAnswer: "
+PREFIX = "Question: What is {shown} here? Answer:"
+ALONE = "What is {shown} here?"
+OPEN = "Based on the image, answer following question.\nWhat is {shown} here?"
+BLIP_2 = f"Question: {HEAD} What is {{shown}} here?\nA: A stent\nB: No stent\n{DIRECTLY} Answer:"
+SYSTEM = "You are a helpful assitant expert in medical domain."
+
+
+def named(name: str, technique: Technique = "mc") -> Prompt:
+    ask = BENCHMARK.prompts[name]
+    assert callable(ask)
+    return ask(EXAMPLE, technique)
+
+
+@pytest.mark.parametrize("name", TABLE_4)
+def test_the_prompts_of_table_4_to_the_byte(name: str) -> None:
+    prompt = named(name)
+    assert prompt.text == TABLE_4[name]
+    assert (prompt.system, prompt.order, prompt.max_tokens) == (SYSTEM, "images-first", 32)
+    with pytest.raises(UsageError, match="is not defined for technique 'ps'; it has: mc"):
+        named(name, "ps")
+
+
+def test_all_stands_for_the_eleven_prompts_of_table_4() -> None:
+    assert BENCHMARK.paper_prompts == tuple(TABLE_4)
+    assert naming.asked(["all"], BENCHMARK) == tuple(TABLE_4)
+    assert len({named(name).template for name in TABLE_4}) == 11
+
+
+def test_prompt_0_is_the_benchmarks_own() -> None:
+    own = BENCHMARK.prompt
+    assert callable(own)
+    assert named("0-original") == own(EXAMPLE, "mc"), "stored answers to one serve the other"
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "system", "order"),
+    [
+        ("owners-default", {"mc": QUOTED, "gd": GREEDY, "ps": PREFIX, "ff": OPEN}, "", "images-first"),
+        ("instructblip", {"mc": QUOTED, "gd": GREEDY, "ps": PREFIX, "ff": OPEN}, "", "images-first"),
+        ("molmo", {"mc": QUOTED, "gd": QUOTED, "ps": PREFIX, "ff": OPEN}, "", "images-first"),
+        ("radfm", {"mc": QUOTED, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "images-first"),
+        ("llama", {"mc": QUOTED, "gd": GREEDY, "ps": f"Question: {ALONE}", "ff": OPEN}, "", "images-first"),
+        ("llava", {"mc": QUOTED, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "text-first"),
+        ("blip-2", {"mc": BLIP_2, "gd": BLIP_2, "ps": PREFIX, "ff": PREFIX}, "", "images-first"),
+        ("deepseek", {"mc": CHAT, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "images-first"),
+        ("llava-med", {"mc": CHAT, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "images-first"),
+        ("claude", {"mc": CHAT, "ff": OPEN}, SYSTEM, "images-first"),
+        ("gpt", {"mc": CHAT, "ff": OPEN}, SYSTEM, "text-first"),
+        ("gemini", {"mc": CHAT, "ff": OPEN}, SYSTEM, "text-first"),
+        ("o1", {"mc": CHAT, "ff": OPEN}, "", "text-first"),
+    ],
+)
+def test_the_owners_prompts_by_model_to_the_byte(
+    name: str, texts: Mapping[Technique, str], system: str, order: str
+) -> None:
+    """Their configs/prompts/answering.json and Models/NAME.py at a3045b0, which choose the text by the model's name."""
+    prompt = BENCHMARK.prompts[name]
+    assert isinstance(prompt, Templates)
+    assert prompt.techniques == tuple(texts)
+    for technique, text in texts.items():
+        asked = named(name, technique)
+        assert asked.text == text, technique
+        assert asked.system == system, technique
+        assert asked.order == ("images-first" if technique == "ps" else order), "LLaVA's PS shows the image first"
+    assert len(BENCHMARK.prompts) == len(TABLE_4) + 13
+
+
+def test_phantom_inherits_the_prompts_of_its_format() -> None:
+    by_name = {benchmark.name: benchmark for benchmark in benchmarks.pytest_medvqa_benchmarks()}
+    assert by_name["phantom-mediconfusion"].prompts == BENCHMARK.prompts
+    assert by_name["phantom-mediconfusion"].paper_prompts == BENCHMARK.paper_prompts
+    with pytest.raises(UsageError, match="benchmark 'gmai-mmbench-val' has no named prompts; it has: default"):
+        naming.asked(["all"], by_name["gmai-mmbench-val"])

@@ -33,6 +33,7 @@ from medvqa.items import (
     AnswerError,
     DataError,
     Image,
+    Order,
     Prompt,
     Technique,
     TokenLimits,
@@ -545,15 +546,16 @@ class OpenAI(Backend):
         system = prompt.system if self.options.system is None else self.options.system
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         for shot in prompt.shots:
-            messages.append({"role": "user", "content": self._content(shot.images, shot.text)})
+            messages.append({"role": "user", "content": self._content(shot.images, shot.text, prompt.order)})
             messages.append({"role": "assistant", "content": shot.answer})
-        messages.append({"role": "user", "content": self._content(prompt.images, prompt.text)})
+        messages.append({"role": "user", "content": self._content(prompt.images, prompt.text, prompt.order)})
         return messages
 
-    def _content(self, shown: Sequence[Image], text: str) -> list[dict[str, Any]]:
+    def _content(self, shown: Sequence[Image], text: str, order: Order) -> list[dict[str, Any]]:
         urls = (data_url(image, self.options.max_pixels, self.options.max_bytes) for image in shown)
         parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        return [*parts, {"type": "text", "text": text}]
+        written = {"type": "text", "text": text}
+        return [written, *parts] if order == "text-first" else [*parts, written]
 
     def _error(self, message: str) -> AnswerError:
         # Redact before cutting, so that no part of the key is left.

@@ -15,8 +15,8 @@ Licence: MIT for the questions; each image keeps the licence of the article in P
 and `dataset.csv` is its twin, a row for each pair, with lists as Python prints them. The image of `im_1_local` is
 images/20192.jpg.
 
-Official prompts: configs/prompts/answering.json; official rule and score table: `clean_up_manual`, `check_answer` and
-`create_score_table` of utils/answering.py, both in
+Prompts: `mediconfusion_prompts`. Official rule and score table: `clean_up_manual`, `check_answer` and
+`create_score_table` of utils/answering.py in
 https://github.com/AIF4S/MediConfusion/tree/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7
 """
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,10 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics
+from medvqa.benchmarks.mediconfusion_prompts import OWNERS, TEMPLATES, VARIATIONS
 from medvqa.data import articles, lexicon, selection, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, DataError, DataWarning, Item, Prompt, Technique
-from medvqa.protocols.prompts import Template
 from medvqa.scoring import mediconfusion_rule, score_single_choice
 
 MAX_BYTES = 64 * 2**20
@@ -154,44 +154,6 @@ def _item(row: tables.TableRow, pair: Pair, side: int, folder: Path, root: Path,
     )
 
 
-MC = Template(
-    name="mediconfusion/mc",
-    system="You are a helpful assitant expert in medical domain.",
-    text="Based on the image, choose the correct option for the following question.\nQuestion: {question}\n{options}"
-    "Answer with the option's letter from the given choices directly. Your answer should be just one letter.\nAnswer: ",
-    option="{letter}: {text}\n",
-    max_tokens=32,
-)
-"""The owners' prompt for chat models (`gpt`, `gemini` and `claude` in their code), in their spelling.
-
-Their `set_model_params` sets 32 new tokens for MC, which reaches LLaVA-Med, BLIP-2, InstructBLIP, Molmo and
-Med-Flamingo. Configs of models with another limit have it under [max_tokens] (docs/techniques.md)."""
-
-GD = replace(
-    MC,
-    name="mediconfusion/gd",
-    text=MC.text.replace(" Your answer should be just one letter.", ""),
-    system="",
-    max_tokens=None,
-)
-"""Their `greedy`. It needs logits, so it goes to open models alone, to which their code sends no system prompt."""
-
-PS = Template("mediconfusion/ps", "Question: {question} Answer:")
-"""Their `prefix`, `Question: {} Answer: {}`, up to the option. Their code for chat models (`do_prefix_forward` of
-Models/llava.py and Models/deepseek.py) leaves the two words out and sends the question as it is."""
-
-FF = Template(
-    "mediconfusion/ff",
-    "Based on the image, answer following question.\n{question}",
-    system=MC.system,
-    max_tokens=512,
-)
-"""Their `gpt4`, named after the judge. Each model has its own limit: the largest is 512 (DeepSeek-VL2); GPT and Gemini
-have none."""
-
-TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": FF}
-
-
 def prompt(item: Item, technique: Technique) -> Prompt:
     """Return the owners' prompt for the technique."""
     return TEMPLATES[technique].prompt(item, technique)
@@ -211,6 +173,8 @@ BENCHMARKS = (
             "DATA/mediconfusion/images/ (recorded answers need no images)"
         ),
         prompt=prompt,
+        prompts={templates.name: templates for templates in (*VARIATIONS, *OWNERS)},
+        paper_prompts=tuple(templates.name for templates in VARIATIONS),
         score=score_single_choice,
         official=partial(score_single_choice, read=mediconfusion_rule),
         official_note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",

@@ -40,12 +40,14 @@ from medvqa.metrics.measuring import (
     signed,
     tables,
 )
+from medvqa.metrics.spread import Spread, spreads
 
 __all__ = [
     "EVERYTHING",
     "MAXIMA",
     "SHIPPED",
     "Frame",
+    "Spread",
     "Tabled",
     "abstained_rate",
     "accuracy",
@@ -75,6 +77,7 @@ __all__ = [
     "scored_in_all",
     "set_accuracy",
     "signed",
+    "spreads",
     "tables",
     "truncated_rate",
     "unparsed_rate",

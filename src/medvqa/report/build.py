@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,10 @@ from medvqa.items import (
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.combining import combined
 from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.variants import Variant
+
+PROMPT = "prompt"
+"""The dimension of slices that hold the answers to one prompt."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Part:
 
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
     benchmark's, followed by the technique if there are several, and by the ablation.
-    `failed`: metrics that could not be computed, with their reasons.
+    `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
+    each metric, () if each question was asked once.
     """
 
     name: str
@@ -44,6 +49,18 @@ class Part:
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
     failed: tuple[FailedMetric, ...] = ()
+    spreads: tuple[metrics.Spread, ...] = ()
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The names of the prompts, () if the run has one."""
+        return tuple(dict.fromkeys(measure.slice[PROMPT] for measure in slices(self.measures, PROMPT)))
+
+    @property
+    def headline_spreads(self) -> list[metrics.Spread]:
+        """The spreads of the benchmark's headline measures."""
+        by_name = {spread.name: spread for spread in self.spreads}
+        return [by_name[name] for name in self.benchmark.headline if name in by_name]
 
     @cached_property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -105,8 +122,9 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """The plural unit of results: "answers" if each item has several samples, else "items"."""
-        return "answers" if self.run.get("repeat") else "items"
+        """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
+        several = self.run.get("repeat") or any(result.variant for part in self.parts for result in part.results)
+        return "answers" if several else "items"
 
     @property
     def extraction(self) -> str:
@@ -200,20 +218,51 @@ def _part(
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
-    measures = metrics.measures(
-        combined(results, Protocol.of(run)),
-        benchmark.metrics,
-        benchmark.dimensions,
+    about = run.get("benchmarks", {}).get(benchmark.name, {})
+    measured = partial(
+        metrics.measures,
+        metrics=benchmark.metrics,
+        dimensions=benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
         score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
-        read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
+        read_by=about.get("read_by"),
         failed=failed,
+    )
+    protocol = Protocol.of(run)
+    measures = measured(combined(results, protocol))
+    by_prompt = _by_prompt(results, about.get("asked_by", ()))
+    for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
+        of_prompt = measured(combined(answers, protocol), failed=[])
+        measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    # Each sample has a value of its own: samples stay apart, rotations do not.
+    separate = combined(results, replace(protocol, combine="mean", thresholds=()))
+    spreads = metrics.spreads(
+        separate,
+        benchmark.metrics,
+        benchmark=benchmark.name,
+        technique=technique,
+        prompt_of=prompt_of,
+        prompts=tuple(by_prompt),
+        failed=[],
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
     signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed))
+    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed), tuple(spreads))
+
+
+def prompt_of(result: Result) -> str:
+    """Return the name of a result's prompt, "" if the run has one."""
+    return Variant.parse(result.variant).prompt
+
+
+def _by_prompt(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
+    """Return the results of each prompt, in the order of `names`; other prompts follow."""
+    by_name: dict[str, list[Result]] = {name: [] for name in names}
+    for result in results:
+        by_name.setdefault(prompt_of(result), []).append(result)
+    return {name: of_prompt for name, of_prompt in by_name.items() if of_prompt}
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from medvqa import answers, metrics, records, scoring
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
+from medvqa.protocols.prompts import Templates
 from medvqa.session.plan import Plan
 
 
@@ -39,6 +40,7 @@ def about(plan: Plan) -> dict[str, Any]:
             "argument": config.argument,
             "options": config.options,
             "max_tokens": config.max_tokens,
+            **({"prompts": config.prompts} if config.prompts else {}),
             "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
             **({} if path is None else {"path": path}),
             **({} if config.inner is None else {"inner": asdict(config.inner)}),
@@ -101,9 +103,24 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "signature": signature,
         **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
         "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
+        **_named(plan, benchmark),
         # New tokens of an answer in words, by technique and kind of question; 0: no limit.
         "max_tokens": limits,
     }
+
+
+def _named(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+    """Return the prompts if they are not the benchmark's own: names in order, and templates with their texts."""
+    names = plan.prompts(benchmark.name)
+    if names == ("",):
+        return {}
+    texts: dict[str, dict[str, str]] = {}
+    for name in names:
+        prompt = benchmark.prompts.get(name)
+        if isinstance(prompt, Templates):
+            for technique in set(plan.techniques) & set(benchmark.techniques):
+                texts |= prompt.about(technique)
+    return {"asked_by": names, **({"templates": dict(sorted(texts.items()))} if texts else {})}
 
 
 def _prompts(

@@ -38,7 +38,8 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
-from medvqa.protocols import ablation, prompts, protocol, shots
+from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol, shots
+from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
 from medvqa.protocols.variants import Variant
@@ -145,10 +146,9 @@ class Plan:
 
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        asked: dict[str, None] = {}
-        for typed in self.protocol.prompts:
-            asked |= dict.fromkeys(self.benchmarks[name].prompts if typed == ALL else (typed,))
-        return tuple(asked) or ("",)
+        benchmark = self.benchmarks[name]
+        typed = self.protocol.prompts
+        return naming.asked(typed or configs.prompt_of(self.model.config, benchmark), benchmark)
 
     def variants(self, name: str) -> tuple[str, ...]:
         """The variants in which the questions of a benchmark are asked; ("",) if there is one."""
@@ -197,7 +197,8 @@ class Plan:
         if self.pool is not None and self.pool.forms:
             return self.pool.prompt
         benchmark = self.benchmarks[name]
-        return benchmark.prompts[prompt] if prompt else own.prompts_of(benchmark)
+        named = benchmark.prompts.get(prompt)
+        return own.prompts_of(benchmark) if named is None or isinstance(named, str) else named
 
     # Solved examples
 
@@ -369,6 +370,8 @@ def resolve(
             "ablate with a model that can be asked"
         )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
+    of_files = _prompt_files(options, setting)
+    chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
@@ -381,6 +384,10 @@ def resolve(
             f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
             "examples; use a model that can be asked"
         )
+    configs.check_prompts(model.config, registry.benchmarks)
+    for benchmark in chosen:
+        typed = asked.prompts or configs.prompt_of(model.config, benchmark)
+        naming.check(naming.asked(typed, benchmark), techniques, benchmark)
     if not (options.typed or setting.collects_only):
         try:
             model.check()
@@ -509,14 +516,14 @@ def _protocol(options: Options, setting: Setting, registry: Registry, chosen: Se
     """Return the protocol that the options name (UsageError)."""
     # A part whose code is not there yet.
     for name, value in (
-        *(("prompt", options.prompts), ("reasoning", options.reasoning)),
+        ("reasoning", options.reasoning),
         *(("explain", options.explain), ("rotate", options.rotate)),
         ("combine", options.combine not in (None, "mean")),
     ):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")
     asked = Protocol(
-        prompts=options.prompts,
+        prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
@@ -528,6 +535,38 @@ def _protocol(options: Options, setting: Setting, registry: Registry, chosen: Se
     )
     protocol.check(asked)
     return asked
+
+
+def _prompt_files(options: Options, setting: Setting) -> Mapping[str, Templates]:
+    """Return the prompts of the files that --prompt names, by name (UsageError)."""
+    read: dict[str, Templates] = {}
+    for typed in dict.fromkeys(filter(prompt_files.is_file, options.prompts)):
+        prompt = prompt_files.read(Path(setting.cwd, typed), typed)
+        if prompt.name in read:
+            raise UsageError(f"--prompt={typed}: two files are called '{prompt.name}'; rename one of them")
+        read[prompt.name] = prompt
+    return read
+
+
+def _with_prompts(benchmark: Benchmark, prompts: Mapping[str, Templates]) -> Benchmark:
+    """The benchmark with further named prompts (UsageError for a name that it has)."""
+    for name in prompts:
+        if name in benchmark.prompts:
+            raise UsageError(
+                f"--prompt: benchmark '{benchmark.name}' has a prompt '{name}' already; rename the file, or type "
+                f"--prompt={name} for the benchmark's"
+            )
+    return replace(benchmark, prompts={**benchmark.prompts, **prompts}) if prompts else benchmark
+
+
+def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
+    """Return the typed prompts by name: a file by its own, a number by the name that begins with it (UsageError)."""
+    names: dict[str, None] = {}
+    for typed in options.prompts:
+        name = Path(typed).stem if prompt_files.is_file(typed) else typed
+        resolved = [found for benchmark in chosen for found in naming.asked([name], benchmark)]
+        names |= {ALL: None} if name == ALL else dict.fromkeys(resolved)
+    return tuple(names)
 
 
 def _rotations(typed: str) -> int | None:

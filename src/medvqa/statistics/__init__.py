@@ -37,6 +37,7 @@ from medvqa.statistics.intervals import (
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
+from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
     "METHOD",
@@ -46,6 +47,7 @@ __all__ = [
     "Correction",
     "Decision",
     "Design",
+    "Deviations",
     "Estimates",
     "FloorRule",
     "Influences",
@@ -62,6 +64,7 @@ __all__ = [
     "compare",
     "corrected",
     "decide",
+    "deviations",
     "difference",
     "floor",
     "gated_slice",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medvqa.backends.hf.options import HFOptions
-from medvqa.items import AnswerError, Image, Prompt, Shot, UsageError
+from medvqa.items import AnswerError, Image, Order, Prompt, Shot, UsageError
 
 TAIL = 8
 """Number of last tokens that identify a prompt's end in the processor's output."""
@@ -46,9 +46,10 @@ class PromptWriter:
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
         images = tuple(image for turn in turns for image in turn.images)
-        return Rendered(self._chat(system, turns) if self.form == "chat" else self._raw(system, turns), images)
+        chat = self.form == "chat"
+        return Rendered(self._chat(system, turns, prompt.order) if chat else self._raw(system, turns), images)
 
-    def _chat(self, system: str, turns: Sequence[Shot]) -> str:
+    def _chat(self, system: str, turns: Sequence[Shot], order: Order) -> str:
         import jinja2
 
         messages: list[dict[str, Any]] = []
@@ -56,7 +57,9 @@ class PromptWriter:
             messages.append({"role": "system", "content": [{"type": "text", "text": system}]})
         for turn in turns:
             shown: list[dict[str, Any]] = [{"type": "image"} for _ in turn.images]
-            messages.append({"role": "user", "content": [*shown, {"type": "text", "text": turn.text}]})
+            written_text = {"type": "text", "text": turn.text}
+            content = [written_text, *shown] if order == "text-first" else [*shown, written_text]
+            messages.append({"role": "user", "content": content})
             messages.append({"role": "assistant", "content": [{"type": "text", "text": turn.answer}]})
         try:
             written: str = self._processor.apply_chat_template(
