@@ -234,11 +234,11 @@ def test_shots_go_without_reasoning(tmp_path: Path) -> None:
         ("[forms.mc]\ntext = 'Which?'", "--shot-pool=pool.toml: [forms.mc]: text has no field {question}"),
         (
             "[forms.mc]\ntext = '{question}{x}'",
-            "--shot-pool=pool.toml: [forms.mc]: text: no field {x}; its fields are ",
+            "--shot-pool=pool.toml: [forms.mc]: text has the field {x}. Its fields are {",
         ),
         (
             "[forms.mc]\ntext = '{question}{'",
-            "--shot-pool=pool.toml: [forms.mc]: text: Single '{' encountered in format string",
+            "--shot-pool=pool.toml: [forms.mc]: text has a single {. Its fields are ",
         ),
         ("[forms.xx]\ntext = '{question}'", "--shot-pool=pool.toml: Invalid enum value 'xx'"),
         ("[forms.mc]\ntext = '{question}'\nend = 'x'", "--shot-pool=pool.toml: Object contains unknown field `end`"),

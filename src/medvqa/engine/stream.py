@@ -32,6 +32,8 @@ WINDOW = 4
 """Batches whose items are sorted together. More sort better, but tests then lag further behind at the end."""
 PATIENCE, PATIENCE_EACH = 600.0, 60.0
 """Default deadline of a batch in seconds: a constant, and an addition per prompt."""
+EQUAL = 2**32
+"""More than any sample's number: the second of two equal prompts is no numbered sample."""
 FAREWELL = 5.0
 """Seconds for a batch in flight to finish when the session ends."""
 
@@ -72,7 +74,10 @@ class AnswerMemory(Protocol):
     """Answers that outlast the process. Several lanes may call it; an exception ends the stream."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer; `digest` is the prompt's, `sample` numbers equal prompts of one call."""
+        """Return the key of an answer; `digest` is the prompt's.
+
+        `sample` is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
+        """
         ...
 
     def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
@@ -346,12 +351,15 @@ class Stream:
         return ticket.reply()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Wait for answers to a test's own prompts; equal prompts are different samples."""
-        counts: Counter[tuple[str, str, str]] = Counter()
+        """Wait for answers to a test's own prompts.
+
+        Equal prompts of one call are different samples, and so are prompts that differ in `sample` alone.
+        """
+        counts: Counter[tuple[str, str, str, int]] = Counter()
         tickets = []
         for prompt in prompts:
-            identity = (prompts_room.digest(prompt), prompt.benchmark, prompt.item)
-            tickets.append(Ticket(None, prompt, counts[identity]))
+            identity = (prompts_room.digest(prompt), prompt.benchmark, prompt.item, prompt.sample)
+            tickets.append(Ticket(None, prompt, prompt.sample + EQUAL * counts[identity]))
             counts[identity] += 1
         with self._lock:
             self._plan.appendleft(_TicketBatch(tickets, self._size))

@@ -65,8 +65,8 @@ class Protocol:
         return {name: _text(value) for name, value in parts.items()}
 
     @property
-    def label(self) -> str:
-        """The protocol in words, for titles: "3 shots from med-flamingo"; "" for the default."""
+    def shots_label(self) -> str:
+        """The solved examples in words, for titles: "3 shots from med-flamingo"; "" without any."""
         if not self.shots:
             return ""
         number = f"{self.shots} shot{'s' * (self.shots > 1)}"

@@ -23,10 +23,11 @@ from medvqa.items import (
     Result,
     Technique,
 )
+from medvqa.protocols import combining
 from medvqa.protocols.ablation import LABELS
-from medvqa.protocols.combining import combined
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
+from medvqa.protocols.voting import Votes
 
 PROMPT = "prompt"
 """The dimension of slices that hold the answers to one prompt."""
@@ -37,9 +38,10 @@ class Part:
     """One benchmark of a run by one technique: its results and measures.
 
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
-    benchmark's, followed by the technique if there are several, and by the ablation.
+    benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
     `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
-    each metric, () if each question was asked once.
+    each metric, () if each question was asked once. `combined`: the results that the measures count; the answers to a
+    question may be combined into one. `votes`: their votes, None if nothing was voted on.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Part:
     broken_pairs: tuple[str, ...]
     failed: tuple[FailedMetric, ...] = ()
     spreads: tuple[metrics.Spread, ...] = ()
+    combined: tuple[Result, ...] = ()
+    votes: Votes | None = None
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -85,8 +89,9 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `asked`: its protocol in words, or "". `gate`: the verdict on exactly these results, or None.
-    `stale`: the stored verdict is on other results.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
+    solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
+    stored verdict is on other results.
     """
 
     folder: Path
@@ -97,19 +102,20 @@ class Report:
     selection: records.Selection
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
-    asked: str = ""
+    combine: str = ""
+    shots: str = ""
     gate: gating.Decided | None = None
     stale: bool = False
 
     @property
     def title(self) -> str:
-        """The run's name, ablation and protocol."""
-        return f"{self.folder.name}: {self.setting}" if self.setting else self.folder.name
+        """The run's name and label."""
+        return f"{self.folder.name}: {self.label}" if self.label else self.folder.name
 
     @property
-    def setting(self) -> str:
-        """The ablation and the protocol, "" for the defaults."""
-        return _setting(self.ablation, self.asked)
+    def label(self) -> str:
+        """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
+        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -152,8 +158,9 @@ def build(
     stored = records.read(folder) if stored is None else stored
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
-    label, asked = LABELS.get(run.get("ablation", ""), ""), Protocol.of(run).label
-    setting = _setting(label, asked)
+    protocol = Protocol.of(run)
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
+    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -163,9 +170,11 @@ def build(
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
             technique = f" {part.technique}" if several else ""
-            parts.append(replace(part, name=f"{name}{technique}" + (f" ({setting})" if setting else "")))
+            parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
     decided = gating.read(folder)
-    stale = decided is not None and decided.verdict.of != gating.digest(run, combined(stored.results, Protocol.of(run)))
+    stale = decided is not None and decided.verdict.of != gating.digest(
+        run, combining.combined(stored.results, protocol)
+    )
     gate = None if stale else decided
     return Report(
         folder,
@@ -174,19 +183,17 @@ def build(
         stored.unread,
         records.coverage(folder, run, stored),
         selection,
-        ablation=label,
-        asked=asked,
+        ablation=ablation,
+        combine=combine,
+        shots=protocol.shots_label,
         gate=gate,
         stale=stale,
     )
 
 
-def _setting(*labels: str) -> str:
-    return ", ".join(filter(None, labels))
-
-
 def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
+    benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
@@ -230,13 +237,14 @@ def _part(
         failed=failed,
     )
     protocol = Protocol.of(run)
-    measures = measured(combined(results, protocol))
+    counted = combining.combined(results, protocol)
+    measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
-        of_prompt = measured(combined(answers, protocol), failed=[])
+        of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
     # Each sample has a value of its own: samples stay apart, rotations do not.
-    separate = combined(results, replace(protocol, combine="mean", thresholds=()))
+    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
     spreads = metrics.spreads(
         separate,
         benchmark.metrics,
@@ -248,8 +256,19 @@ def _part(
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
-    signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed), tuple(spreads))
+    signed = tuple(replace(measure, technique=technique) for measure in combining.without_chance(measures, protocol))
+    return Part(
+        benchmark.name,
+        benchmark,
+        technique,
+        results,
+        signed,
+        broken,
+        tuple(failed),
+        tuple(spreads),
+        counted,
+        combining.votes(results, protocol),
+    )
 
 
 def prompt_of(result: Result) -> str:

@@ -28,6 +28,8 @@ def notes_of(report: Report) -> list[str]:
         if not part.results:
             continue
         name, outcomes = part.name, part.outcomes
+        if part.votes is not None:
+            notes.append(f"{name}: {part.votes.line}.")
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:

@@ -150,7 +150,7 @@ def _names(report: Report) -> tuple[str, ...]:
 
 def _named(report: Report, part: Part) -> tuple[str, ...]:
     name = part.benchmark.name
-    shown = f"{name} ({report.setting})" if report.setting else name
+    shown = f"{name} ({report.label})" if report.label else name
     return (shown, part.technique)[: len(_names(report))]
 
 

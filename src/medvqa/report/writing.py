@@ -138,6 +138,7 @@ def as_json(report: Report) -> dict[str, Any]:
         **({"spread": spreads} if spreads else {}),
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
+        **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from medvqa import benchmarks, engine, printing, scoring
 from medvqa.configs import ModelConfig
-from medvqa.items import Query, UsageError
-from medvqa.session import places, uploads
+from medvqa.items import QuestionKey, UsageError
+from medvqa.protocols import voting
+from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
 
@@ -27,37 +26,33 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.items(name)
         if plan.ablation == "shuffle":
             plan.shuffled(name)
-    if plan.protocol.shots:
-        for name in plan.benchmarks:
-            _check_shots(plan, name)
+    for name in plan.benchmarks if plan.protocol.shots else ():
+        shot_checks.check(plan, name)
+    _check_votes(plan)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 
 
-def _check_shots(plan: Plan, name: str) -> None:
-    """UsageError if solved examples cannot be shown: too few of them, or a prompt that they do not fit."""
-    count, chooser = plan.protocol.shots, plan.chooser(name)
-    if chooser.pool.forms and plan.protocol.prompts:
-        raise UsageError(f"--shot-pool={chooser.pool.name} has its own prompt, which replaces --prompt: leave one out")
-    items = [item for item in plan.items(name) if any(plan.applies(Query(item, how)) for how in plan.techniques)]
-    short = [item for item in items if len(chooser.choose(item, count)) < count]
-    if short and not (plan.selects and len(short) < len(items)):
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(Counter(item.kind for item in short).items()))
-        raise UsageError(
-            f"--shots={count}: the pool {chooser.pool.name} has fewer solved examples than that for {len(short):,} of "
-            f"{len(items):,} questions of {name} ({kinds}). An example has the question's kind, an answer key, and no "
-            "image, pair, patient or case in common with the question. Lower --shots, or name a larger pool with "
-            "--shot-pool=FILE or --shot-pool=BENCHMARK"
-        )
-    ready = [item for item in items if item not in short] if short else items
-    for technique in plan.techniques:
-        for prompt in plan.prompts(name):
-            first = next((item for item in ready if plan.applies(Query(item, technique))), None)
-            if first is not None and ((asked := plan.asks(name, prompt)(first, technique)).then or asked.turns):
-                raise UsageError(f"--shots={count}: the prompt {asked.template} asks in several turns; leave one out")
-    if plan.ablation == "shuffle":
-        for item in ready:
-            chooser.exchanged(item, count)
+def _check_votes(plan: Plan) -> None:
+    """UsageError for a benchmark whose answers cannot be voted on; if a part of it is selected, only if none can."""
+    if plan.protocol.combine != "vote":
+        return
+    for name, benchmark in plan.benchmarks.items():
+        items = plan.items(name)
+        mute = [item for item in items if not voting.can_vote(item, benchmark)]
+        if mute and not (plan.selects and len(mute) < len(items)):
+            raise voting.undefined(mute[0])
+
+
+def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if answers to a selected question cannot be voted on."""
+    if plan.protocol.combine != "vote":
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name, benchmark in plan.benchmarks.items():
+        for item in plan.items(name):
+            if (name, item.id) in selected and not voting.can_vote(item, benchmark):
+                raise voting.undefined(item)
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
@@ -124,7 +119,7 @@ def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     for name in plan.benchmarks:
         check_images(plan, name)
     if plan.protocol.shots and _needs_images(plan):
-        _check_shot_images(plan)
+        shot_checks.check_images(plan)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
         if not (chosen.backend.sends_to is not None and answered(chosen.config)):
             chosen.preflight()
@@ -159,20 +154,6 @@ def check_images(plan: Plan, name: str) -> None:
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
         f"{printing.line(first)}. {advice} or ask without images: --ablate=text-only{part}"
     )
-
-
-def _check_shot_images(plan: Plan) -> None:
-    """UsageError if images of solved examples are missing: each may belong to several questions."""
-    for name in plan.benchmarks:
-        pool = plan.chooser(name).pool
-        images = {(image.name, image.path) for item in pool.items if item.answers for image in item.images}
-        absent = sorted(image for image, path in images if not os.path.isfile(path))
-        if absent:
-            raise UsageError(
-                f"--shots={plan.protocol.shots}: {len(images) - len(absent)} of {len(images)} images of the pool "
-                f"{pool.name} are there, the first that is missing: {printing.line(absent[0])}. "
-                f"{pool.obtain or 'Put them there'}, or ask without images: --ablate=text-only"
-            )
 
 
 def notices(plan: Plan) -> list[str]:

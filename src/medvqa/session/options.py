@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,12 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""
+
+
+def percents(text: str) -> tuple[float, ...]:
+    """Return the numbers of P,P (ValueError)."""
+    return tuple(map(float, text.split(",")))
+
 
 # Option name -> arguments of `argparse.ArgumentParser.add_argument`.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -90,9 +97,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "threshold": {
         "metavar": "PERCENT",
-        "type": float,
+        "type": percents,
         "action": "append",
-        "help": "with --combine=best-oracle: the share of the samples that must be right (repeatable; default: 1)",
+        "help": "with --combine=best-oracle: the share of the samples that must be right; the first is measured, all "
+        "are shown (repeatable, or P,P; default: 1)",
     },
     "shots": {
         "metavar": "K",
@@ -319,7 +327,7 @@ class Options:
             prompts=tuple(map(os.path.expanduser, listed(raw["prompt"] or ()))),
             samples=raw["samples"],
             combine=raw["combine"],
-            thresholds=tuple(raw["threshold"] or ()),
+            thresholds=tuple(dict.fromkeys(itertools.chain.from_iterable(raw["threshold"] or ()))),
             shots=raw["shots"],
             shot_pool=None if raw["shot-pool"] is None else os.path.expanduser(raw["shot-pool"]),
             reasoning=raw["reasoning"],

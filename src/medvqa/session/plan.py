@@ -518,7 +518,7 @@ def _protocol(options: Options, setting: Setting, registry: Registry, chosen: Se
     for name, value in (
         ("reasoning", options.reasoning),
         *(("explain", options.explain), ("rotate", options.rotate)),
-        ("combine", options.combine not in (None, "mean")),
+        ("combine=best-self", options.combine == "best-self"),
     ):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")

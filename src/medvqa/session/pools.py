@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from string import Formatter
 from typing import Annotated, Any
 
 import msgspec
@@ -36,9 +35,11 @@ from medvqa.benchmarks.table import Source
 from medvqa.data import folders
 from medvqa.data.tables import TableRow
 from medvqa.items import Benchmark, Technique, UsageError
-from medvqa.protocols.prompts import Template
+from medvqa.protocols.prompts import FIELDS, Template, wrong_field
 from medvqa.protocols.shots import Form, Pool
 
+OPTION_FIELDS = ("letter", "text")
+"""The fields of an option's line, and of an example's answer."""
 FOLDER = "shots"
 """The folder of shipped pools within the fixtures."""
 OWN = "leave-group-out"
@@ -155,28 +156,16 @@ def _row(file: str, number: int, shot: Mapping[str, Any]) -> TableRow:
 
 def _form(pool: str, technique: Technique, form: _FormTable) -> Form:
     where = f"--shot-pool={pool}: [forms.{technique}]"
-    for name, text, known in (
-        ("text", form.text, ("question", "options")),
-        ("option", form.option, ("letter", "text")),
-        ("answer", form.answer, ("letter", "text")),
+    for name, text, known, needed in (
+        ("text", form.text, FIELDS, "question"),
+        ("option", form.option, OPTION_FIELDS, None),
+        ("answer", form.answer, OPTION_FIELDS, None),
     ):
-        _check_fields(f"{where}: {name}", text, known)
-    if "{question}" not in form.text:
-        raise UsageError(f"{where}: text has no field {{question}}")
+        if (wrong := wrong_field(text, known, needed)) is not None:
+            names = " and ".join(f"{{{field}}}" for field in known)
+            raise UsageError(
+                f"{where}: {name} {wrong[1]}. Its fields are {names}; a brace that stands for itself is written twice"
+            )
     stem = Path(pool).stem
     template = Template(f"{stem}/{technique}", form.text, form.option, form.system, form.max_tokens)
     return Form(template, form.answer, tuple(form.ends))
-
-
-def _check_fields(where: str, text: str, known: Iterable[str]) -> None:
-    """UsageError for fields in braces that do not exist."""
-    names = ", ".join(f"{{{name}}}" for name in known)
-    try:
-        fields = [(name, form, how) for _, name, form, how in Formatter().parse(text) if name is not None]
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}; its fields are {names}") from None
-    for name, form, how in fields:
-        if name not in known or form or how:
-            raise UsageError(
-                f"{where}: no field {{{name}}}; its fields are {names}. A brace that stands for itself is written twice"
-            )

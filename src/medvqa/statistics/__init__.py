@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
+from medvqa.statistics.components import Components, advice, components
 from medvqa.statistics.gate import (
     Decision,
     Design,
@@ -44,6 +45,7 @@ __all__ = [
     "METHOD_OF_NUMBERS",
     "REPLICATES",
     "Comparison",
+    "Components",
     "Correction",
     "Decision",
     "Design",
@@ -56,12 +58,14 @@ __all__ = [
     "SliceGuard",
     "Table",
     "TestedRule",
+    "advice",
     "bounds",
     "by_unit",
     "chance_of_pass",
     "clopper_pearson",
     "clustered",
     "compare",
+    "components",
     "corrected",
     "decide",
     "deviations",
