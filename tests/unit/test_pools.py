@@ -256,10 +256,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, tail: str, messag
 
 
 def test_a_pool_s_own_prompt_replaces_no_named_one(tmp_path: Path) -> None:
-    plan = resolved(tmp_path, shot_pool=str(in_toml(tmp_path, tail='[forms.mc]\ntext = "{question}"')))
-    object.__setattr__(plan.protocol, "prompts", ("short",))
-    with pytest.raises(UsageError, match=r"--shot-pool=pool.toml has its own prompt, which replaces --prompt"):
-        checks.check(plan, answered=lambda config: False)
+    pool = str(in_toml(tmp_path, tail='[forms.mc]\ntext = "{question}"'))
+    message = "--shot-pool=pool.toml has its own prompt, which replaces --prompt: leave one out"
+    assert refusal(tmp_path, shot_pool=pool, prompt=["4-expert"]) == message
 
 
 def test_a_private_pool_needs_consent_before_it_leaves_this_machine(tmp_path: Path) -> None:
@@ -278,3 +277,14 @@ def test_a_private_pool_needs_consent_before_it_leaves_this_machine(tmp_path: Pa
     assert uploads.notices(resolved(tmp_path, model="far", shot_pool="pool.csv")) == [
         "medvqa: up to 75 images of phantom-mediconfusion, the pool pool.csv will be sent to http://far.example"
     ]
+
+
+def test_examples_are_asked_by_the_named_prompt_and_follow_its_order(tmp_path: Path) -> None:
+    plan = resolved(tmp_path, prompt=["4-expert", "default"])
+    item = plan.items(PHANTOM)[0]
+    for variant in plan.variants(PHANTOM):
+        prompt = plan.prompt(Query(item, "mc", 0, variant))
+        template = plan.asks(PHANTOM, variant)
+        chosen = plan.chooser(PHANTOM).choose(item, 3)
+        assert [shot.text for shot in prompt.shots] == [template(example, "mc").text for example in chosen]
+        assert ("expert radiologist" in prompt.shots[0].text) == (variant == "4-expert")
