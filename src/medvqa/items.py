@@ -190,6 +190,8 @@ class Answer:
     if unknown. `usage` counts tokens (`input`, `output`) and, if prices are known, their price (`cost`). `served_by`
     is the model id or system fingerprint that the server reports, "" without one. `thoughts` is hidden reasoning, which
     is never scored. `earlier` holds the replies of earlier turns; `seconds` and `usage` are then sums over all turns.
+    `whole` is the whole reply if `text` is only the line of its answer, as for `--reasoning` and `--explain`; it is
+    never scored. `cut`: the reply was cut off outside of `text`, in an earlier turn or after the answer's line.
     """
 
     text: str
@@ -200,6 +202,8 @@ class Answer:
     served_by: str = ""
     thoughts: str = ""
     earlier: tuple[str, ...] = ()
+    whole: str = ""
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +240,26 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranking:
+    """The choice of a model among its own answers to a question, for `--combine=best-self`.
+
+    `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
+    `template` names the prompt with a digest.
+    """
+
+    candidates: tuple[str, ...]
+    chosen: int | None
+    reply: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One line of results.jsonl.
 
     `prompt` is the digest of the prompt. `answer` is None if the item ended in error, `judgement` if a rule scored the
-    answer. `sample` and `variant` are as in `QuestionKey`.
+    answer. `sample` and `variant` are as in `QuestionKey`. With `ranking`, `answer` is the selected candidate, or the
+    reply that selects none.
     """
 
     run: str
@@ -252,6 +271,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
+    ranking: Ranking | None = None
 
     @property
     def key(self) -> QuestionKey:
@@ -305,6 +325,8 @@ class Metric:
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
     so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
+    `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
+    values, and undefined if one of them has no ratio.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -318,6 +340,7 @@ class Metric:
     definition: str = ""
     better: Literal["higher", "lower"] = "higher"
     percent: bool | None = True
+    weights: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +411,8 @@ class Benchmark:
     its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
     function as `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD.
     `paper_prompts` are the names that `--prompt=all` stands for, () for all of them.
+    function as `prompt`, and raises UsageError for a technique that it does not define. `dimensions` are the tags that
+    reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """MediConfusion: rows become items, the official numbers come out, and damaged files are named."""
 
 import csv
+import dataclasses
 import json
 import tempfile
 import warnings
@@ -123,12 +124,16 @@ def test_a_pair_becomes_two_items(tmp_path: Path) -> None:
         options={"A": "A stent", "B": "No stent"},
         answers=("B",),
         images=(Image("mediconfusion/images/20000.jpg", str(tmp_path / "mediconfusion/images/20000.jpg")),),
-        tags={"category": ("cerebral", "head_and_neck")},
+        tags={
+            "category": ("cerebral", "head_and_neck"),
+            "biomedclip_similarity": ("0_90_to_0_91",),
+            "dino_similarity": ("0_50_to_0_60",),
+        },
         pair_id="10001",
         cluster_id="mediconfusion/images/20000.jpg",
         extra={"im": "train/radiology/images/ROCO_1.jpg", "BiomedCLIP_sim": 0.9, "DINO_sim": 0.5},
     )
-    assert (second.id, second.answers, second.tags) == ("10001/2", ("A",), {"category": ("cardiac",)})
+    assert (second.id, second.answers, second.tags["category"]) == ("10001/2", ("A",), ("cardiac",))
     assert second.images[0].name == "mediconfusion/images/20001.jpg"
     assert second.extra["im"] == "test/radiology/images/ROCO_2.jpg"
     assert (second.pair_id, second.cluster_id) == (first.pair_id, first.cluster_id)
@@ -202,7 +207,7 @@ def test_a_warning_names_unknown_categories_and_keeps_them(tmp_path: Path) -> No
     write_json(tmp_path, {"10001": row(category_1=["Dental"])})
     with pytest.warns(DataWarning, match=r"^category: not in the lexicon of mediconfusion, kept as they are: dental$"):
         first, _ = load(tmp_path)
-    assert first.tags == {"category": ("dental",)}
+    assert first.tags["category"] == ("dental",)
 
 
 def test_a_warning_names_a_pair_with_one_answer_for_both(tmp_path: Path) -> None:
@@ -551,3 +556,78 @@ def test_phantom_inherits_the_prompts_of_its_format() -> None:
     assert by_name["phantom-mediconfusion"].paper_prompts == BENCHMARK.paper_prompts
     with pytest.raises(UsageError, match="benchmark 'gmai-mmbench-val' has no named prompts; it has: default"):
         naming.asked(["all"], by_name["gmai-mmbench-val"])
+
+
+# Similarity of a pair's images
+
+
+@pytest.mark.parametrize(
+    ("biomedclip", "dino", "tags"),
+    [
+        (0.9, 0.4999, ("0_90_to_0_91", "below_0_50")),
+        (0.91, 0.5, ("0_91_to_0_92", "0_50_to_0_60")),
+        (0.8999, 0.6, ("below_0_90", "0_60_and_above")),
+        (1, -1, ("0_92_and_above", "below_0_50")),
+    ],
+)
+def test_similarities_are_tags_in_fixed_ranges(
+    tmp_path: Path, biomedclip: float, dino: float, tags: tuple[str, str]
+) -> None:
+    first, second = load(write_json(tmp_path, {"1": row(BiomedCLIP_sim=biomedclip, DINO_sim=dino)}))
+    assert (first.tags["biomedclip_similarity"], first.tags["dino_similarity"]) == tuple((tag,) for tag in tags)
+    assert {name: first.tags[name] == second.tags[name] for name in ("biomedclip_similarity", "dino_similarity")} == {
+        "biomedclip_similarity": True,
+        "dino_similarity": True,
+    }
+
+
+def test_a_pair_without_similarities_has_no_such_tags(tmp_path: Path) -> None:
+    first, _ = load(write_json(tmp_path, {"1": row(BiomedCLIP_sim=None, DINO_sim=None)}))
+    assert set(first.tags) == {"category"}
+
+
+def test_a_similarity_beyond_1_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"BiomedCLIP_sim is 93\.0; a cosine similarity lies between -1 and 1"):
+        load(write_json(tmp_path, {"1": row(BiomedCLIP_sim=93)}))
+    with pytest.raises(DataError, match="DINO_sim is nan"):
+        load(write_csv(tmp_path / "csv", {"1": {**ROW, "DINO_sim": "nan"}}))
+
+
+@needs_reference
+def test_the_ranges_of_similarity_divide_the_176_pairs() -> None:
+    items = [item for item in load(REFERENCE) if item.id.endswith("/1")]
+    counts = {
+        name: Counter(item.tags[name][0] for item in items) for name in ("biomedclip_similarity", "dino_similarity")
+    }
+    assert counts == {
+        "biomedclip_similarity": {"0_90_to_0_91": 88, "0_91_to_0_92": 47, "0_92_and_above": 41},
+        "dino_similarity": {"below_0_50": 35, "0_50_to_0_60": 72, "0_60_and_above": 69},
+    }
+    assert lexicon.display("dino_similarity", "below_0_50") == "below 0.50"
+
+
+# Variants
+
+
+def test_a_variant_is_a_benchmark_of_its_own_in_the_same_format(tmp_path: Path) -> None:
+    easy = mediconfusion.variant("mediconfusion-easy")
+    assert easy.files is not None
+    assert not easy.files(tmp_path)
+    folder = write_json(tmp_path, {"1": row(BiomedCLIP_sim=0.35)}) / "mediconfusion"
+    folder.rename(tmp_path / "mediconfusion-easy")
+    assert [path.name for path in easy.files(tmp_path)] == ["dataset.json"]
+    first, second = benchmarks.load(easy, tmp_path)
+    assert (first.benchmark, first.pair_id, second.id) == ("mediconfusion-easy", "1", "1/2")
+    assert first.images[0].name == "mediconfusion-easy/images/20000.jpg"
+    assert first.tags["biomedclip_similarity"] == ("below_0_90",)
+    assert easy.prompt(first, "mc") == dataclasses.replace(  # type: ignore[operator]
+        BENCHMARK.prompt(first, "mc"), benchmark="mediconfusion-easy"
+    )
+    assert (easy.public, easy.release, easy.metrics) == (False, None, BENCHMARK.metrics)
+    assert mediconfusion.variant("unfiltered", "mc/unfiltered", public=True).public
+
+
+@pytest.mark.parametrize(("name", "folder"), [("", ""), ("easy", "../easy"), ("easy", "/tmp/easy"), (" ", "x")])
+def test_a_variant_lies_in_the_data_folder(name: str, folder: str) -> None:
+    with pytest.raises(UsageError, match="write a name, and a folder within the data folder"):
+        mediconfusion.variant(name, folder)

@@ -53,6 +53,7 @@ class EvaluateOptions(TypedDict, total=False):
     run: str | None
     answers: GivenPath | None
     fresh: bool | None
+    tags: GivenPath | Sequence[GivenPath] | None
     limit: int | None
     shard: str | None
     allow_upload: bool | None

@@ -24,8 +24,11 @@ from medvqa.metrics.definitions import (
     recall_mcls,
     refused_rate,
     set_accuracy,
+    set_precision,
+    table12_overall,
     truncated_rate,
     unparsed_rate,
+    valid_pairs,
 )
 from medvqa.metrics.frames import EVERYTHING, Frame
 from medvqa.metrics.maxima import MAXIMA, maxima
@@ -76,9 +79,12 @@ __all__ = [
     "refused_rate",
     "scored_in_all",
     "set_accuracy",
+    "set_precision",
     "signed",
     "spreads",
+    "table12_overall",
     "tables",
     "truncated_rate",
     "unparsed_rate",
+    "valid_pairs",
 ]

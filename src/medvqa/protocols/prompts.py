@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from medvqa.items import (
@@ -38,6 +38,8 @@ class Template:
     `text` holds the fields {question} and {options}; `option` is one line of {options} with the fields
     {letter} and {text}, its line end included. Only the template is formatted: braces in a question or an
     option are text. `max_tokens` is the owners' limit of new tokens, None if they set none. `order` is as in `Prompt`.
+    `then` holds the user's further turns, with the fields {first} and {last}: the letters of the first and the last
+    option.
     """
 
     name: str
@@ -46,11 +48,13 @@ class Template:
     system: str = ""
     max_tokens: int | None = None
     order: Order = ORDERS[0]
+    then: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """`name@digest`; the digest changes with every byte of the template."""
-        content = "\0".join((self.text, self.option, self.system, *([] if self.order == ORDERS[0] else [self.order])))
+        order = [] if self.order == ORDERS[0] else [self.order]
+        content = "\0".join((self.text, self.option, self.system, *order, *self.then))
         return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     def prompt(self, item: Item, technique: Technique = "mc") -> Prompt:
@@ -68,6 +72,7 @@ class Template:
             template=self.label,
             max_tokens=self.max_tokens,
             order=self.order,
+            then=turns(self.then, item.options),
         )
 
     def about(self) -> dict[str, str]:
@@ -130,6 +135,12 @@ def wrong_field(text: str, known: Collection[str] = FIELDS, needed: str | None =
             return match.start(), f"has the field {match[0]}"
         names.append(match[1])
     return None if needed is None or needed in names else (len(text), f"has no field {{{needed}}}")
+
+
+def turns(texts: Iterable[str], options: Mapping[str, str]) -> tuple[str, ...]:
+    """Fill the fields {first} and {last} of further turns with the letters of the options; "" without options."""
+    letters = list(options) or [""]
+    return tuple(text.format(first=letters[0], last=letters[-1]) for text in texts)
 
 
 def digest(prompt: Prompt) -> str:

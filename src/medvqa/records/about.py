@@ -166,6 +166,11 @@ class _Selection(msgspec.Struct):
     benchmarks: dict[str, dict[str, _Portion]] = {}
 
 
+class _Tags(msgspec.Struct):
+    dimensions: list[str] = []
+    sha256: str = ""
+
+
 class _Run(msgspec.Struct):
     name: str = ""
     names: list[str] = []
@@ -180,6 +185,7 @@ class _Run(msgspec.Struct):
     judge: _Judge | None = None
     extraction: ExtractionName = "sound"
     ablation: str | None = None
+    tags: _Tags | None = None
     benchmarks: dict[str, _Benchmark] = {}
     versions: dict[str, str] = {}
     sessions: list[_Session] = []

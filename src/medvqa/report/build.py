@@ -129,7 +129,9 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        several = self.run.get("repeat") or any(result.variant for part in self.parts for result in part.results)
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        sampled = self.run.get("repeat") and not ranked
+        several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
     @property
@@ -195,6 +197,9 @@ def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, An
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
+    # Reports show the user's own tags beside the benchmark's.
+    own_tags = (run.get("tags") or {}).get("dimensions", ())
+    benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [

@@ -29,6 +29,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
     for name in plan.benchmarks if plan.protocol.shots else ():
         shot_checks.check(plan, name)
     _check_votes(plan)
+    plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 

@@ -139,6 +139,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "default": None,
         "help": "ask every question again, without stored answers",
     },
+    "tags": {
+        "metavar": "FILE",
+        "action": "append",
+        "help": "add tags of your own to the questions: a table with the column id and a column for each dimension "
+        "(repeatable)",
+    },
     "limit": {
         "metavar": "N",
         "type": int,
@@ -281,6 +287,7 @@ class Options:
     run: str | None
     answers: Path | None
     fresh: bool
+    tags: tuple[Path, ...]
     limit: int | None
     shard: str | None
     allow_upload: bool
@@ -336,6 +343,7 @@ class Options:
             run=raw["run"],
             answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
+            tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
             shard=raw["shard"],
             allow_upload=bool(raw["allow-upload"]),

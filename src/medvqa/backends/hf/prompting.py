@@ -41,7 +41,10 @@ class PromptWriter:
     def write(self, prompt: Prompt) -> Rendered:
         """The prompt as the model reads it. AnswerError if it cannot be written without loss."""
         system = prompt.system if self._options.system is None else self._options.system
-        turns = [*prompt.shots, Shot(prompt.text, "", prompt.images)]
+        user_texts = [*(turn.text for turn in prompt.turns), prompt.text]
+        replies = [*(turn.reply for turn in prompt.turns), ""]
+        shown_with = [prompt.images, *(() for _ in prompt.turns)]
+        turns = [*prompt.shots, *map(Shot, user_texts, replies, shown_with)]
         for text in (system, *(part for turn in turns for part in (turn.text, turn.answer))):
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")

@@ -480,9 +480,7 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
         return FloorRule(
             name=name, limit=limit, value=None, low=None, high=None, p=None, level=level, at_most=at_most, point=point
         )
-    ratios = statistics.ratios(tabled[0].table())
-    if tabled[0].over is not None:
-        ratios = statistics.mean_over(ratios, tabled[0].over)
+    ratios = tabled[0].mean(statistics.ratios(tabled[0].table()))
     return statistics.floor(
         name,
         statistics.clustered(ratios),

@@ -102,7 +102,26 @@ def run(
         for place, (_, _, result, *_) in enumerate(rows)
         if result.judgement is not None
     }
+    folded = {str(place): beside(result) for place, (_, _, result, *_) in enumerate(rows)}
+    if folded := {place: texts for place, texts in folded.items() if texts}:
+        content["beside"] = folded
     return content
+
+
+def beside(result: Result) -> list[tuple[str, tuple[str, ...]]]:
+    """Names and texts that the page folds beside the answer: they are never scored."""
+    answer, ranking = result.answer, result.ranking
+    texts = []
+    if answer is not None:
+        texts += [
+            ("Whole reply", (answer.whole,) if answer.whole != answer.text else ()),
+            ("Earlier replies", answer.earlier),
+            ("Hidden thoughts", (answer.thoughts,)),
+        ]
+    if ranking is not None:
+        chosen = "none was selected" if ranking.chosen is None else f"selected: {ranking.chosen}"
+        texts += [(f"Answers to select from ({chosen})", ranking.candidates), ("Selecting reply", (ranking.reply,))]
+    return [(name, replies) for name, replies in texts if any(replies)]
 
 
 def _intervals(
