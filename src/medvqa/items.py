@@ -131,11 +131,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One solved example that precedes the question."""
+    """One solved example that precedes the question; `end` follows its answer in raw prompts (not in chats)."""
 
     text: str
     answer: str
     images: tuple[Image, ...] = ()
+    end: str = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)

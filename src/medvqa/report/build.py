@@ -97,9 +97,9 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
-    verdict on exactly these results, or None. `stale`: the stored verdict is on other results. `known`: the known
-    benchmarks by name.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
+    solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
+    stored verdict is on other results. `known`: the known benchmarks by name.
     """
 
     folder: Path
@@ -111,6 +111,7 @@ class Report:
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
+    shots: str = ""
     known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
@@ -122,8 +123,8 @@ class Report:
 
     @property
     def label(self) -> str:
-        """The ablation and the way to combine answers, as beside every number; "" without both."""
-        return ", ".join(filter(None, (self.ablation, self.combine)))
+        """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
+        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -170,7 +171,7 @@ def build(
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
     ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
-    label = ", ".join(filter(None, (ablation, combine)))
+    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -196,6 +197,7 @@ def build(
         ablation=ablation,
         combine=combine,
         known=benchmarks,
+        shots=protocol.shots_label,
         gate=gate,
         stale=stale,
     )
