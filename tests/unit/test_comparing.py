@@ -238,7 +238,10 @@ def test_each_technique_is_compared_with_itself() -> None:
     assert found.of("slake", "gd") == found.parts[1]
     with pytest.raises(KeyError):
         found.of("slake", "ps")
-    assert compared(side("new", results), side("old", likely)).parts == ()
+    only = compared(side("new", results), side("old", likely))
+    assert [(part.technique, part.matched) for part in only.parts] == [("mc", 6)], "the technique is the difference"
+    assert only.difference is not None
+    assert only.difference.line("new", "old") == "the technique: mc in new, gd in old"
 
 
 def test_a_benchmark_that_nobody_knows_is_a_usage_error() -> None:

@@ -68,7 +68,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     compare.add_argument(
         "--anyway",
         action="store_true",
-        help="compare runs that differ in data, technique, prompt, judge or extraction, and say so",
+        help="compare runs that differ in data, judge or extraction, or in several settings, and say so",
     )
     compare.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write measures and slices as CSV")
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> str:
     registry = known_from(options)
     sides = _load([*baselines, *news], options.benchmark)
     pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
-    refusals = [comparing.refusals(new, baseline) for new, baseline in pairs]
+    refusals = [comparing.contrast(new, baseline).refusals for new, baseline in pairs]
     if any(refusals) and not options.anyway:
         lines = [line for reasons in refusals for line in reasons]
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from medvqa.comparing.differing import Contrast, Difference, contrast
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, notes, refusals
@@ -9,6 +10,8 @@ from medvqa.comparing.sides import Side, beside, load, notes, refusals
 __all__ = [
     "LEVEL",
     "Compared",
+    "Contrast",
+    "Difference",
     "Flip",
     "Paired",
     "PairedPart",
@@ -17,6 +20,7 @@ __all__ = [
     "Side",
     "beside",
     "compare",
+    "contrast",
     "load",
     "notes",
     "rank",

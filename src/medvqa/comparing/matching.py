@@ -19,23 +19,30 @@ Samples = Sequence[Result]
 class Matched:
     """The questions of one benchmark and technique that two runs have, sorted by the key of the first.
 
-    `first`, `second`: their results, question by question; the second's results get the items of the first, so tags
-    and pairs are equal. Groups of both runs are joined (`_in_common_groups`). `alone_*`: keys of questions that only
-    one run has.
+    `keys`: the questions' keys in the first. `first`, `second`: their results, question by question; the second's
+    results get the items of the first, so tags and pairs are equal. Groups of both runs are joined
+    (`_in_common_groups`). `alone_*`: keys of questions that only one run has.
     """
 
+    keys: tuple[QuestionKey, ...]
     first: tuple[Samples, ...]
     second: tuple[Samples, ...]
     alone_first: tuple[QuestionKey, ...]
     alone_second: tuple[QuestionKey, ...]
 
 
-def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
-    """The results of one benchmark and technique by question (key without sample), in input order."""
+def by_question(
+    results: Iterable[Result], benchmark: str, technique: str, *, loose: bool = False
+) -> dict[QuestionKey, list[Result]]:
+    """The results of one benchmark and technique by question (key without sample), in input order.
+
+    `loose`: variants of a question are one question, as if they were its samples.
+    """
     questions: dict[QuestionKey, list[Result]] = {}
     for result in results:
         if result.item.benchmark == benchmark and result.technique == technique:
-            questions.setdefault(result.key.question, []).append(result)
+            key = result.key.question
+            questions.setdefault(key._replace(variant="") if loose else key, []).append(result)
     return questions
 
 
@@ -56,6 +63,7 @@ def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Sam
     keys = sorted(partner)
     items = _in_common_groups([(first[key][0].item, second[partner[key]][0].item) for key in keys])
     return Matched(
+        tuple(keys),
         tuple(_about(item, first[key]) for key, item in zip(keys, items, strict=True)),
         tuple(_about(item, second[partner[key]]) for key, item in zip(keys, items, strict=True)),
         tuple(sorted(first.keys() - partner.keys())),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
 from medvqa import statistics
-from medvqa.comparing import matching
+from medvqa.comparing import differing, matching
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
 from medvqa.metrics import Tabled
@@ -27,7 +27,8 @@ class Ranked:
     """One run: its value with its own 95 % interval, its rank and its possible ranks.
 
     `rank` counts from 1; equal values share one. `best`: one more than the number of runs shown to be better. `worst`:
-    the number of runs less those shown to be worse (adjusted p at most 5 %).
+    the number of runs less those shown to be worse (adjusted p at most 5 %). `differs`: the value of the one setting in
+    which the run differs from the first run of the comparison, "" without one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Ranked:
     rank: int
     best: int
     worst: int
+    differs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,15 @@ class Ranking:
 
 
 def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ranking]:
-    """Rank runs with different names by each headline measure, on the items that all of them have."""
+    """Rank runs with different names by each headline measure, on the items that all of them have.
+
+    Runs that differ from the first in one setting are matched with it as in a comparison (`paired.compare`).
+    """
+    first, *others = sides
+    differences = [differing.contrast(side, first).difference for side in others]
+    sides = [first, *(differing.aligned(first, side, d) for side, d in zip(others, differences, strict=True))]
+    loose = any(difference is not None and difference.loose for difference in differences)
+    differs = ["", *("" if difference is None else difference.new for difference in differences)]
     techniques_of_sides = [side.asked for side in sides]
     return [
         ranking
@@ -67,13 +77,15 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
         if name in benchmarks
         for technique in techniques
         if all(technique in others.get(name, ()) for others in techniques_of_sides)
-        for ranking in _rankings(sides, benchmarks[name], technique)
+        for ranking in _rankings(sides, benchmarks[name], technique, differs, loose=loose)
     ]
 
 
-def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
+def _rankings(
+    sides: Sequence[Side], benchmark: Benchmark, technique: str, differs: Sequence[str], *, loose: bool
+) -> list[Ranking]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
-    rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
+    rows = _common([matching.by_question(side.results, benchmark.name, technique, loose=loose) for side in sides])
     failed: list[FailedMetric] = []
     tabled = [measures.tables(results, chosen, benchmark.dimensions, failed) for results in rows]
     failed_names = {metric.name for metric in failed}
@@ -98,6 +110,7 @@ def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> li
                 {},
             ),
             names,
+            differs,
         )
         for one_measure in map(measures.scored_in_all, zip(*tabled, strict=True))
     ]
@@ -111,11 +124,11 @@ def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[
     for pairing in matched:
         kept -= set(pairing.alone_first)
     sides = [sorted(first.items())]
-    sides += [[(one[0].key.question, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
+    sides += [list(zip(pairing.keys, pairing.second, strict=True)) for pairing in matched]
     return [[result for key, samples in side if key in kept for result in samples] for side in sides]
 
 
-def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> Ranking:
+def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str], differs: Sequence[str]) -> Ranking:
     metric = tabled[0].metric
     estimates = [_estimate(table) for table in tabled]
     compared = {(i, j): _difference(tabled[i], tabled[j], metric) for i, j in combinations(range(len(tabled)), 2)}
@@ -137,8 +150,10 @@ def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> 
     sign = 1 if metric.better == "higher" else -1
     keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
     ranked = [
-        Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below)
-        for name, estimate, key, above, below in zip(names, estimates, keys, better, worse, strict=True)
+        Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below, differing_value)
+        for name, estimate, key, above, below, differing_value in zip(
+            names, estimates, keys, better, worse, differs, strict=True
+        )
     ]
     return replace(
         blank,
