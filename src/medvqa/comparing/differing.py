@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from medvqa.comparing import sides
 from medvqa.comparing.sides import Side
 from medvqa.items import Technique
+from medvqa.protocols.protocol import Protocol
 
 PROMPT, TECHNIQUE, TOKENS, IMAGE = "prompt", "technique", "max-tokens", "ablate"
 _Values = Mapping[str, str]
@@ -33,11 +34,6 @@ class Difference:
     def line(self, new: str, baseline: str) -> str:
         """Name the setting and its values in the runs of these names: `the image: blank in NEW, shown in BASE`."""
         return f"{self.name}: {self.new} in {new}, {self.baseline} in {baseline}"
-
-    @property
-    def loose(self) -> bool:
-        """Whether the runs ask a question in different variants, over which its scores are averaged."""
-        return self.setting in (PROMPT, "rotate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,8 @@ class _Setting:
 def _samples(values: _Values) -> str:
     if "repeat" not in values:
         return "one answer"
-    threshold = f" at {values['threshold']} %" if "threshold" in values else ""
-    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{threshold}"
+    thresholds = f" at {values['thresholds']} %" if "thresholds" in values else ""
+    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{thresholds}"
 
 
 def _shots(values: _Values) -> str:
@@ -99,7 +95,7 @@ SETTINGS: Mapping[str, _Setting] = {
         lambda values: "asked for" if values else "not asked for",
         lambda values: "an explanation",
     ),
-    "samples": _Setting("the answers", ("repeat", "combine", "threshold"), _samples),
+    "samples": _Setting("the answers", ("repeat", "combine", "thresholds"), _samples),
     "rotate": _Setting(
         "the order of options",
         ("rotations",),
@@ -189,10 +185,9 @@ def _plain(key: str, name: str, new: str, baseline: str) -> Difference:
 
 def _prompts(side: Side, benchmarks: Iterable[str]) -> str:
     """The names of the prompts, else the labels of their templates."""
-    signatures = [side.signature(name) for name in benchmarks]
-    named = [signature["prompts"] for signature in signatures if "prompts" in signature]
     templates = [side.prompt(name, technique) for name in benchmarks for technique in side.asked[name]]
-    return ", ".join(dict.fromkeys(named or [template or "not recorded" for template in templates]))
+    labels = dict.fromkeys(template or "not recorded" for template in templates)
+    return ", ".join(Protocol.of(side.run).prompts or labels)
 
 
 def _techniques(side: Side, benchmarks: Iterable[str]) -> str:

@@ -19,30 +19,23 @@ Samples = Sequence[Result]
 class Matched:
     """The questions of one benchmark and technique that two runs have, sorted by the key of the first.
 
-    `keys`: the questions' keys in the first. `first`, `second`: their results, question by question; the second's
-    results get the items of the first, so tags and pairs are equal. Groups of both runs are joined
-    (`_in_common_groups`). `alone_*`: keys of questions that only one run has.
+    `first`, `second`: their results, question by question; the second's results get the items of the first, so tags
+    and pairs are equal. Groups of both runs are joined (`_in_common_groups`). `alone_*`: keys of questions that only
+    one run has.
     """
 
-    keys: tuple[QuestionKey, ...]
     first: tuple[Samples, ...]
     second: tuple[Samples, ...]
     alone_first: tuple[QuestionKey, ...]
     alone_second: tuple[QuestionKey, ...]
 
 
-def by_question(
-    results: Iterable[Result], benchmark: str, technique: str, *, loose: bool = False
-) -> dict[QuestionKey, list[Result]]:
-    """The results of one benchmark and technique by question (key without sample), in input order.
-
-    `loose`: variants of a question are one question, as if they were its samples.
-    """
+def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
+    """The results of one benchmark and technique by question (`QuestionKey.question`), in input order."""
     questions: dict[QuestionKey, list[Result]] = {}
     for result in results:
         if result.item.benchmark == benchmark and result.technique == technique:
-            key = result.key.question
-            questions.setdefault(key._replace(variant="") if loose else key, []).append(result)
+            questions.setdefault(result.key.question, []).append(result)
     return questions
 
 
@@ -63,7 +56,6 @@ def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Sam
     keys = sorted(partner)
     items = _in_common_groups([(first[key][0].item, second[partner[key]][0].item) for key in keys])
     return Matched(
-        tuple(keys),
         tuple(_about(item, first[key]) for key, item in zip(keys, items, strict=True)),
         tuple(_about(item, second[partner[key]]) for key, item in zip(keys, items, strict=True)),
         tuple(sorted(first.keys() - partner.keys())),
@@ -82,10 +74,10 @@ def partners(
     taken = set(partner.values())
     left: dict[tuple[Any, ...], list[QuestionKey]] = {}
     for key in sorted(second.keys() - taken, reverse=True):
-        left.setdefault((key.variant, *content(second[key][0].item)), []).append(key)
+        left.setdefault(content(second[key][0].item), []).append(key)
     if left:
         for key in sorted(first.keys() - partner.keys()):
-            if others := left.get((key.variant, *content(first[key][0].item))):
+            if others := left.get(content(first[key][0].item)):
                 partner[key] = others.pop()
     return partner
 

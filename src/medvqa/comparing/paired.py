@@ -179,8 +179,7 @@ def compare(
     `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
     options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
     seeded cluster bootstrap of headline measures. If the runs differ in one setting (`differing.contrast`), the result
-    names it: techniques are then compared with each other, and questions are matched whatever their variant.
-    UsageError for an unknown benchmark.
+    names it, and techniques that differ are compared with each other. UsageError for an unknown benchmark.
     """
     difference = differing.contrast(new, baseline).difference
     baseline = differing.aligned(new, baseline, difference)
@@ -193,7 +192,7 @@ def compare(
     if unknown := [name for name in common if name not in benchmarks]:
         raise not_known("the runs have", unknown[0], benchmarks)
     compared_parts = [
-        _part(new, baseline, benchmarks[name], technique, level, bootstrap, difference)
+        _part(new, baseline, benchmarks[name], technique, level, bootstrap)
         for name, techniques in common.items()
         for technique in techniques
     ]
@@ -215,10 +214,8 @@ def _part(
     technique: str,
     level: float,
     bootstrap: bool,
-    difference: Difference | None,
 ) -> tuple[PairedPart, list[Compared], list[Flip]]:
-    loose = difference is not None and difference.loose
-    sides = [matching.by_question(side.results, benchmark.name, technique, loose=loose) for side in (new, baseline)]
+    sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
     matched = matching.match(*sides)
     both = list(zip(matched.first, matched.second, strict=True))
     failed: list[FailedMetric] = []

@@ -68,7 +68,6 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
     first, *others = sides
     differences = [differing.contrast(side, first).difference for side in others]
     sides = [first, *(differing.aligned(first, side, d) for side, d in zip(others, differences, strict=True))]
-    loose = any(difference is not None and difference.loose for difference in differences)
     differs = ["", *("" if difference is None else difference.new for difference in differences)]
     techniques_of_sides = [side.asked for side in sides]
     return [
@@ -77,15 +76,13 @@ def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ran
         if name in benchmarks
         for technique in techniques
         if all(technique in others.get(name, ()) for others in techniques_of_sides)
-        for ranking in _rankings(sides, benchmarks[name], technique, differs, loose=loose)
+        for ranking in _rankings(sides, benchmarks[name], technique, differs)
     ]
 
 
-def _rankings(
-    sides: Sequence[Side], benchmark: Benchmark, technique: str, differs: Sequence[str], *, loose: bool
-) -> list[Ranking]:
+def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str, differs: Sequence[str]) -> list[Ranking]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
-    rows = _common([matching.by_question(side.results, benchmark.name, technique, loose=loose) for side in sides])
+    rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
     failed: list[FailedMetric] = []
     tabled = [measures.tables(results, chosen, benchmark.dimensions, failed) for results in rows]
     failed_names = {metric.name for metric in failed}
@@ -124,7 +121,7 @@ def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[
     for pairing in matched:
         kept -= set(pairing.alone_first)
     sides = [sorted(first.items())]
-    sides += [list(zip(pairing.keys, pairing.second, strict=True)) for pairing in matched]
+    sides += [[(one[0].key.question, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
     return [[result for key, samples in side if key in kept for result in samples] for side in sides]
 
 
@@ -150,11 +147,10 @@ def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str], dif
     sign = 1 if metric.better == "higher" else -1
     keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
     ranked = [
-        Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below, differing_value)
-        for name, estimate, key, above, below, differing_value in zip(
-            names, estimates, keys, better, worse, differs, strict=True
-        )
+        Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below)
+        for name, estimate, key, above, below in zip(names, estimates, keys, better, worse, strict=True)
     ]
+    ranked = [replace(row, differs=value) for row, value in zip(ranked, differs, strict=True)]
     return replace(
         blank,
         rows=tuple(sorted(ranked, key=lambda row: (row.rank, row.name))),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranking
+from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
 from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
@@ -349,12 +349,16 @@ def as_json(
                 "better": ranking.better,
                 "items": ranking.items,
                 "scored": ranking.scored,
-                "runs": ranking.rows,
+                "runs": [_ranked_as_json(row) for row in ranking.rows],
                 "pairs": [{"runs": list(names), "adjusted": p} for names, p in ranking.adjusted.items()],
             }
             for ranking in rankings
         ],
     }
+
+
+def _ranked_as_json(row: Ranked) -> dict[str, Any]:
+    return {name: value for name, value in asdict(row).items() if name != "differs" or value}
 
 
 NUMBERS = (
