@@ -178,9 +178,7 @@ def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _V
 
 
 def _plain(key: str, name: str, new: str, baseline: str) -> Difference:
-    return Difference(
-        key, name, new, baseline, f"the effect of {name.removeprefix('the ')} {new} instead of {baseline}"
-    )
+    return Difference(key, name, new, baseline, f"the effect of {new} instead of {baseline}")
 
 
 def _prompts(side: Side, benchmarks: Iterable[str]) -> str:

@@ -269,9 +269,10 @@ def notes(new: Side, baseline: Side) -> list[str]:
         lines += [f"{side.name} selected {line}" for line in side.selected]
     times = [side.run.get("repeat") or 1 for side in (new, baseline)]
     if times[0] != times[1]:
+        means = all(Protocol.of(side.run).combine == "mean" for side in (new, baseline))
         lines.append(
-            f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
-            "compared"
+            f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}"
+            f"{'; their means are compared' if means else ''}"
         )
     versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
     if versions[0] != versions[1]:
