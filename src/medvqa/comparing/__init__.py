@@ -6,6 +6,7 @@ from medvqa.comparing.differing import Contrast, Difference, contrast
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, notes, refusals
+from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
     "LEVEL",
@@ -18,6 +19,8 @@ __all__ = [
     "Ranked",
     "Ranking",
     "Side",
+    "Trend",
+    "TrendRow",
     "beside",
     "compare",
     "contrast",
@@ -25,4 +28,5 @@ __all__ = [
     "notes",
     "rank",
     "refusals",
+    "trends",
 ]

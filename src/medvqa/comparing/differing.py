@@ -125,7 +125,7 @@ def contrast(new: Side, baseline: Side) -> Contrast:
         return Contrast(None, ())
     named = [difference.line(new.name, baseline.name) for difference in differences]
     if other_model:
-        named.insert(0, f"the model: {_model(new)} in {new.name}, {_model(baseline)} in {baseline.name}")
+        named.insert(0, f"the model: {new.model} in {new.name}, {baseline.model} in {baseline.name}")
     return Contrast(None, (*lines, f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}"))
 
 
@@ -219,8 +219,4 @@ def _other_model(new: Side, baseline: Side) -> bool:
         return bool(prints[0] != prints[1])
     ours, theirs = (side.run.get("config") or {} for side in (new, baseline))
     recorded = [key for key in ("backend", "argument", "options", "inner") if key in ours and key in theirs]
-    return _model(new) != _model(baseline) or any(ours[key] != theirs[key] for key in recorded)
-
-
-def _model(side: Side) -> str:
-    return str((side.run.get("model") or {}).get("name") or (side.run.get("config") or {}).get("name") or "unknown")
+    return new.model != baseline.model or any(ours[key] != theirs[key] for key in recorded)

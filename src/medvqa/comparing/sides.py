@@ -102,6 +102,11 @@ class Side:
             for name in sorted(techniques)
         }
 
+    @property
+    def model(self) -> str:
+        """The model's name, as in reports."""
+        return str((self.run.get("model") or {}).get("name") or (self.run.get("config") or {}).get("name") or "unknown")
+
     def signature(self, benchmark: str) -> dict[str, str]:
         """The signature of a benchmark, without prompt and technique."""
         return dict(self.run.get("benchmarks", {}).get(benchmark, {}).get("signature", {}))

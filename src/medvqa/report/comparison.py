@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking
+from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking, Trend
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
 from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
@@ -271,9 +271,13 @@ def _short(result: Result) -> str:
 
 def of_all(ranking: Ranking) -> str:
     """The number of items in a ranking."""
-    if ranking.scored == ranking.items:
-        return f"{_items(ranking.items)} that all runs have"
-    return f"{ranking.scored:,} of {_items(ranking.items)} that all runs have scored"
+    return _in_all(ranking.items, ranking.scored)
+
+
+def _in_all(items: int, scored: int) -> str:
+    if scored == items:
+        return f"{_items(items)} that all runs have"
+    return f"{scored:,} of {_items(items)} that all runs have scored"
 
 
 def ranked(ranking: Ranking) -> TextTable:
@@ -299,6 +303,32 @@ def ranked(ranking: Ranking) -> TextTable:
     return TextTable(title, columns, tuple(rows), frozenset({0, *range(len(columns) - 3, len(columns))}))
 
 
+def trend(found: Trend) -> TextTable:
+    """Several runs by a number, smallest first; the title has the slope of the measure on its log10."""
+    rows = [
+        (
+            row.name,
+            f"{row.number:g}",
+            percent(row.value),
+            _bounds(None if row.low is None or row.high is None else (row.low, row.high), sign=False),
+        )
+        for row in found.rows
+    ]
+    less = ", less is better" if found.better == "lower" else ""
+    questions = _bounds(_both(found.low, found.high))
+    models = _bounds(_both(found.models_low, found.models_high))
+    title = (
+        f"{found.benchmark}, {found.technique}: {found.metric}{less} by {found.by} "
+        f"({_in_all(found.items, found.scored)}). {_points(found.slope)} points for ten times the {found.by}, 95 % "
+        f"interval over questions {questions}, over models {models}: an association, for the models differ in more"
+    )
+    return TextTable(title, ("run", found.by, "%", "95 % interval"), tuple(rows), frozenset({1, 2, 3}))
+
+
+def _both(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)
+
+
 def text(sections: Sequence[Section]) -> str:
     """Sections for a terminal."""
     blocks = []
@@ -321,9 +351,11 @@ def as_markdown(sections: Sequence[Section]) -> str:
 
 
 def as_json(
-    compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]], rankings: Sequence[Ranking] = ()
+    compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]],
+    rankings: Sequence[Ranking] = (),
+    trends: Sequence[Trend] = (),
 ) -> dict[str, Any]:
-    """Comparisons with their refusals and notes, and rankings, as a value for `records.write_json`."""
+    """Comparisons with their refusals and notes, rankings and trends, as a value for `records.write_json`."""
     return {
         "schema": SCHEMA,
         "comparisons": [
@@ -354,6 +386,7 @@ def as_json(
             }
             for ranking in rankings
         ],
+        **({"trends": list(trends)} if trends else {}),
     }
 
 

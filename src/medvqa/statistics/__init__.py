@@ -23,7 +23,7 @@ from medvqa.statistics.gate import (
     shortfall,
     smallest_loss,
 )
-from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
+from medvqa.statistics.influence import Influences, Table, by_unit, combination, difference, mean_over, ratios
 from medvqa.statistics.intervals import (
     METHOD,
     METHOD_OF_NUMBERS,
@@ -59,6 +59,7 @@ __all__ = [
     "chance_of_pass",
     "clopper_pearson",
     "clustered",
+    "combination",
     "compare",
     "corrected",
     "decide",
