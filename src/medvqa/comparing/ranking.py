@@ -165,9 +165,7 @@ def _ranking(measure: InCommon, names: Sequence[str], differs: Sequence[str]) ->
 
 def influences(tabled: Tabled) -> Influences:
     """The contributions of the units to a measure over all items."""
-    if tabled.over is not None:
-        return statistics.mean_over(statistics.ratios(tabled.table()), tabled.over)
-    return statistics.ratios(_everything(tabled.table()))
+    return tabled.mean(statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table())))
 
 
 def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
@@ -185,7 +183,7 @@ def _difference(one: Tabled, other: Tabled, metric: Metric) -> tuple[float | Non
     tables = [table.table(complement=metric.better == "lower") for table in (one, other)]
     if one.over is None:
         tables = [_everything(table) for table in tables]
-    (comparison,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over)
+    (comparison,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over, weights=one.weights)
     return comparison.difference, None if comparison.worse is None else min(
         1.0, 2 * min(comparison.worse, 1 - comparison.worse)
     )
