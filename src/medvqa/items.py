@@ -199,14 +199,14 @@ class Judgement:
     """The replies of a judge about one answer.
 
     `judge` names the judge's model, `template` its prompt with a digest. `task` is a score by a rubric, how close the
-    answer is to each option, or which options it chooses. `replies` are in order: an unreadable reply is followed by
-    another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the digest of the prompt of
-    each reply.
+    answer is to each option, which options it chooses, or the kind of its error. `replies` are in order: an unreadable
+    reply is followed by another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the
+    digest of the prompt of each reply.
     """
 
     judge: str
     template: str
-    task: Literal["score", "closeness", "options"]
+    task: Literal["score", "closeness", "options", "kind"]
     replies: tuple[str, ...]
     seconds: float | None = None
     usage: Mapping[str, float] | None = None
@@ -363,7 +363,8 @@ class Benchmark:
     data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, and
     pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
-    its outcome is `unscored` if only a judge can tell.
+    its outcome is `unscored` if only a judge can tell. `taxonomy` names the tree of `medvqa.judging.taxonomy` by which
+    the paper's authors sort wrong answers, for `medvqa classify`.
     """
 
     name: str
@@ -392,6 +393,7 @@ class Benchmark:
     submission: Callable[[Sequence[Result], Path], Path] | None = None
     public: bool = False
     judged: frozenset[Kind] = frozenset()
+    taxonomy: str = ""
 
 
 @runtime_checkable

@@ -255,6 +255,7 @@ BENCHMARKS = tuple(
             *("ability", "attribute", "question_type", "modality_dependence"),
             *("language", "body_region", "lesion", "disease"),
         ),
+        taxonomy="medlesionvqa",
     )
     for split in SPLITS
 )

@@ -23,6 +23,7 @@ from medvqa.items import (
     Result,
     Technique,
 )
+from medvqa.judging import taxonomy
 from medvqa.protocols.ablation import LABELS
 
 
@@ -67,7 +68,8 @@ class Report:
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
     "blank images", or "". `gate`: the verdict on exactly these results, or None. `stale`: the stored verdict is on
-    other results.
+    other results. `errors`: the kinds of exactly these wrong answers, or None, and their shares; `errors_stale`: the
+    stored kinds are those of others.
     """
 
     folder: Path
@@ -80,6 +82,9 @@ class Report:
     ablation: str = ""
     gate: gating.Decided | None = None
     stale: bool = False
+    errors: taxonomy.Classified | None = None
+    error_shares: tuple[taxonomy.ErrorShare, ...] = ()
+    errors_stale: bool = False
 
     @property
     def title(self) -> str:
@@ -140,6 +145,12 @@ def build(
     decided = gating.read(folder)
     stale = decided is not None and decided.verdict.of != gating.digest(run, stored.results)
     gate = None if stale else decided
+    classified = taxonomy.read(folder)
+    errors = classified if classified is not None and classified.is_of(stored.results) else None
+    shares: list[taxonomy.ErrorShare] = []
+    if errors is not None:
+        own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
+        shares = taxonomy.shares(errors, stored.results, run, own)
     return Report(
         folder,
         run,
@@ -150,6 +161,9 @@ def build(
         ablation=label,
         gate=gate,
         stale=stale,
+        errors=errors,
+        error_shares=tuple(shares),
+        errors_stale=classified is not None and errors is None,
     )
 
 

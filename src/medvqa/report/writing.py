@@ -9,7 +9,7 @@ from typing import Any
 
 from medvqa import files, records
 from medvqa.items import Measure, Result, UsageError
-from medvqa.report import cells, html, junit, markdown
+from medvqa.report import cells, errors, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import REFERENCES
@@ -17,16 +17,17 @@ from medvqa.report.tables import REFERENCES
 SCHEMA = 1
 MEASURES = "measures.csv"
 """The measures of a run as a table for spreadsheets."""
-DRAWN = ("metrics.json", MEASURES, "summary.md", "junit.xml", "gate.xml", html.FILE)
+DRAWN = ("metrics.json", MEASURES, "summary.md", "junit.xml", "gate.xml", errors.CSV, html.FILE)
 """The files that `write` makes, except sheets."""
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write the files of DRAWN, and submission sheets.
 
-    Without a verdict, gate.xml is removed. If a benchmark's owners withhold the answer key, its sheet holds the first
-    sample of each answer for them. `pictures`: the images of the page (`html.draw`), None for none.
-    Returns the report with the paths of the sheets. UsageError if the folder cannot be written.
+    Without a verdict, gate.xml is removed, and without kinds of errors errors.csv. If a benchmark's owners withhold the
+    answer key, its sheet holds the first sample of each answer for them. `pictures`: the images of the page
+    (`html.draw`), None for none. Returns the report with the paths of the sheets. UsageError if the folder cannot be
+    written.
     """
     try:
         return _written(report, pictures)
@@ -55,6 +56,10 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
         (report.folder / "gate.xml").unlink(missing_ok=True)
     else:
         records.write_atomic(report.folder / "gate.xml", junit.render_gate(report.gate.verdict))
+    if report.errors is None:
+        (report.folder / errors.CSV).unlink(missing_ok=True)
+    else:
+        records.write_atomic(report.folder / errors.CSV, errors.as_csv(report.errors).encode())
     records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
     return report
 
