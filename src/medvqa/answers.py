@@ -10,7 +10,7 @@ import base64
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from math import inf, isfinite
 from numbers import Real
@@ -29,6 +29,7 @@ SECRET_LENGTH = 8
 HIDDEN = "[key]"
 
 _NAMES = tuple(field.name for field in fields(Answer))
+_LATER = frozenset({"thoughts", "earlier"})
 _COUNT = "a finite number of 0 or more is expected"
 _PROBABILITY = "a natural logarithm of a probability, at most 0, is expected"
 _encoder = msgspec.json.Encoder()
@@ -55,6 +56,8 @@ def checked(answer: Answer) -> Answer:
         _text("finish", answer.finish),
         None if answer.usage is None else _numbers("usage", answer.usage, _count),
         _text("served_by", answer.served_by),
+        _text("thoughts", answer.thoughts),
+        tuple(_text("earlier", reply) for reply in answer.earlier),
     )
     if decode(encode(plain)) != plain:
         raise AnswerError("it changes when written to JSON and read again")
@@ -142,13 +145,16 @@ def line_of(error: BaseException) -> str:
 # --- JSON ---------------------------------------------------------------------------------------------------
 
 
-def to_json(answer: Answer) -> Answer:
-    """Return the answer ready for encoding, with -inf replaced by IMPOSSIBLE."""
+def to_json(answer: Answer) -> Mapping[str, Any]:
+    """Return the answer ready for encoding, with -inf replaced by IMPOSSIBLE.
+
+    The fields of `_LATER` are left out if they are empty, so that lines equal those of earlier versions.
+    """
+    content = {name: value for name in _NAMES if (value := getattr(answer, name)) or name not in _LATER}
     logprobs = answer.option_logprobs
-    if logprobs is None or -inf not in logprobs.values():
-        return answer
-    encodable: Any = {name: IMPOSSIBLE if value == -inf else value for name, value in logprobs.items()}
-    return replace(answer, option_logprobs=encodable)
+    if logprobs is not None and -inf in logprobs.values():
+        content["option_logprobs"] = {name: IMPOSSIBLE if v == -inf else v for name, v in logprobs.items()}
+    return content
 
 
 def from_json(value: object) -> object:
@@ -200,7 +206,7 @@ def without_secrets(answer: Answer, secrets: Iterable[str]) -> Answer:
     if _pattern(frozenset(secrets)) is None:
         return answer
     content = {name: redacted_value(getattr(answer, name), secrets) for name in _NAMES}
-    return Answer(**content)
+    return Answer(**{**content, "earlier": tuple(content["earlier"])})
 
 
 def redacted_value(value: Any, secrets: Iterable[str]) -> Any:

@@ -195,11 +195,11 @@ class Backend:
         return self.inner.secrets() if self.wraps else ()
 
     def draws(self) -> bool:
-        """Return whether an equal prompt with another `sample` may get another answer; False refuses `--repeat`."""
+        """Return whether an equal prompt with another `sample` may get another answer; False refuses `--samples`."""
         return self.inner.draws() if self.wraps else True
 
     def samples(self) -> int:
-        """Return the number of recorded samples of each answer; unless it is 0, a run needs `--repeat`."""
+        """Return the number of recorded samples of each answer; unless it is 0, a run needs `--samples`."""
         return self.inner.samples() if self.wraps else 0
 
     def recorded_by(self, benchmark: str) -> Collection[str]:

@@ -74,8 +74,9 @@ class Item:
 class QuestionKey(NamedTuple):
     """The key of a question in a run; results are sorted by it.
 
-    `item` is the item's id. `variant` names another wording or order of the question, "" for the benchmark's own.
-    `sample` counts from 1 if a question is asked several times (`--repeat`); 0: asked once.
+    `item` is the item's id. `variant` names the prompt and the rotation (`protocols.variants`) if a run asks the
+    question in several ways, else "". `sample` counts from 1 if a question is asked several times (`--samples`);
+    0: asked once.
     """
 
     benchmark: str
@@ -86,8 +87,8 @@ class QuestionKey(NamedTuple):
 
     @property
     def question(self) -> QuestionKey:
-        """The key without the sample: samples of one question share it."""
-        return QuestionKey(self.benchmark, self.item, self.technique, self.variant)
+        """The key without variant and sample: all answers to one question share it."""
+        return QuestionKey(self.benchmark, self.item, self.technique)
 
     @property
     def stored(self) -> tuple[str | int, ...]:
@@ -135,6 +136,14 @@ class Shot:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """An earlier turn of the conversation: the user's text and the model's reply."""
+
+    text: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """One prompt for a model; it never holds the answer key.
 
@@ -143,7 +152,9 @@ class Prompt:
     values are the possible continuations of `text` after a space. `template` names the template and its digest, for
     instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
     a model that samples uses it as its seed, or as part of it. `max_tokens` limits the new tokens of an answer in
-    words; 0: no limit; None: the model's own limit.
+    words; 0: no limit; None: the model's own limit. `turns` precede `text` in the same conversation; the images then
+    belong to the first of them. `then` holds the user's further texts: the engine sends each after the reply to the
+    text before it, and the last reply is the answer.
     """
 
     text: str
@@ -158,6 +169,8 @@ class Prompt:
     template: str = ""
     sample: int = 0
     max_tokens: int | None = None
+    turns: tuple[Turn, ...] = ()
+    then: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +182,8 @@ class Answer:
     the server's top-k. `text` is then "", or the server's text. `seconds` is the wall time, for a batch its share per
     answer. `finish` is "stop", "length" (cut off at a limit of tokens), "refusal" or the server's own word, ""
     if unknown. `usage` counts tokens (`input`, `output`) and, if prices are known, their price (`cost`). `served_by`
-    is the model id or system fingerprint that the server reports, "" without one.
+    is the model id or system fingerprint that the server reports, "" without one. `thoughts` is hidden reasoning, which
+    is never scored. `earlier` holds the replies of earlier turns; `seconds` and `usage` are then sums over all turns.
     """
 
     text: str
@@ -178,6 +192,8 @@ class Answer:
     finish: str = "stop"
     usage: Mapping[str, float] | None = None
     served_by: str = ""
+    thoughts: str = ""
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +379,9 @@ class Benchmark:
     data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, and
     pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
-    its outcome is `unscored` if only a judge can tell. `taxonomy` names the tree of `medvqa.judging.taxonomy` by which
-    the paper's authors sort wrong answers, for `medvqa classify`.
+    its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
+    function as `prompt`, and raises UsageError for a technique that it does not define. `taxonomy` names the tree of
+    `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for `medvqa classify`.
     """
 
     name: str
@@ -393,6 +410,7 @@ class Benchmark:
     submission: Callable[[Sequence[Result], Path], Path] | None = None
     public: bool = False
     judged: frozenset[Kind] = frozenset()
+    prompts: Mapping[str, Callable[[Item, Technique], Prompt]] = field(default_factory=dict)
     taxonomy: str = ""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from medvqa import cli
 from medvqa.plugin import options
-from medvqa.session.options import OPTIONS
+from medvqa.session.options import OLD_NAMES, OPTIONS
 from support import processes
 
 COMMANDS = (
@@ -51,7 +51,7 @@ def test_the_help_of_each_option_is_formatted() -> None:
     options.register(parser)
     options.register_aliases(parser)
     registered = {name for option in parser.getgroup("medvqa").options for name in option.names()}
-    assert registered == {f"--{prefix}{name}" for prefix in ("medvqa-", "") for name in OPTIONS}
+    assert registered == {f"--{prefix}{name}" for prefix in ("medvqa-", "") for name in (*OPTIONS, *OLD_NAMES)}
     for option in parser.getgroup("medvqa").options:
         plain = argparse.ArgumentParser(prog="pytest")
         plain.add_argument(option.names()[0], dest=option.dest, help=option.attrs()["help"])

@@ -105,16 +105,16 @@ def test_samples_are_named_and_selected(slake: pytest.Pytester) -> None:
     [
         (
             ("--model=warm:x", "--repeat=1"),
-            "--repeat=1: at least 2 samples of each answer; without it one is asked for",
+            "--samples=1: at least 2 samples of each answer; without it one is asked for",
         ),
         (
             ("--model=echo:A", "--repeat=3"),
-            "--repeat=3: 'echo:A' answers the same question always alike. Repeat a model whose config samples: "
+            "--samples=3: 'echo:A' answers the same question always alike. Sample a model whose config samples: "
             "temperature above 0 (openai), generation.do_sample (hf)",
         ),
         (
             ("--model=random", "--repeat=3", "--technique=gd", "--benchmark=phantom"),
-            "--repeat=3: technique 'gd' does not sample: all samples of an answer would be the same; repeat with "
+            "--samples=3: technique 'gd' does not sample: all samples of an answer would be the same; sample with "
             "--technique=mc",
         ),
     ],
@@ -142,10 +142,10 @@ def test_samples_that_were_recorded_are_replayed_as_samples_alone(slake: pytest.
     recorded = slake.path / "reports" / "first" / "results.jsonl"
     result = run(slake, f"--model=replay:{recorded}", "--run=second")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "was recorded with --repeat=2, several samples of each answer; add --repeat=2" in text(result)
+    assert "was recorded with --samples=2, several samples of each answer; add --samples=2" in text(result)
     assert run(slake, f"--model=replay:{recorded}", "--repeat=3", "--run=third", "-k", "q00").ret != 0
     why = [r.score.why for r in records.read(slake.path / "reports" / "third").results if r.score.outcome == "error"]
-    assert why == [f"{recorded} has no answer for sample 3 of q00: it was recorded with --repeat=2; ask so"]
+    assert why == [f"{recorded} has no answer for sample 3 of q00: it was recorded with --samples=2; ask so"]
 
 
 def test_every_file_of_a_repeated_run_tells_questions_from_answers(slake: pytest.Pytester) -> None:
@@ -223,7 +223,7 @@ def test_answers_of_which_some_have_a_number_may_be_replayed_without(tmp_path: P
     assert Replay(str(file)).samples() == 0
     one, two = Replay(str(file)).generate([Prompt("?", item="1"), Prompt("?", item="2")])
     assert getattr(one, "text", None) == "A"
-    assert str(two) == f"{file} has no answer for 2: it was recorded with --repeat=2; ask so"
+    assert str(two) == f"{file} has no answer for 2: it was recorded with --samples=2; ask so"
 
 
 @pytest.mark.parametrize(("extra", "seeds"), [({}, [None, 1, 2]), ({"seed": 40}, [40, 41, 42])])

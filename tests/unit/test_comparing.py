@@ -114,14 +114,15 @@ def of(paired: Paired, metric: str, **where: str) -> Compared:
 # Matching
 
 
-def test_variants_of_a_question_are_compared_with_the_same_variant() -> None:
+def test_variants_of_a_question_are_averaged() -> None:
     asked = [replace(said(question(n), "A"), variant=variant) for n in range(20) for variant in ("", "BA")]
     worse = [replace(each, answer=Answer("B"), score=scored(each.item, Answer("B"))) for each in asked]
     changed = [one if one.variant else other for one, other in zip(asked, worse, strict=True)]
-    (part,) = compared(side("new", changed), side("old", asked)).parts
-    assert (part.matched, part.scored, part.unmatched_new) == (40, 40, ())
-    (part,) = compared(side("new", asked[::2]), side("old", asked)).parts
-    assert (part.matched, part.unmatched_baseline) == (20, tuple(sorted(question(n).id for n in range(20))))
+    paired = compared(side("new", changed), side("old", asked))
+    (part,) = paired.parts
+    assert (part.matched, part.scored, part.unmatched_new) == (20, 20, ())
+    table = of(paired, "accuracy")
+    assert (table.shown.new, table.shown.baseline, table.shown.lost) == (0.5, 1.0, 20)
 
 
 def test_items_are_matched_by_what_was_asked_and_not_by_their_ids() -> None:

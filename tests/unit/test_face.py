@@ -26,7 +26,7 @@ from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.face import evaluating, frames, progress
 from medvqa.items import Answer, DataError, Item, MedVQAError, Outcome, Result, Score, UsageError
-from medvqa.session.options import OPTIONS, VISIBLE
+from medvqa.session.options import OLD_NAMES, OPTIONS, VISIBLE
 from support import pages
 from support.strangers import CONFTEST, TEST
 
@@ -159,7 +159,7 @@ def test_a_selection_is_told_everywhere() -> None:
 
 
 def test_options_are_those_of_the_command_line() -> None:
-    names = {name.replace("-", "_") for name in OPTIONS}
+    names = {name.replace("-", "_") for name in (*OPTIONS, *OLD_NAMES)}
     assert names == {*evaluating.EvaluateOptions.__annotations__, *evaluating.FIRST}
 
 

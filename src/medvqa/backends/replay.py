@@ -253,7 +253,7 @@ class Replay(Backend):
             which = f"sample {prompt.sample} of {prompt.item}" if prompt.sample else prompt.item
             repeat = self._recording.repeat
             return AnswerError(
-                f"{self._path} has no answer for {which}: it was recorded with --repeat={repeat}; ask so"
+                f"{self._path} has no answer for {which}: it was recorded with --samples={repeat}; ask so"
             )
         first = " ".join(str(part) for part in next(iter(answers)) if part)
         return AnswerError(

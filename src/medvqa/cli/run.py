@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medvqa import printing
 from medvqa.cli.common import Commands, known_from, say
 from medvqa.items import UsageError
-from medvqa.session.options import OPTIONS, SELECT
+from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT
 
 if TYPE_CHECKING:
     from medvqa.session.door import Ended
@@ -58,7 +58,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "select": SELECT,
         **OPTIONS,
     }.items():
-        parser.add_argument(f"--{name}", dest=name, **{**how, "help": how["help"].replace("%", "%%")})
+        old = (f"--{known}" for known, new in OLD_NAMES.items() if new == name)
+        parser.add_argument(f"--{name}", *old, dest=name, **{**how, "help": how["help"].replace("%", "%%")})
     parser.set_defaults(command=run)
 
 

@@ -31,7 +31,7 @@ class Matched:
 
 
 def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
-    """The results of one benchmark and technique by question (key without sample), in input order."""
+    """The results of one benchmark and technique by question (`QuestionKey.question`), in input order."""
     questions: dict[QuestionKey, list[Result]] = {}
     for result in results:
         if result.item.benchmark == benchmark and result.technique == technique:
@@ -74,10 +74,10 @@ def partners(
     taken = set(partner.values())
     left: dict[tuple[Any, ...], list[QuestionKey]] = {}
     for key in sorted(second.keys() - taken, reverse=True):
-        left.setdefault((key.variant, *content(second[key][0].item)), []).append(key)
+        left.setdefault(content(second[key][0].item), []).append(key)
     if left:
         for key in sorted(first.keys() - partner.keys()):
-            if others := left.get((key.variant, *content(first[key][0].item))):
+            if others := left.get(content(first[key][0].item)):
                 partner[key] = others.pop()
     return partner
 

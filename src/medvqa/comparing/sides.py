@@ -10,6 +10,8 @@ from typing import Any
 
 from medvqa import records
 from medvqa.items import TECHNIQUES, QuestionKey, Result, UsageError
+from medvqa.protocols.combining import combined
+from medvqa.protocols.protocol import Protocol
 from medvqa.records import DISTRIBUTION
 
 WHAT: Mapping[str, str] = {
@@ -40,6 +42,18 @@ class Side:
     results: tuple[Result, ...]
     covered: records.Coverage | None = None
     key: records.BaselineKey | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        run: Mapping[str, Any],
+        results: Iterable[Result],
+        covered: records.Coverage | None = None,
+        key: records.BaselineKey | None = None,
+    ) -> Side:
+        """Return the run with the answers to each question combined, as its protocol says."""
+        return cls(name, run, combined(results, Protocol.of(run)), covered, key)
 
     def named(self, question: QuestionKey) -> QuestionKey:
         """The key of a question in the results: hashed if `key` is set."""
@@ -119,7 +133,7 @@ def load(path: Path) -> Side:
         results, covered = stored.results, records.coverage(path, run, stored)
         name = path.resolve().name
     records.check_scored(path, run)
-    return Side(name, run, results, covered, key)
+    return Side.of(name, run, results, covered, key)
 
 
 def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), *, option: str) -> list[Side]:

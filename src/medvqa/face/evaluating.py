@@ -16,7 +16,7 @@ from medvqa.face.known import Extras, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, MedVQAError, Metric, UsageError
 from medvqa.session import door
-from medvqa.session.options import OPTIONS, Options, Setting
+from medvqa.session.options import OLD_NAMES, OPTIONS, Options, Setting
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.root import root_of
 
@@ -40,7 +40,16 @@ class EvaluateOptions(TypedDict, total=False):
     judge_prompt: Several | None
     extraction: str | None
     ablate: str | None
+    prompt: Several | None
+    samples: int | None
     repeat: int | None
+    combine: str | None
+    threshold: float | Sequence[float] | None
+    shots: int | None
+    shot_pool: GivenPath | None
+    reasoning: str | None
+    explain: bool | None
+    rotate: str | None
     run: str | None
     answers: GivenPath | None
     fresh: bool | None
@@ -170,7 +179,7 @@ def _benchmarks(benchmark: str | Benchmark | Iterable[str | Benchmark] | None) -
 
 def _raw_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options by their names on the command line, with values as argparse gives them (UsageError)."""
-    option_names = {name.replace("-", "_"): name for name in OPTIONS if name not in FIRST}
+    option_names = {name.replace("-", "_"): name for name in OPTIONS if name not in FIRST} | dict(OLD_NAMES)
     raw_options = {}
     for name, value in options.items():
         if name not in option_names:
@@ -185,15 +194,20 @@ def _raw_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, value: Any, how: Mapping[str, Any]) -> Any:
     """Return the value of one option; `how` is its row of OPTIONS. UsageError for a value of another type."""
     if how.get("action") == "append":
-        several = [value] if isinstance(value, str | os.PathLike | LoadedRun) else value
+        single = (str, os.PathLike, LoadedRun) if how.get("type", str) is str else (int, float)
+        several = [value] if isinstance(value, single) else value
         if not isinstance(several, list | tuple):
             raise _wrong(name, value, "a text or a list of texts")
-        return [_text(name, entry) for entry in several]
+        return [_single(name, entry, how.get("type", str)) for entry in several]
     if how.get("action") == "store_true":
         if not isinstance(value, bool):
             raise _wrong(name, value, "True or False")
         return value or None
-    kind = how.get("type", str)
+    return _single(name, value, how.get("type", str))
+
+
+def _single(name: str, value: Any, kind: type) -> Any:
+    """Return one value of an option's type (UsageError)."""
     if kind is str:
         return _text(name, value)
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):

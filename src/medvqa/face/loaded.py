@@ -140,7 +140,7 @@ class LoadedRun:
         records.check_scored(self.folder, self._report.run)
         results = [result for part in self._report.parts for result in part.results]
         results.sort(key=lambda result: result.key)
-        return Side(self.name, self._report.run, tuple(results), self._report.covered)
+        return Side.of(self.name, self._report.run, tuple(results), self._report.covered)
 
 
 def load(

@@ -169,9 +169,9 @@ def groups(rows: Sequence[Result]) -> NDArray[np.intp]:
 
 
 def _together(first: Sequence[Result], second: Sequence[Result]) -> list[Unit]:
-    """Return the samples that both questions of a pair have."""
-    others = {result.sample: result for result in second}
-    return [(result, others[result.sample]) for result in first if result.sample in others]
+    """Return the variants and samples that both questions of a pair have."""
+    others = {(result.variant, result.sample): result for result in second}
+    return [(result, other) for result in first if (other := others.get((result.variant, result.sample)))]
 
 
 def _observations(rows: Sequence[Result]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -206,7 +206,7 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
 
     @pytest.fixture(scope="session")
     def _medvqa_asked() -> None:
-        """Hold the technique and sample as its parameter, if there are several."""
+        """Hold the technique, variant and sample as its parameter, if there are several."""
 
     @pytest.fixture(scope="session")
     def evaluate(model: Model, _medvqa_asked: None) -> Callable[[Item], Result]:

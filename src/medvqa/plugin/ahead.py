@@ -12,7 +12,7 @@ from medvqa.items import Item, Query, Technique
 from medvqa.plugin.process import is_worker
 
 ASKED = "_medvqa_asked"
-"""Fixture of the plugin's `evaluate`; its parameter is (technique, sample) if there are several of either."""
+"""Fixture of the plugin's `evaluate`; its parameter is (technique, variant, sample) if there are several."""
 PLUGIN = "medvqa.plugin"
 """Module of the plugin's fixtures."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
@@ -31,8 +31,8 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
     item = item_of(node)
     if item is None:
         return None
-    technique, sample = node.callspec.params.get(ASKED, (default, 0))  # type: ignore[attr-defined]
-    return Query(item, technique, sample)
+    technique, variant, sample = node.callspec.params.get(ASKED, (default, "", 0))  # type: ignore[attr-defined]
+    return Query(item, technique, sample, variant)
 
 
 def asks(node: pytest.Function | pytest.Metafunc) -> bool:

@@ -33,8 +33,9 @@ def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
 
 
 def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> None:
-    """Make one case for each item, and for each technique or sample if there are several. The id names all of these.
+    """Make one case for each item, and for each technique, variant or sample if there are several.
 
+    The id names all of these.
     With several benchmarks, ids begin with the benchmark's name. A test without `evaluate` has no technique.
     """
     items = items_for(plan, names)
@@ -44,12 +45,12 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     ids = [f"{item.benchmark}/{item.id}" if benchmarks > 1 else item.id for item in items]
     metafunc.parametrize("item", items, ids=ids)
     several = len(plan.techniques) > 1
-    if (several or plan.samples) and asks(metafunc):
+    cases = plan.stages({item.benchmark for item in items})
+    if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
-        cases = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
-        case_ids = [selecting.called(technique, sample, several=several) for technique, sample in cases]
-        # Session scope: pytest then sorts tests by technique and sample.
+        case_ids = [selecting.called(*case, several=several) for case in cases]
+        # Session scope: pytest then sorts tests by technique, variant and sample.
         metafunc.parametrize(ASKED, cases, ids=case_ids, indirect=True, scope="session")
 
 
@@ -83,6 +84,8 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
     """Deselect tests whose technique is not defined for their item; return their numbers."""
     queries = [query_of(node, plan.techniques[0]) for node in nodes]
+    _deselect(config, nodes, [query is None or plan.has(query) for query in queries])
+    queries = [query for query in queries if query is None or plan.has(query)]
     stays = [
         query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
         for node, query in zip(nodes, queries, strict=True)

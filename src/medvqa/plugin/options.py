@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 from medvqa.items import UsageError
-from medvqa.session.options import OPTIONS, Options
+from medvqa.session.options import OLD_NAMES, OPTIONS, Options
+
+
+def _names(name: str) -> list[str]:
+    """Return the names of an option, earlier ones last."""
+    return [name, *(old for old, new in OLD_NAMES.items() if new == name)]
 
 
 def _dest(name: str) -> str:
@@ -27,7 +32,8 @@ def register(parser: pytest.Parser) -> None:
     group = parser.getgroup("medvqa", "medical visual question answering")
     for name, how in OPTIONS.items():
         # argparse formats a help text with %, which is plain text in the table.
-        group.addoption(f"--medvqa-{name}", dest=_dest(name), **{**how, "help": how["help"].replace("%", "%%")})
+        long = (f"--medvqa-{known}" for known in _names(name))
+        group.addoption(*long, dest=_dest(name), **{**how, "help": how["help"].replace("%", "%%")})
 
 
 def register_aliases(parser: pytest.Parser) -> frozenset[str]:
@@ -37,10 +43,10 @@ def register_aliases(parser: pytest.Parser) -> frozenset[str]:
         name for group in (parser._anonymous, *parser._groups) for option in group.options for name in option.names()
     }
     group = parser.getgroup("medvqa")
-    free = [name for name in OPTIONS if f"--{name}" not in taken]
-    for name in free:
-        group.addoption(f"--{name}", dest=_dest(name), **{**OPTIONS[name], "help": f"same as --medvqa-{name}"})
-    return frozenset(f"--{name}" for name in free)
+    free = {name: known for name in OPTIONS if (known := [f"--{n}" for n in _names(name) if f"--{n}" not in taken])}
+    for name, short in free.items():
+        group.addoption(*short, dest=_dest(name), **{**OPTIONS[name], "help": f"same as --medvqa-{name}"})
+    return frozenset(short for names in free.values() for short in names)
 
 
 def detached(words: Sequence[str], cwd: Path) -> list[tuple[str, str]]:
@@ -49,7 +55,8 @@ def detached(words: Sequence[str], cwd: Path) -> list[tuple[str, str]]:
     Pytest first reads the command line without the options of plugins and conftest.py files. It takes such a value for
     a path of tests: it derives the root from it, and runs its conftest.py.
     """
-    valued = {name for name, how in OPTIONS.items() if "action" not in how or how["action"] == "append"}
+    with_value = (name for name, how in OPTIONS.items() if "action" not in how or how["action"] == "append")
+    valued = [known for name in with_value for known in _names(name)]
     names = {f"--{name}" for name in valued} | {f"--medvqa-{name}" for name in valued}
     detached_values = []
     for option, value in pairwise(words):

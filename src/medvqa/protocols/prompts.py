@@ -59,6 +59,8 @@ def digest(prompt: Prompt) -> str:
         parts += [shot.text, shot.answer, *(image.key for image in shot.images)]
     if prompt.technique in OPTION_TECHNIQUES:
         parts += [part for option in prompt.options.items() for part in option]
+    if prompt.turns or prompt.then:
+        parts += ["turns", *(part for turn in prompt.turns for part in (turn.text, turn.reply)), "then", *prompt.then]
     return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from medvqa.protocols.protocol import Combine, Reasoning
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Share = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,9}/[0-9]{1,9}$")]
 ExtractionName = Annotated[str, msgspec.Meta(pattern="^(sound|official(:[0-9A-Za-z._-]{1,40})?)$")]
@@ -136,6 +138,19 @@ class _Keyed(msgspec.Struct):
     benchmarks: list[str]
 
 
+class _Protocol(msgspec.Struct):
+    """The fields of `protocols.protocol.Protocol`, without `samples`."""
+
+    prompts: list[str] = []
+    combine: Combine = "mean"
+    thresholds: list[float] = []
+    shots: Count = 0
+    pool: str = ""
+    reasoning: Reasoning = ""
+    explain: bool = False
+    rotations: Count | None = 0
+
+
 class _Portion(msgspec.Struct, forbid_unknown_fields=True):
     chosen: Count
     of: Count
@@ -158,6 +173,7 @@ class _Run(msgspec.Struct):
     config: _Config = msgspec.field(default_factory=_Config)
     techniques: list[str] = []
     repeat: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
+    protocol: _Protocol = msgspec.field(default_factory=_Protocol)
     judge: _Judge | None = None
     extraction: ExtractionName = "sound"
     ablation: str | None = None

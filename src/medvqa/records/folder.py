@@ -62,7 +62,7 @@ def encode(result: Result) -> bytes:
     The last field is `variant`, left out if it is empty.
     """
     images = tuple(replace(image, path="") for image in result.item.images)
-    answer = None if result.answer is None else answers.to_json(result.answer)
+    answer: Any = None if result.answer is None else answers.to_json(result.answer)
     line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
     return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
 
@@ -212,7 +212,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         changes += _changed(
             "the model's ", {"argument": was.get("argument", "")}, {"argument": is_now.get("argument", "")}
         )
-    changes += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat")}, now)
+    changes += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat", "protocol")}, now)
     changes += _other_judge(before, now)
     judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):

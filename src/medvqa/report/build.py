@@ -25,6 +25,8 @@ from medvqa.items import (
 )
 from medvqa.judging import taxonomy
 from medvqa.protocols.ablation import LABELS
+from medvqa.protocols.combining import combined
+from medvqa.protocols.protocol import Protocol
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def build(
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
     decided = gating.read(folder)
-    stale = decided is not None and decided.verdict.of != gating.digest(run, stored.results)
+    stale = decided is not None and decided.verdict.of != gating.digest(run, combined(stored.results, Protocol.of(run)))
     gate = None if stale else decided
     classified = taxonomy.read(folder)
     errors = classified if classified is not None and classified.is_of(stored.results) else None
@@ -201,7 +203,7 @@ def _part(
 ) -> Part:
     failed: list[FailedMetric] = []
     measures = metrics.measures(
-        results,
+        combined(results, Protocol.of(run)),
         benchmark.metrics,
         benchmark.dimensions,
         benchmark=benchmark.name,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from medvqa import answers, metrics, records, scoring
-from medvqa.benchmarks.own import prompts_of
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
 from medvqa.session.plan import Plan
 
@@ -46,7 +45,8 @@ def about(plan: Plan) -> dict[str, Any]:
         },
         "techniques": plan.techniques,
         # A sample's number is its seed, or part of it.
-        "repeat": options.repeat,
+        "repeat": options.samples,
+        **({"protocol": about} if (about := plan.protocol.about()) else {}),
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,
         "ablation": plan.ablation,
@@ -66,10 +66,12 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         defined = [item for item in items if plan.applies(Query(item, technique))]
         if defined:
             questions[technique] = len(defined)
-        prompts = _prompts(benchmark, defined, technique)
-        if prompts:
-            templates[technique] = {prompt.template for prompt in prompts.values()}
-        in_force = {kind: plan.limit(prompts[kind], benchmark.name) for kind in sorted(prompts)}
+        named = [_prompts(plan.asks(benchmark.name, name), defined, technique) for name in plan.prompts(benchmark.name)]
+        if used := {prompt.template for prompts in named for prompt in prompts.values()}:
+            templates[technique] = used
+        in_force = {
+            kind: plan.limit(prompt, benchmark.name) for prompts in named for kind, prompt in sorted(prompts.items())
+        }
         if limited := {kind: limit for kind, limit in in_force.items() if limit is not None}:
             limits[technique] = limited
     key = "category" if benchmark.name in plan.recovers else "given"
@@ -82,7 +84,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "extraction": metrics.reading(read_by),
         "answers": key,
         **({"ablation": plan.ablation} if plan.ablation else {}),
-        **({"repeat": str(plan.options.repeat)} if plan.options.repeat is not None else {}),
+        **plan.protocol.signature(),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
     return {
@@ -103,9 +105,11 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
-def _prompts(benchmark: Benchmark, items: Sequence[Item], technique: Technique) -> dict[Kind, Prompt]:
+def _prompts(
+    ask: Callable[[Item, Technique], Prompt], items: Sequence[Item], technique: Technique
+) -> dict[Kind, Prompt]:
     """Return the prompt of the first item of each kind. Items whose prompt cannot be made are skipped."""
-    ask, prompts = prompts_of(benchmark), dict[Kind, Prompt]()
+    prompts = dict[Kind, Prompt]()
     for item in items:
         if item.kind not in prompts:
             with suppress(DataError):

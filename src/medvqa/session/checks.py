@@ -54,8 +54,8 @@ def _check_recorded(plan: Plan) -> None:
     """Raise UsageError if answers were recorded as samples, or by another technique."""
     if not plan.samples and (number := plan.model.backend.samples()):
         raise UsageError(
-            f"'{plan.options.model}' was recorded with --repeat={number}, several samples of each answer; add "
-            f"--repeat={number}"
+            f"'{plan.options.model}' was recorded with --samples={number}, several samples of each answer; add "
+            f"--samples={number}"
         )
     _check_technique(plan)
 

@@ -118,6 +118,6 @@ def settle(
     """Decide the gate and write gate.json; None without a gate."""
     if gate is None:
         return None
-    decided = gating.decided(gate, folder, Side(folder.name, run, stored.results, covered))
+    decided = gating.decided(gate, folder, Side.of(folder.name, run, stored.results, covered))
     gating.write(folder, decided)
     return decided.verdict

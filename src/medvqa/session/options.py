@@ -72,10 +72,51 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "HOW",
         "help": "take the picture away: text-only (no image), blank (grey) or shuffle (another item's)",
     },
-    "repeat": {
+    "prompt": {
+        "metavar": "NAME|FILE|all",
+        "action": "append",
+        "help": "ask by a named prompt of the benchmark, by the prompt in a file, or by all named prompts (repeatable, "
+        "or NAME,NAME; default: the benchmark's own)",
+    },
+    "samples": {
+        "metavar": "N",
+        "type": int,
+        "help": "ask each question N times, if the model samples its answers; --combine makes one score of them",
+    },
+    "combine": {
+        "metavar": "HOW",
+        "help": "with --samples: mean (average the scores, the default), vote (majority of the options), best-oracle "
+        "(right if --threshold of the samples are right) or best-self (the model chooses among its samples)",
+    },
+    "threshold": {
+        "metavar": "PERCENT",
+        "type": float,
+        "action": "append",
+        "help": "with --combine=best-oracle: the share of the samples that must be right (repeatable; default: 1)",
+    },
+    "shots": {
         "metavar": "K",
         "type": int,
-        "help": "ask each question K times, if the model samples its answers; the score of a question is their mean",
+        "help": "show K solved examples before each question",
+    },
+    "shot-pool": {
+        "metavar": "FILE|BENCHMARK",
+        "help": "with --shots: take the examples from this file or benchmark (default: the benchmark itself, without "
+        "questions related to the one that is asked)",
+    },
+    "reasoning": {
+        "metavar": "HOW",
+        "help": "cot: ask the model to reason, and to end with a line that holds its final answer",
+    },
+    "explain": {
+        "action": "store_true",
+        "default": None,
+        "help": "ask the model to answer first, and then to explain its answer",
+    },
+    "rotate": {
+        "metavar": "N|all",
+        "help": "ask each question with its options in N cyclic orders, or in all; it counts as right only if every "
+        "answer is right",
     },
     "run": {
         "metavar": "NAME",
@@ -191,7 +232,10 @@ SELECT: Mapping[str, Any] = {
 }
 """The option --select of `medvqa run`; pytest has -k and -m instead."""
 
-LISTS = frozenset({"benchmark", "technique", "gate-slices"})
+OLD_NAMES: Mapping[str, str] = {"repeat": "samples"}
+"""Earlier names of options, which remain valid."""
+
+LISTS = frozenset({"benchmark", "technique", "prompt", "gate-slices"})
 """Options that take NAME,NAME."""
 
 
@@ -217,7 +261,15 @@ class Options:
     judge_prompts: tuple[str, ...]
     extraction: str
     ablate: str | None
-    repeat: int | None
+    prompts: tuple[str, ...]
+    samples: int | None
+    combine: str | None
+    thresholds: tuple[float, ...]
+    shots: int | None
+    shot_pool: str | None
+    reasoning: str | None
+    explain: bool
+    rotate: str | None
     run: str | None
     answers: Path | None
     fresh: bool
@@ -264,7 +316,15 @@ class Options:
             judge_prompts=tuple(map(_expanded, raw["judge-prompt"] or ())),
             extraction=raw["extraction"] or "sound",
             ablate=raw["ablate"],
-            repeat=raw["repeat"],
+            prompts=tuple(map(os.path.expanduser, listed(raw["prompt"] or ()))),
+            samples=raw["samples"],
+            combine=raw["combine"],
+            thresholds=tuple(raw["threshold"] or ()),
+            shots=raw["shots"],
+            shot_pool=None if raw["shot-pool"] is None else os.path.expanduser(raw["shot-pool"]),
+            reasoning=raw["reasoning"],
+            explain=bool(raw["explain"]),
+            rotate=raw["rotate"],
             run=raw["run"],
             answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
             fresh=bool(raw["fresh"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -35,8 +36,10 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
-from medvqa.protocols import ablation, prompts
+from medvqa.protocols import ablation, prompts, protocol
+from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
+from medvqa.protocols.variants import Variant
 from medvqa.session import judging
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.judging import Judging
@@ -45,14 +48,16 @@ from medvqa.session.registry import Registry
 
 MAX_DEADLINE = 1e9
 """Seconds (30 years): clocks refuse much larger numbers."""
+MAX_ROTATIONS = 26
+"""Options have the letters A to Z."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """The model, questions and rules of a run; made by `resolve`.
 
-    Items are read from files when they are first needed. `samples` numbers the samples of each question from 1; () if
-    each is asked once. `uncaptured` is entered while files are read, so that progress reaches the terminal.
+    Items are read from files when they are first needed. `uncaptured` is entered while files are read, so that progress
+    reaches the terminal.
     """
 
     options: Options
@@ -62,7 +67,7 @@ class Plan:
     judge: Judging | None
     benchmarks: Mapping[str, Benchmark]
     techniques: tuple[Technique, ...]
-    samples: tuple[int, ...]
+    protocol: Protocol
     ablation: Ablation | None
     extraction: Extraction
     shard: Shard | None
@@ -130,6 +135,36 @@ class Plan:
         benchmark = self.benchmarks[query.item.benchmark]
         return query.technique in benchmark.techniques and benchmark.applies(query.item, query.technique)
 
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """The numbers of the samples of each question, from 1; () if each is asked once."""
+        return tuple(range(1, self.protocol.samples + 1)) if self.protocol.samples is not None else ()
+
+    def prompts(self, name: str) -> tuple[str, ...]:
+        """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
+        asked: dict[str, None] = {}
+        for typed in self.protocol.prompts:
+            asked |= dict.fromkeys(self.benchmarks[name].prompts if typed == ALL else (typed,))
+        return tuple(asked) or ("",)
+
+    def variants(self, name: str) -> tuple[str, ...]:
+        """The variants in which the questions of a benchmark are asked; ("",) if there is one."""
+        names = self.prompts(name)
+        return tuple(Variant(prompt).name for prompt in names) if len(names) > 1 else ("",)
+
+    def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
+        """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
+
+        A question is asked in those of them that it `has`.
+        """
+        chosen = self.benchmarks if names is None else names
+        variants = dict.fromkeys(variant for name in chosen for variant in self.variants(name))
+        return list(itertools.product(self.techniques, variants, self.samples or (0,)))
+
+    def has(self, query: Query) -> bool:
+        """Whether the question is asked in the query's variant."""
+        return query.variant in self.variants(query.item.benchmark)
+
     def name_of(self, key: QuestionKey) -> str:
         """The name of a question in the list of missing ones."""
         return key.name(technique=len(self.techniques) > 1)
@@ -141,13 +176,18 @@ class Plan:
         item = query.item
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
-        asks = own.prompts_of(self.benchmarks[item.benchmark])
-        prompt = self.limited(asks(item, query.technique), item.benchmark)
+        named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
+        prompt = self.limited(self.asks(item.benchmark, named)(item, query.technique), item.benchmark)
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
             return ablation.withhold(prompt)
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
+
+    def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
+        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own."""
+        benchmark = self.benchmarks[name]
+        return benchmark.prompts[prompt] if prompt else own.prompts_of(benchmark)
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
@@ -277,15 +317,15 @@ def resolve(
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
-    _check_repeat(options, model, techniques)
-    samples = tuple(range(1, options.repeat + 1)) if options.repeat is not None else ()
+    _check_samples(options, model, techniques)
+    asked = _protocol(options, chosen)
     if not (options.typed or setting.collects_only):
         try:
             model.check()
         except UsageError as error:
             raise UsageError(f"{error}; or choose another model, such as --model=random") from None
     return Plan(
-        options, setting, registry, model, judge, by_name, techniques, samples, ablated, extraction, shard, uncaptured
+        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
     )
 
 
@@ -303,8 +343,13 @@ def _check_values(options: Options) -> None:
         raise UsageError(f"--max-tokens={options.max_tokens}: a number of tokens, or 0 for no limit")
     if options.deadline is not None and not 0 < options.deadline <= MAX_DEADLINE:
         raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0 and at most {MAX_DEADLINE:g}")
-    if options.repeat is not None and options.repeat < 2:
-        raise UsageError(f"--repeat={options.repeat}: at least 2 samples of each answer; without it one is asked for")
+    if options.samples is not None and options.samples < 2:
+        raise UsageError(f"--samples={options.samples}: at least 2 samples of each answer; without it one is asked for")
+    if options.shots is not None and options.shots < 1:
+        raise UsageError(f"--shots={options.shots}: at least 1 solved example; without it there is none")
+    for threshold in options.thresholds:
+        if not 0 < threshold <= 100:
+            raise UsageError(f"--threshold={threshold:g}: a share in percent, more than 0 and at most 100")
     if options.max_errors < 0:
         raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
 
@@ -398,20 +443,53 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _check_repeat(options: Options, model: Chosen, techniques: Sequence[Technique]) -> None:
+def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
+    """Return the protocol that the options name (UsageError)."""
+    # A part whose code is not there yet.
+    for name, value in (
+        *(("prompt", options.prompts), ("shots", options.shots), ("reasoning", options.reasoning)),
+        *(("explain", options.explain), ("rotate", options.rotate)),
+        ("combine", options.combine not in (None, "mean")),
+    ):
+        if value:
+            raise UsageError(f"--{name}: this version does not have it yet")
+    asked = Protocol(
+        prompts=options.prompts,
+        samples=options.samples,
+        combine=_one_of("way to combine", options.combine or "mean", COMBINES),
+        thresholds=options.thresholds,
+        shots=options.shots or 0,
+        pool=options.shot_pool or "",
+        reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
+        explain=options.explain,
+        rotations=0 if options.rotate is None else _rotations(options.rotate),
+    )
+    protocol.check(asked)
+    return asked
+
+
+def _rotations(typed: str) -> int | None:
+    if typed == ALL:
+        return None
+    if not typed.isascii() or not typed.isdecimal() or not 2 <= int(typed) <= MAX_ROTATIONS:
+        raise UsageError(f"--rotate={typed}: a number of orders from 2 to {MAX_ROTATIONS}, or {ALL}")
+    return int(typed)
+
+
+def _check_samples(options: Options, model: Chosen, techniques: Sequence[Technique]) -> None:
     """UsageError if all samples of an answer would be the same."""
-    if options.repeat is None:
+    if options.samples is None:
         return
     scoring = [name for name in techniques if name in OPTION_TECHNIQUES]
     if scoring:
         raise UsageError(
-            f"--repeat={options.repeat}: technique '{scoring[0]}' does not sample: all samples of an answer "
-            "would be the same; repeat with --technique=mc"
+            f"--samples={options.samples}: technique '{scoring[0]}' does not sample: all samples of an answer "
+            "would be the same; sample with --technique=mc"
         )
     if not model.backend.draws():
         raise UsageError(
-            f"--repeat={options.repeat}: '{options.model}' answers the same question always alike. "
-            "Repeat a model whose config samples: temperature above 0 (openai), generation.do_sample (hf)"
+            f"--samples={options.samples}: '{options.model}' answers the same question always alike. "
+            "Sample a model whose config samples: temperature above 0 (openai), generation.do_sample (hf)"
         )
 
 

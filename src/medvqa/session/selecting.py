@@ -31,11 +31,12 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     everything = [item for name in plan.benchmarks for item in plan.items(name)]
     if expression is not None:
         _check_dimensions(expression, everything)
-    stages = [(technique, sample) for technique in plan.techniques for sample in plan.samples or (0,)]
+    several = len(plan.techniques) > 1
     chosen = [
-        Query(item, technique, sample)
-        for technique, sample in stages
-        for item in _matching(everything, expression, called(technique, sample, several=len(plan.techniques) > 1))
+        query
+        for technique, variant, sample in plan.stages()
+        for item in _matching(everything, expression, called(technique, variant, sample, several=several))
+        if plan.has(query := Query(item, technique, sample, variant))
     ]
     stays = [plan.applies(query) for query in chosen]
     left_out = counted(query for query, stay in zip(chosen, stays, strict=True) if not stay)
@@ -72,9 +73,10 @@ def _matching(items: Sequence[Item], expression: Expression | None, call: str) -
     return matching
 
 
-def called(technique: Technique, sample: int, *, several: bool) -> str:
+def called(technique: Technique, variant: str, sample: int, *, several: bool) -> str:
     """Return the end of a question's name, after the item's id; `several`: the run has several techniques."""
-    return "-".join([*([technique] if several else []), *([f"sample{sample}"] if sample else [])])
+    names = [technique if several else "", variant, f"sample{sample}" if sample else ""]
+    return "-".join(name for name in names if name)
 
 
 def tags_with_kind(item: Item) -> dict[str, tuple[str, ...]]:
@@ -83,10 +85,9 @@ def tags_with_kind(item: Item) -> dict[str, tuple[str, ...]]:
 
 
 def counted(undefined: Iterable[Query]) -> LeftOut:
-    """Count the questions that are left out because no technique is defined for them; samples count once."""
-    counts = Counter(
-        (query.item.benchmark, query.technique, query.item.kind) for query in undefined if query.sample <= 1
-    )
+    """Count the questions that are left out because no technique is defined for them; each counts once."""
+    questions = {query.key.question: query for query in undefined}
+    counts = Counter((query.item.benchmark, query.technique, query.item.kind) for query in questions.values())
     left_out: LeftOut = {}
     for (benchmark, technique, kind), number in sorted(counts.items()):
         left_out.setdefault(benchmark, {}).setdefault(technique, {})[kind] = number

@@ -1,0 +1,85 @@
+"""Protocol: how the questions of a run are asked, and how the answers to one question are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from medvqa.items import UsageError
+
+Combine = Literal["mean", "vote", "best-oracle", "best-self"]
+"""mean: metrics average the samples of a question. vote: the option that most samples choose. best-oracle: right if
+enough samples are right. best-self: the model chooses one of its samples."""
+Reasoning = Literal["", "cot"]
+"""cot: the prompt asks to reason, and to end with a line that holds the final answer."""
+
+COMBINES: tuple[Combine, ...] = get_args(Combine)
+REASONINGS: tuple[str, ...] = tuple(name for name in get_args(Reasoning) if name)
+ALL = "all"
+"""The value of --prompt and --rotate that names all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How the questions of a run are asked. The defaults ask each question once, by the benchmark's own prompt.
+
+    `prompts`: names of prompts, () for the benchmark's own. `samples`: answers to each prompt, None: one without a
+    number. `combine`: how samples become one answer; `thresholds`, in percent of the samples, belong to best-oracle.
+    `shots`: solved examples before each question, taken from `pool` ("": the benchmark itself). `reasoning` and
+    `explain` add to the prompt. `rotations`: cyclic orders of the options that each question is asked in, 0 for the
+    data set's own, None for all.
+    """
+
+    prompts: tuple[str, ...] = ()
+    samples: int | None = None
+    combine: Combine = "mean"
+    thresholds: tuple[float, ...] = ()
+    shots: int = 0
+    pool: str = ""
+    reasoning: Reasoning = ""
+    explain: bool = False
+    rotations: int | None = 0
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> Protocol:
+        """Return the protocol that run.json records; defaults for a run of an earlier version."""
+        recorded = {field.name: run.get("protocol", {}).get(field.name, field.default) for field in fields(cls)}
+        for name in ("prompts", "thresholds"):
+            recorded[name] = tuple(recorded[name])
+        return cls(**{**recorded, "samples": run.get("repeat")})
+
+    def about(self) -> dict[str, Any]:
+        """Return the fields for run.json that differ from the defaults; `samples` has a field of its own, `repeat`."""
+        values, default = asdict(self), asdict(Protocol())
+        return {name: value for name, value in values.items() if value != default[name] and name != "samples"}
+
+    def signature(self) -> dict[str, str]:
+        """Return the parts of a measure's signature, as texts. Defaults are left out, as in earlier versions.
+
+        Prompts are left out too: the signature names their templates with digests.
+        """
+        parts = {name: value for name, value in self.about().items() if name != "prompts"}
+        if self.samples is not None:
+            parts["repeat"] = self.samples
+        return {name: _text(value) for name, value in parts.items()}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    if value is None:
+        return ALL
+    return f"{value:g}" if isinstance(value, float) else "yes" if value is True else str(value)
+
+
+def check(protocol: Protocol) -> None:
+    """Raise UsageError for settings that contradict each other."""
+    if protocol.combine != "mean" and protocol.samples is None:
+        raise UsageError(f"--combine={protocol.combine}: it combines several answers; add --samples=N")
+    if protocol.thresholds and protocol.combine != "best-oracle":
+        raise UsageError("--threshold: it belongs to --combine=best-oracle")
+    if protocol.pool and not protocol.shots:
+        raise UsageError(f"--shot-pool={protocol.pool}: no solved examples are asked for; add --shots=N")
+    if protocol.explain and protocol.reasoning:
+        raise UsageError(f"--explain and --reasoning={protocol.reasoning}: both say how to answer; leave one out")
