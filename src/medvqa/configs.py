@@ -18,6 +18,7 @@ import msgspec
 from medvqa import backend, files
 from medvqa.backend import Backend
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Benchmark, Prompt, TokenLimits, UsageError
+from medvqa.protocols.reasoning import INSTRUCTIONS
 
 Backends = Mapping[str, type[Backend]]
 """The known backends, by name."""
@@ -39,7 +40,8 @@ class ModelConfig:
 
     `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` holds the limits of new
     tokens of the benchmarks' owners for this model, by name or group of the benchmark: one limit, or one per
-    technique. `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
+    technique. `prompts` names the prompt of a benchmark or group, by which this model is asked without --prompt.
+    `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ModelConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     techniques: tuple[str, ...] = ()
     max_tokens: Mapping[str, Limit | Mapping[str, Limit]] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
     inner: ModelConfig | None = None
 
 
@@ -78,7 +81,8 @@ def _with_inner(
         raise UsageError(f"{config.name}: '{config.backend}' wraps another model: --model={config.backend}:MODEL")
     inner = _resolve(config.argument, folders, backends, outer)
     techniques, max_tokens = config.techniques or inner.techniques, config.max_tokens or inner.max_tokens
-    return replace(config, inner=inner, techniques=techniques, max_tokens=max_tokens)
+    prompts = config.prompts or inner.prompts
+    return replace(config, inner=inner, techniques=techniques, max_tokens=max_tokens, prompts=prompts)
 
 
 def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:
@@ -163,9 +167,25 @@ def _options(config: ModelConfig, backends: Backends, *, where: str) -> Any:
         raise UsageError(f"{where}: [options]: {error}") from None
 
 
+def prompt_of(config: ModelConfig, benchmark: Benchmark) -> tuple[str, ...]:
+    """Return the prompt that the config names for a benchmark or its group; () if it names none."""
+    names = (config.prompts.get(name) for name in (benchmark.name, benchmark.group))
+    return tuple(name for name in names if name is not None)[:1]
+
+
+def check_prompts(config: ModelConfig, benchmarks: Mapping[str, Benchmark]) -> None:
+    """Raise UsageError for the prompt of an unknown benchmark."""
+    names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
+    for name in config.prompts:
+        if name not in names:
+            raise UsageError(
+                f"{config.name}: [prompts]: no benchmark {name!r}; known: {_listing(names)}.{_suggestion(name, names)}"
+            )
+
+
 def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:
     """Raise UsageError for limits of unknown benchmarks or techniques, and for limits that the backend cannot keep."""
-    names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
+    names = {*BUDGETS, *benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
     text_techniques = [technique for technique in TECHNIQUES if technique not in OPTION_TECHNIQUES]
     if config.max_tokens and limits is None:
         raise UsageError(f"{config.name}: [max_tokens]: backend {config.backend!r} takes no limit")
@@ -189,6 +209,24 @@ def check_token_limit(number: int, limits: TokenLimits | None, where: str) -> No
     """Raise UsageError, starting with `where`, if the limit is 0 (none) but the backend needs one."""
     if number == 0 and limits is not None and limits.required:
         raise UsageError(f"{where}: a checkpoint without a limit may write for ever; set a number of 1 or more")
+
+
+BUDGETS = frozenset({*INSTRUCTIONS, "ranking"})
+"""Names in [max_tokens] of limits that belong to a protocol, and to no benchmark."""
+
+
+def token_budget(typed: int | None, config: ModelConfig, limits: TokenLimits, name: str, prompt: Prompt) -> int:
+    """Return the limit of new tokens for a protocol with a limit of its own; 0: no limit.
+
+    The first one set by: the user (`typed`), the config under the protocol's `name`; else the protocol's own
+    (`prompt.max_tokens`), or the config's options if these allow more.
+    """
+    candidates = (typed, _for_technique(config.max_tokens.get(name), prompt.technique))
+    chosen = next((number for number in candidates if number is not None), None)
+    if chosen is not None:
+        return chosen
+    own = prompt.max_tokens or DEFAULT_TOKENS
+    return limits.own if limits.configured and (limits.own == 0 or limits.own > own) else own
 
 
 def token_limit(

@@ -26,6 +26,7 @@ Technique = Literal["mc", "gd", "ps", "ff"]
 Extraction = str
 """The rule that reads answers: "sound", "official", or a version of "official", such as "official:2026-06"."""
 Ablation = Literal["text-only", "blank", "shuffle"]
+Order = Literal["images-first", "text-first"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -33,6 +34,8 @@ TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
 OPTION_TECHNIQUES: frozenset[Technique] = frozenset({"gd", "ps"})
 """Techniques that take a probability of every option from the model, and no text."""
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
+ORDERS: tuple[Order, ...] = get_args(Order)
+"""Orders of images and text within a message. The first is the default."""
 CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
 """Kinds answered by option letters."""
 OPEN_KINDS: frozenset[Kind] = frozenset(KINDS) - CHOICE_KINDS
@@ -147,7 +150,8 @@ class Turn:
 class Prompt:
     """One prompt for a model; it never holds the answer key.
 
-    `text` is sent after the images. `benchmark`, `item`, `kind` and `options` serve techniques that score options, and
+    `text` is sent after the images, before them if `order` says so; a model without chat form has an order of its own.
+    `benchmark`, `item`, `kind` and `options` serve techniques that score options, and
     baselines that answer without reading. With GD the keys of `options` are the possible next letters; with PS its
     values are the possible continuations of `text` after a space. `template` names the template and its digest, for
     instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
@@ -171,6 +175,7 @@ class Prompt:
     max_tokens: int | None = None
     turns: tuple[Turn, ...] = ()
     then: tuple[str, ...] = ()
+    order: Order = "images-first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +189,8 @@ class Answer:
     if unknown. `usage` counts tokens (`input`, `output`) and, if prices are known, their price (`cost`). `served_by`
     is the model id or system fingerprint that the server reports, "" without one. `thoughts` is hidden reasoning, which
     is never scored. `earlier` holds the replies of earlier turns; `seconds` and `usage` are then sums over all turns.
+    `whole` is the whole reply if `text` is only the line of its answer, as for `--reasoning` and `--explain`; it is
+    never scored. `cut`: the reply was cut off outside of `text`, in an earlier turn or after the answer's line.
     """
 
     text: str
@@ -194,6 +201,8 @@ class Answer:
     served_by: str = ""
     thoughts: str = ""
     earlier: tuple[str, ...] = ()
+    whole: str = ""
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +239,26 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranking:
+    """The choice of a model among its own answers to a question, for `--combine=best-self`.
+
+    `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
+    `template` names the prompt with a digest.
+    """
+
+    candidates: tuple[str, ...]
+    chosen: int | None
+    reply: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One line of results.jsonl.
 
     `prompt` is the digest of the prompt. `answer` is None if the item ended in error, `judgement` if a rule scored the
-    answer. `sample` and `variant` are as in `QuestionKey`.
+    answer. `sample` and `variant` are as in `QuestionKey`. With `ranking`, `answer` is the selected candidate, or the
+    reply that selects none.
     """
 
     run: str
@@ -246,6 +270,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
+    ranking: Ranking | None = None
 
     @property
     def key(self) -> QuestionKey:
@@ -299,6 +324,8 @@ class Metric:
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
     so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
+    `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
+    values, and undefined if one of them has no ratio.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -312,6 +339,7 @@ class Metric:
     definition: str = ""
     better: Literal["higher", "lower"] = "higher"
     percent: bool | None = True
+    weights: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,8 +408,11 @@ class Benchmark:
     pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
     its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
-    function as `prompt`, and raises UsageError for a technique that it does not define. `taxonomy` names the tree of
-    `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for `medvqa classify`.
+    function as `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD.
+    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
+    reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
+    `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
+    `medvqa classify`.
     """
 
     name: str
@@ -410,7 +441,8 @@ class Benchmark:
     submission: Callable[[Sequence[Result], Path], Path] | None = None
     public: bool = False
     judged: frozenset[Kind] = frozenset()
-    prompts: Mapping[str, Callable[[Item, Technique], Prompt]] = field(default_factory=dict)
+    prompts: Mapping[str, Callable[[Item, Technique], Prompt] | str] = field(default_factory=dict)
+    paper_prompts: tuple[str, ...] = ()
     taxonomy: str = ""
 
 

@@ -35,7 +35,7 @@ class Text(str):
 class Longer(Answer):
     """An answer with a field that no store keeps."""
 
-    thoughts: str = ""
+    mood: str = ""
 
 
 class Same(Answer):
@@ -108,7 +108,7 @@ ODD = {
     "surrogate in finish": (Answer("A", finish="\ud800"), "finish has half a surrogate pair, which is no Unicode text"),
     "surrogate in served_by": (Answer("A", served_by="x\udfff"), "served_by has half a surrogate pair"),
     "surrogate in a key": (Answer("A", usage={"\ud800": 1.0}), "a key of usage has half a surrogate pair"),
-    "further fields": (Longer("A", thoughts="hm"), "Longer has fields that Answer lacks, so they would be lost: th"),
+    "further fields": (Longer("A", mood="hm"), "Longer has fields that Answer lacks, so they would be lost: mo"),
     "array": (Answer("A", seconds=np.array([1.0])), "seconds is of type ndarray; a finite number"),  # type: ignore[arg-type]
 }
 

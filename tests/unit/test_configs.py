@@ -94,7 +94,7 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
         (
             'backend = "echo"\ndescripton = "x"',
             "unknown field 'descripton'; known: argument, backend, description, max_tokens, options, "
-            "techniques. "
+            "prompts, techniques. "
             "Did you mean 'description'?",
         ),
         (

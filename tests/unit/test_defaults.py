@@ -107,7 +107,7 @@ def test_a_prompt_of_ones_own_is_a_text() -> None:
         ("{question.__class__}", "has the field {question.__class__}"),
         ('{question} as {"letter": "A"}', "a brace that stands for itself is written twice: {{ or }}"),
         ("{options}", "has no field {question}"),
-        ("{question} {", "cannot be read"),
+        ("{question} {", "has a single {"),
     ],
 )
 def test_a_prompt_with_other_fields_is_refused(text: str, message: str) -> None:

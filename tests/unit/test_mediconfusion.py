@@ -1,6 +1,7 @@
 """MediConfusion: rows become items, the official numbers come out, and damaged files are named."""
 
 import csv
+import dataclasses
 import json
 import tempfile
 import warnings
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from medvqa import benchmarks
 from medvqa.benchmarks import mediconfusion
 from medvqa.data import lexicon, selection
-from medvqa.items import Answer, DataError, DataWarning, Image, Item
+from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, Technique, UsageError
+from medvqa.protocols import naming
+from medvqa.protocols.prompts import Templates
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
@@ -121,12 +124,16 @@ def test_a_pair_becomes_two_items(tmp_path: Path) -> None:
         options={"A": "A stent", "B": "No stent"},
         answers=("B",),
         images=(Image("mediconfusion/images/20000.jpg", str(tmp_path / "mediconfusion/images/20000.jpg")),),
-        tags={"category": ("cerebral", "head_and_neck")},
+        tags={
+            "category": ("cerebral", "head_and_neck"),
+            "biomedclip_similarity": ("0_90_to_0_91",),
+            "dino_similarity": ("0_50_to_0_60",),
+        },
         pair_id="10001",
         cluster_id="mediconfusion/images/20000.jpg",
         extra={"im": "train/radiology/images/ROCO_1.jpg", "BiomedCLIP_sim": 0.9, "DINO_sim": 0.5},
     )
-    assert (second.id, second.answers, second.tags) == ("10001/2", ("A",), {"category": ("cardiac",)})
+    assert (second.id, second.answers, second.tags["category"]) == ("10001/2", ("A",), ("cardiac",))
     assert second.images[0].name == "mediconfusion/images/20001.jpg"
     assert second.extra["im"] == "test/radiology/images/ROCO_2.jpg"
     assert (second.pair_id, second.cluster_id) == (first.pair_id, first.cluster_id)
@@ -200,7 +207,7 @@ def test_a_warning_names_unknown_categories_and_keeps_them(tmp_path: Path) -> No
     write_json(tmp_path, {"10001": row(category_1=["Dental"])})
     with pytest.warns(DataWarning, match=r"^category: not in the lexicon of mediconfusion, kept as they are: dental$"):
         first, _ = load(tmp_path)
-    assert first.tags == {"category": ("dental",)}
+    assert first.tags["category"] == ("dental",)
 
 
 def test_a_warning_names_a_pair_with_one_answer_for_both(tmp_path: Path) -> None:
@@ -427,3 +434,200 @@ def test_a_recorded_run_has_the_owners_counts() -> None:
     assert sum(count == 2 for count in Counter(item.pair_id for item in correct).values()) == 30
     assert slots(correct) == totals["individual_score"]
     assert slots(invalid) == Counter(totals["invalid"])
+
+
+# Named prompts
+
+EXAMPLE = Item(
+    "1/1", "mediconfusion", "single_choice", "What is {shown} here?", {"A": "A stent", "B": "No stent"}, ("A",)
+)
+HEAD = "Based on the image, choose the correct option for the following question."
+FILLED = "Question: What is {shown} here?\nA: A stent\nB: No stent\n"
+DIRECTLY = "Answer with the option's letter from the given choices directly."
+ONE_LETTER = f"{DIRECTLY} Your answer should be just one letter."
+SHORT = "Answer with the option's letter directly."
+TABLE_4 = {
+    "0-original": f"{HEAD}\n{FILLED}{ONE_LETTER}\nAnswer: ",
+    "1-short": f"Answer the following question about the image.\n{FILLED}{SHORT}\nAnswer: ",
+    "2-options-last": (
+        f"Answer the following question about the image with the correct option's letter directly.\n{FILLED}Answer: "
+    ),
+    "3-careful": (
+        f"Carefully and skillfully review the image and answer the following question.\n{FILLED}{SHORT}\nAnswer: "
+    ),
+    "4-expert": (
+        "You are an expert radiologist AI with deep knowledge in radiology image analysis. "
+        f"{HEAD}\n{FILLED}{SHORT}\nAnswer: "
+    ),
+    "5-a-or-b": f"{HEAD}\n{FILLED}Simply respond with 'A' or 'B' based on your answer.\nAnswer: ",
+    "6-please": (
+        "Based on the image, please choose the correct option for the following question.\n"
+        f"{FILLED}Please answer with the option's letter from the given choices directly.\nAnswer: "
+    ),
+    "7-one-line": (
+        f"{HEAD} Question: What is {{shown}} here? Option A: A stent Option B: No stent {ONE_LETTER} Answer: "
+    ),
+    "8-explained": (
+        "You are given a radiology image, based on which you will need to carefully answer a medical question related "
+        "to the image. You will be given two answer options: A and B from which you have to choose the right answer. "
+        "The correct answer can always be determined just by looking at the radiology image itself. Take a close look "
+        f"at the image think carefully, and answer the following question.\n{FILLED}{ONE_LETTER}\nAnswer: "
+    ),
+    "9-bare": f"{FILLED}Correct answer option: ",
+    "10-important": (
+        "You are given a radiology image, and your critical task is to take a close look and choose the correct option "
+        "for the following question. It is extremely important to answer the following question correctly.\n"
+        f"{FILLED}{ONE_LETTER}\nAnswer: "
+    ),
+}
+QUOTED = f'{HEAD}\nQuestion: What is {{shown}} here?\n("A": A stent)\n("B": No stent)\n{ONE_LETTER}\n#answer: ("'
+CHAT = TABLE_4["0-original"]
+GREEDY = f"{HEAD}\n{FILLED}{DIRECTLY}\nAnswer: "
+PREFIX = "Question: What is {shown} here? Answer:"
+ALONE = "What is {shown} here?"
+OPEN = "Based on the image, answer following question.\nWhat is {shown} here?"
+BLIP_2 = f"Question: {HEAD} What is {{shown}} here?\nA: A stent\nB: No stent\n{DIRECTLY} Answer:"
+SYSTEM = "You are a helpful assitant expert in medical domain."
+
+
+def named(name: str, technique: Technique = "mc") -> Prompt:
+    ask = BENCHMARK.prompts[name]
+    assert callable(ask)
+    return ask(EXAMPLE, technique)
+
+
+@pytest.mark.parametrize("name", TABLE_4)
+def test_the_prompts_of_table_4_to_the_byte(name: str) -> None:
+    prompt = named(name)
+    assert prompt.text == TABLE_4[name]
+    assert (prompt.system, prompt.order, prompt.max_tokens) == (SYSTEM, "images-first", 32)
+    with pytest.raises(UsageError, match="is not defined for technique 'ps'; it has: mc"):
+        named(name, "ps")
+
+
+def test_all_stands_for_the_eleven_prompts_of_table_4() -> None:
+    assert BENCHMARK.paper_prompts == tuple(TABLE_4)
+    assert naming.asked(["all"], BENCHMARK) == tuple(TABLE_4)
+    assert len({named(name).template for name in TABLE_4}) == 11
+
+
+def test_prompt_0_is_the_benchmarks_own() -> None:
+    own = BENCHMARK.prompt
+    assert callable(own)
+    assert named("0-original") == own(EXAMPLE, "mc"), "stored answers to one serve the other"
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "system", "order"),
+    [
+        ("owners-default", {"mc": QUOTED, "gd": GREEDY, "ps": PREFIX, "ff": OPEN}, "", "images-first"),
+        ("instructblip", {"mc": QUOTED, "gd": GREEDY, "ps": PREFIX, "ff": OPEN}, "", "images-first"),
+        ("molmo", {"mc": QUOTED, "gd": QUOTED, "ps": PREFIX, "ff": OPEN}, "", "images-first"),
+        ("radfm", {"mc": QUOTED, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "images-first"),
+        ("llama", {"mc": QUOTED, "gd": GREEDY, "ps": f"Question: {ALONE}", "ff": OPEN}, "", "images-first"),
+        ("llava", {"mc": QUOTED, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "text-first"),
+        ("blip-2", {"mc": BLIP_2, "gd": BLIP_2, "ps": PREFIX, "ff": PREFIX}, "", "images-first"),
+        ("deepseek", {"mc": CHAT, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "images-first"),
+        ("llava-med", {"mc": CHAT, "gd": GREEDY, "ps": ALONE, "ff": OPEN}, "", "images-first"),
+        ("claude", {"mc": CHAT, "ff": OPEN}, SYSTEM, "images-first"),
+        ("gpt", {"mc": CHAT, "ff": OPEN}, SYSTEM, "text-first"),
+        ("gemini", {"mc": CHAT, "ff": OPEN}, SYSTEM, "text-first"),
+        ("o1", {"mc": CHAT, "ff": OPEN}, "", "text-first"),
+    ],
+)
+def test_the_owners_prompts_by_model_to_the_byte(
+    name: str, texts: Mapping[Technique, str], system: str, order: str
+) -> None:
+    """Their configs/prompts/answering.json and Models/NAME.py at a3045b0, which choose the text by the model's name."""
+    prompt = BENCHMARK.prompts[name]
+    assert isinstance(prompt, Templates)
+    assert prompt.techniques == tuple(texts)
+    for technique, text in texts.items():
+        asked = named(name, technique)
+        assert asked.text == text, technique
+        assert asked.system == system, technique
+        assert asked.order == ("images-first" if technique == "ps" else order), "LLaVA's PS shows the image first"
+    assert len(BENCHMARK.prompts) == len(TABLE_4) + 13
+
+
+def test_phantom_inherits_the_prompts_of_its_format() -> None:
+    by_name = {benchmark.name: benchmark for benchmark in benchmarks.pytest_medvqa_benchmarks()}
+    assert by_name["phantom-mediconfusion"].prompts == BENCHMARK.prompts
+    assert by_name["phantom-mediconfusion"].paper_prompts == BENCHMARK.paper_prompts
+    with pytest.raises(UsageError, match="benchmark 'gmai-mmbench-val' has no named prompts; it has: default"):
+        naming.asked(["all"], by_name["gmai-mmbench-val"])
+
+
+# Similarity of a pair's images
+
+
+@pytest.mark.parametrize(
+    ("biomedclip", "dino", "tags"),
+    [
+        (0.9, 0.4999, ("0_90_to_0_91", "below_0_50")),
+        (0.91, 0.5, ("0_91_to_0_92", "0_50_to_0_60")),
+        (0.8999, 0.6, ("below_0_90", "0_60_and_above")),
+        (1, -1, ("0_92_and_above", "below_0_50")),
+    ],
+)
+def test_similarities_are_tags_in_fixed_ranges(
+    tmp_path: Path, biomedclip: float, dino: float, tags: tuple[str, str]
+) -> None:
+    first, second = load(write_json(tmp_path, {"1": row(BiomedCLIP_sim=biomedclip, DINO_sim=dino)}))
+    assert (first.tags["biomedclip_similarity"], first.tags["dino_similarity"]) == tuple((tag,) for tag in tags)
+    assert {name: first.tags[name] == second.tags[name] for name in ("biomedclip_similarity", "dino_similarity")} == {
+        "biomedclip_similarity": True,
+        "dino_similarity": True,
+    }
+
+
+def test_a_pair_without_similarities_has_no_such_tags(tmp_path: Path) -> None:
+    first, _ = load(write_json(tmp_path, {"1": row(BiomedCLIP_sim=None, DINO_sim=None)}))
+    assert set(first.tags) == {"category"}
+
+
+def test_a_similarity_beyond_1_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"BiomedCLIP_sim is 93\.0; a cosine similarity lies between -1 and 1"):
+        load(write_json(tmp_path, {"1": row(BiomedCLIP_sim=93)}))
+    with pytest.raises(DataError, match="DINO_sim is nan"):
+        load(write_csv(tmp_path / "csv", {"1": {**ROW, "DINO_sim": "nan"}}))
+
+
+@needs_reference
+def test_the_ranges_of_similarity_divide_the_176_pairs() -> None:
+    items = [item for item in load(REFERENCE) if item.id.endswith("/1")]
+    counts = {
+        name: Counter(item.tags[name][0] for item in items) for name in ("biomedclip_similarity", "dino_similarity")
+    }
+    assert counts == {
+        "biomedclip_similarity": {"0_90_to_0_91": 88, "0_91_to_0_92": 47, "0_92_and_above": 41},
+        "dino_similarity": {"below_0_50": 35, "0_50_to_0_60": 72, "0_60_and_above": 69},
+    }
+    assert lexicon.display("dino_similarity", "below_0_50") == "below 0.50"
+
+
+# Variants
+
+
+def test_a_variant_is_a_benchmark_of_its_own_in_the_same_format(tmp_path: Path) -> None:
+    easy = mediconfusion.variant("mediconfusion-easy")
+    assert easy.files is not None
+    assert not easy.files(tmp_path)
+    folder = write_json(tmp_path, {"1": row(BiomedCLIP_sim=0.35)}) / "mediconfusion"
+    folder.rename(tmp_path / "mediconfusion-easy")
+    assert [path.name for path in easy.files(tmp_path)] == ["dataset.json"]
+    first, second = benchmarks.load(easy, tmp_path)
+    assert (first.benchmark, first.pair_id, second.id) == ("mediconfusion-easy", "1", "1/2")
+    assert first.images[0].name == "mediconfusion-easy/images/20000.jpg"
+    assert first.tags["biomedclip_similarity"] == ("below_0_90",)
+    assert easy.prompt(first, "mc") == dataclasses.replace(  # type: ignore[operator]
+        BENCHMARK.prompt(first, "mc"), benchmark="mediconfusion-easy"
+    )
+    assert (easy.public, easy.release, easy.metrics) == (False, None, BENCHMARK.metrics)
+    assert mediconfusion.variant("unfiltered", "mc/unfiltered", public=True).public
+
+
+@pytest.mark.parametrize(("name", "folder"), [("", ""), ("easy", "../easy"), ("easy", "/tmp/easy"), (" ", "x")])
+def test_a_variant_lies_in_the_data_folder(name: str, folder: str) -> None:
+    with pytest.raises(UsageError, match="write a name, and a folder within the data folder"):
+        mediconfusion.variant(name, folder)

@@ -49,6 +49,8 @@ EVERY = (
     metrics.set_accuracy,
     metrics.individual_accuracy,
     metrics.confusion,
+    metrics.set_precision,
+    metrics.valid_pairs,
     metrics.mean_score,
     metrics.macro_score("task"),
     *metrics.rates,
@@ -177,13 +179,17 @@ def test_a_maximum_is_one_of_its_values_and_none_is_larger(runs: list[list[str]]
 
 @pytest.fixture(scope="module")
 def gpt4o() -> list[Result]:
+    return recorded("gpt4o_mc_predictions.json")
+
+
+def recorded(predictions: str) -> list[Result]:
     """GPT-4o's answers to MediConfusion, as its owners' own cleaner read them: the score of a chosen letter is 10."""
     folder = REFERENCE / "mediconfusion"
     pairs = json.loads((folder / "dataset.json").read_text())
     named = json.loads((folder / "image_dict.json").read_text()).values()
     article = {each["local"]: Path(each["dlink"]).name for each in named}
     clusters = selection.components([article[data[f"im_{i}_local"]] for i in (1, 2)] for data in pairs.values())
-    answers = json.loads((folder / "gpt4o_mc_predictions.json").read_text())
+    answers = json.loads((folder / predictions).read_text())
     results = []
     for id, data in pairs.items():
         for image in ("1", "2"):
@@ -279,6 +285,120 @@ def test_the_published_overall_of_table_2_is_the_micro_average(models: int) -> N
         macro_off.append(abs(100 * macro.value - row["test"]))
     assert max(off) < 0.01
     assert min(macro_off) > 0.1
+
+
+# Table 12 of GMAI-MMBench
+
+LEVELS = ("contour_level", "mask_level", "image_level", "box_level")
+
+
+def at_level(level: str, right: int, n: int) -> list[Result]:
+    return [
+        ended(single(f"{level}-{i}", tags={"granularity": (level,)}), "correct" if i < right else "wrong")
+        for i in range(n)
+    ]
+
+
+@needs_reference
+def test_the_overall_of_table_12_comes_out_where_the_row_is_legible() -> None:
+    """26 of 41 rows; in the others the OCR of the paper misread a digit."""
+    rows = json.loads((REFERENCE / "gmai-mmbench" / "paper_tables.json").read_text())["table12"]
+    columns = dict(zip(LEVELS, ("seg_contour", "seg_mask", "cls2d_image", "det2d_box"), strict=True))
+    weights = dict(metrics.table12_overall.weights)
+    overall = {
+        name: sum(weights[level] * row[column] for level, column in columns.items()) / sum(weights.values())
+        for name, row in rows.items()
+    }
+    assert sum(weights.values()) == 25_831
+    assert (round(overall["GPT-40"], 2), round(overall["Random"], 2)) == (53.88, 25.88)
+    agreeing = [name for name, row in rows.items() if abs(overall[name] - row["overall_test"]) < 0.02]
+    assert (len(agreeing), len(rows)) == (26, 41)
+
+
+def test_the_overall_of_table_12_weighs_the_levels_as_the_paper_counts_them() -> None:
+    """(5587 / 2 + 5587 / 4 + 12942 * 3 / 4 + 0) / 25831, whatever the numbers of questions."""
+    shares = ((20, 40), (10, 40), (30, 40), (0, 20))
+    results = [result for level, share in zip(LEVELS, shares, strict=True) for result in at_level(level, *share)]
+    found = overall(results, metrics.table12_overall)
+    assert found.value == pytest.approx(13_896.75 / 25_831)
+    assert (found.n, found.unit, found.count, found.slice) == (4, "slices", None, {})
+    assert found.references["random"] == pytest.approx(0.5)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    signature = metrics.parts(found.signature)
+    assert signature["mean_over"] == "granularity"
+    assert signature["weights"] == "contour_level=5587+mask_level=5587+image_level=12942+box_level=1715"
+
+
+def test_the_overall_of_table_12_needs_all_four_levels() -> None:
+    three = [result for level in LEVELS[:3] for result in at_level(level, 1, 2)]
+    assert measured(three, [metrics.table12_overall]) == []
+    unscored = [ended(single("box", tags={"granularity": ("box_level",)}), "error")]
+    found = overall([*three, *unscored], metrics.table12_overall)
+    assert (found.value, found.low, found.high, found.n) == (None, None, None, 3)
+
+
+# MediConfusion's score table
+
+
+@needs_reference
+@pytest.mark.parametrize(("run", "precision", "valid"), [("", (30, 41), (157, 176)), ("_run1", (34, 45), (160, 176))])
+def test_the_columns_precision_and_valid_pairs_of_the_owners_table_come_out(
+    run: str, precision: tuple[int, int], valid: tuple[int, int]
+) -> None:
+    """`print_score` prints `valids` as "Valid pairs" and `valid_pairs` as "Precision total", by category in slots."""
+    results = recorded(f"gpt4o_mc_predictions{run}.json")
+    official = json.loads((REFERENCE / "mediconfusion" / f"gpt4o_mc_scores{run}.json").read_text())
+    slots = json.loads((REFERENCE / "mediconfusion" / "stats.json").read_text())["image_slots_per_category"]
+    found = measured(results, (metrics.set_precision, metrics.valid_pairs), ("category",))
+    counted = {
+        (each.name, each.slice.get("category", "total")): (each.count, each.n)
+        for each in found
+        if "kind" not in each.slice
+    }
+    assert counted["set_precision", "total"] == precision
+    assert counted["valid_pairs", "total"] == valid
+    for category, size in slots.items():
+        different = official["valid_pairs"][category]
+        # Without such a pair the precision is undefined; the owners print 0.
+        expected = (official["set_score"][category], different) if different else None
+        assert counted.get(("set_precision", category)) == expected
+        assert counted["valid_pairs", category] == (official["valids"][category], size)
+    if not run:
+        (whole,) = [each for each in found if each.name == "set_precision" and not each.slice]
+        assert round(100 * (whole.value or 0), 2) == 73.17
+        assert whole.references == {"random": 0.5}
+
+
+def test_precision_is_undefined_without_a_pair_of_different_answers() -> None:
+    results = [said(item, "A") for item in pair("1")] + [said(item, "") for item in pair("2")]
+    assert (overall(results, metrics.set_precision).value, overall(results, metrics.valid_pairs).value) == (None, 0.5)
+
+
+# Crossed dimensions
+
+
+def test_crossed_dimensions_have_a_slice_for_each_combination() -> None:
+    tags: list[dict[str, tuple[str, ...]]] = [
+        {"ability": ("lesion",), "type": ("judgment",)},
+        {"ability": ("lesion", "region"), "type": ("judgment",)},
+        {"ability": ("region",), "type": ("choice",)},
+        {"ability": ("region",)},
+    ]
+    results = [said(single(str(i), tags=of), "AABA"[i]) for i, of in enumerate(tags)]
+    found = {
+        each.slice["ability+type"]: (each.count, each.n)
+        for each in measured(results, [metrics.accuracy], ("ability", "ability+type"))
+        if "ability+type" in each.slice
+    }
+    assert found == {"lesion+judgment": (2, 2), "region+judgment": (1, 1), "region+choice": (0, 1)}
+    assert all("ability+type" not in each.slice for each in measured(results, [metrics.accuracy], ("ability",)))
+    by_kind = measured(results, [metrics.accuracy], ("ability+kind",))
+    assert {each.slice["ability+kind"] for each in by_kind if "ability+kind" in each.slice} == {
+        "lesion+single_choice",
+        "region+single_choice",
+    }
 
 
 # What each metric counts

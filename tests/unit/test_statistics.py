@@ -190,6 +190,44 @@ def test_cr2_of_a_macro_average_is_that_of_the_matrices(seed: int) -> None:
     assert found.value[0] == pytest.approx(np.mean([np.average(value[at], weights=weight[at]) for at in members]))
 
 
+def test_cr2_of_a_weighted_mean_is_that_of_the_matrices() -> None:
+    """The mean of two slices with weights 3 and 1 that share groups."""
+    value, weight, group = drawn(2)
+    members = [np.arange(0, len(value), 2), np.arange(1, len(value), 2)]
+    rows, of = np.concatenate(members), np.repeat([0, 1], [len(member) for member in members])
+    whole = Table(value[rows] * weight[rows], weight[rows], rows, group[rows], of, 2)
+    found = clustered(mean_over(ratios(whole), [0, 1], [3, 1]))
+    parts = [[each[at] for at in members] for each in (weight, group, value)]
+    assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [3 / 4, 1 / 4]), rel=1e-9)
+    ends = [np.average(value[at], weights=weight[at]) for at in members]
+    assert found.value[0] == pytest.approx(np.average(ends, weights=[3, 1]))
+    alike = clustered(mean_over(ratios(whole), [0, 1], [2, 2]))
+    plain = clustered(mean_over(ratios(whole), [0, 1]))
+    assert (alike.value[0], alike.variance[0]) == pytest.approx((plain.value[0], plain.variance[0]))
+
+
+def test_a_weighted_mean_needs_all_its_slices_and_positive_weights() -> None:
+    every = ratios(table(np.arange(20) % 2, np.arange(20), of=np.repeat([0, 2], 10)))
+    assert mean_over(every, [0, 2], [1, 3]).value[0] == 0.5
+    assert np.isnan(mean_over(every, [0, 1, 2], [1, 1, 3]).value[0])
+    for weights in ([1.0], [1.0, 0.0], [1.0, float("nan")]):
+        with pytest.raises(ValueError, match="a positive weight for each place"):
+            mean_over(every, [0, 2], weights)
+
+
+def test_runs_are_compared_by_their_weighted_means() -> None:
+    """One question of ten is lost in the slice that weighs three times as much as the other: 0.1 times 3/4."""
+    of, group = np.repeat([0, 1], 10), np.arange(20)
+    before, after = np.arange(20) % 2, np.arange(20) % 2
+    after[1] = 0
+    (found,) = statistics.compare(
+        table(after, group, of=of), table(before, group, of=of), binary=True, over=[0, 1], weights=[3, 1]
+    )
+    assert (found.baseline, found.new, found.difference) == pytest.approx((0.5, 0.425, -0.075))
+    assert found.low is not None
+    assert found.low < -0.075
+
+
 def test_cr2_of_a_difference_is_that_of_the_matrices() -> None:
     """Two runs with different weights, as where confusion leaves out other pairs."""
     (value, weight, group), (other, others, _) = drawn(0), drawn(1)

@@ -4,20 +4,26 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import records
-from medvqa.items import Answer, Image, Prompt, Shot
+from medvqa.engine import Limits, Stream
+from medvqa.items import Answer, AnswerError, Image, Item, Prompt, Query, Shot
 from medvqa.protocols import prompts
 from medvqa.records import store as store_module
+from medvqa.session.memory import Memory
 from support.laws import examples
+from support.streams import Ahead
+from support.stubs import backend
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 ANSWERS = st.builds(
@@ -530,3 +536,120 @@ def test_a_journal_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: p
     (tmp_path / "file").write_text("")
     with pytest.raises(records.Unwritable, match=r"run folder .* cannot be written"):
         records.Journal(tmp_path / "file", "gw0")
+
+
+# --- samples ------------------------------------------------------------------------------------------------
+
+
+class Drawing:
+    """A model whose every answer is new: its text is the number of the draw."""
+
+    name = "drawing"
+    capabilities = frozenset({"generate"})
+
+    def __init__(self) -> None:
+        self.draws = 0
+        self.lost = False
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        if self.lost:
+            raise KeyboardInterrupt
+        self.draws += len(prompts)
+        return [Answer(f"draw {self.draws - number}") for number in range(len(prompts))]
+
+
+class Remembered(Memory):
+    """The memory of a session's process, over a store in a folder."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        writer = replace(WRITER, session=session)
+        super().__init__(
+            records.Store(folder / "store", writer),
+            records.Journal(folder, "main"),
+            records.Suspects(folder, session),
+        )
+
+
+QUESTION = st.integers(0, 2)
+NUMBERED = st.tuples(QUESTION, st.integers(0, 5))
+RUNS = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(0, 5), st.integers(1, 4)),
+        st.tuples(st.just("killed"), st.integers(0, 5), st.integers(1, 4)),
+        st.tuples(st.just("prompts"), st.lists(NUMBERED, min_size=1, max_size=6), st.integers(1, 4)),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@examples(60)
+@given(runs=RUNS)
+def test_no_draw_is_handed_out_as_two_samples(runs: list[tuple[str, Any, int]]) -> None:
+    """Runs with more and fewer samples, killed runs, prompts of tests with and without numbers: one draw each.
+
+    Every question, number and place among equal prompts of one call gets the draw that it got before; a killed run
+    keeps the draws that were stored.
+    """
+    model, drawn = Drawing(), dict[tuple[int, int, int], str]()
+    with TemporaryDirectory() as name:
+        for number, (how, what, size) in enumerate(runs):
+            memory = Remembered(Path(name), f"session {number}")
+            limits = Limits(batch_size=size, concurrency=1)
+            if how == "prompts":
+                asked = [(question, sample) for question, sample in what]
+                stream = Stream(backend(model), _no_prompt, Ahead([]), limits, memory)
+                answers = stream.generate([_prompt(question, sample) for question, sample in asked])
+                counts = Counter[tuple[int, int]]()
+                for key, answer in zip(asked, answers, strict=True):
+                    assert isinstance(answer, Answer)
+                    assert drawn.setdefault((*key, counts[key]), answer.text) == answer.text
+                    counts[key] += 1
+            else:
+                samples = range(1, what + 1) if what else (0,)
+                queries = [
+                    Query(Item(str(q), "slake", "single_choice", f"q{q}"), sample=sample)
+                    for sample in samples
+                    for q in range(3)
+                ]
+                stream = Stream(backend(model), _numbered, Ahead(queries), limits, memory)
+                for place, query in enumerate(queries):
+                    model.lost = how == "killed" and place >= size
+                    try:
+                        reply = stream.answer(query)
+                    except KeyboardInterrupt:
+                        break
+                    assert isinstance(reply.answer, Answer)
+                    key = int(query.item.id), query.sample
+                    assert drawn.setdefault((*key, 0), reply.answer.text) == reply.answer.text
+            model.lost = False
+            stream.close()
+            memory.close()
+    assert len(set(drawn.values())) == len(drawn)
+
+
+def _prompt(question: int, sample: int) -> Prompt:
+    return Prompt(f"q{question}", benchmark="slake", item=str(question), sample=sample)
+
+
+def _numbered(query: Query) -> Prompt:
+    return _prompt(int(query.item.id), query.sample)
+
+
+def _no_prompt(query: Query) -> Prompt:
+    raise AssertionError(query)
+
+
+def test_a_session_of_five_samples_gives_three_of_them_to_one_of_three(tmp_path: Path) -> None:
+    """And processes that ask at the same time store one draw each under their own samples."""
+    stores = [records.Store(tmp_path, replace(WRITER, session=str(number))) for number in range(2)]
+    prompts_of_five = [_prompt(1, sample) for sample in range(1, 6)]
+    keys = [key(prompt, prompt.sample) for prompt in prompts_of_five]
+    assert len(set(keys)) == 5
+    assert key(_prompt(1, 0), 0) not in keys
+    for process, store in enumerate(stores):
+        mine = keys[process::2]
+        store.remember(mine, [Answer(f"{process} {number}") for number in range(len(mine))])
+    for store in [*stores, records.Store(tmp_path, WRITER)]:
+        found = [recalled.answer.text for recalled in store.recall(keys[:3], look=True) if recalled is not None]
+        assert found == ["0 0", "1 0", "0 1"]

@@ -305,7 +305,7 @@ class Kept:
         self.flying: list[set[str]] = []
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        return prompt.text + "'" * sample
+        return f"{prompt.text}#{sample}" if sample else prompt.text
 
     def recall(self, keys: Sequence[str]) -> list[Recollection]:
         self.looked_up.extend(keys)
@@ -369,8 +369,22 @@ def test_equal_prompts_of_one_call_are_samples_and_both_are_kept() -> None:
     with streaming(model, Ahead([]), memory=memory) as stream:
         for _ in range(2):
             stream.generate([Prompt("x"), Prompt("y"), Prompt("x")])
-    assert memory.answers.keys() == {"x", "x'", "y"}
+    assert memory.answers.keys() == {"x", f"x#{stream_module.EQUAL}", "y"}
     assert model.asked == {"x": 2, "y": 1}
+
+
+def test_numbered_prompts_of_a_test_are_the_samples_of_these_numbers() -> None:
+    """In any call and any order; the second of two equal prompts is none of them."""
+    model, memory = Recorded(), Kept()
+    numbered = [Prompt("x", sample=number) for number in (1, 2, 3)]
+    with streaming(model, Ahead([]), memory=memory) as stream:
+        stream.generate([Prompt("x"), Prompt("x")])
+        for each in reversed(numbered):
+            stream.generate([each])
+        stream.generate(numbered)
+        stream.generate([numbered[0], numbered[0]])
+    assert memory.answers.keys() == {"x", f"x#{2**32}", "x#1", "x#2", "x#3", f"x#{2**32 + 1}"}
+    assert model.asked == {"x": 6}
 
 
 @pytest.mark.parametrize("when", ["recall", "begin", "end"])

@@ -30,6 +30,7 @@ class Random(Backend):
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     sends_to = None
     looks = False
+    converses = True
     reads = False
     _vocabulary: Mapping[Stratum, Sequence[str]] = {}
 
@@ -94,6 +95,7 @@ class Majority(Backend):
 
     sends_to = None
     looks = False
+    converses = True
     reads = False
     _keys: Mapping[Stratum, str] = {}
 
@@ -137,6 +139,7 @@ class Echo(Backend):
 
     sends_to = None
     looks = False
+    converses = True
 
     def check(self) -> None:
         """Raise UsageError for an empty text."""

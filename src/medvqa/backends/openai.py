@@ -33,6 +33,7 @@ from medvqa.items import (
     AnswerError,
     DataError,
     Image,
+    Order,
     Prompt,
     Technique,
     TokenLimits,
@@ -165,6 +166,13 @@ class OpenAIOptions:
 class _Message(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
+    # Hidden thoughts: vLLM, SGLang and DeepSeek; OpenRouter and newer vLLM. Servers have further forms of their own.
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+    @property
+    def thoughts(self) -> str:
+        return next((text for text in (self.reasoning_content, self.reasoning) if isinstance(text, str)), "")
 
 
 class _Candidate(msgspec.Struct):
@@ -268,6 +276,7 @@ class OpenAI(Backend):
     capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
     options: OpenAIOptions
+    converses = True
     # Read the environment once, so that prompts go to the host that was announced.
     _server = cached_property(lambda self: _server(self.options))
     _key = cached_property(lambda self: _key(self.options))
@@ -516,6 +525,7 @@ class OpenAI(Backend):
             finish="refusal" if declined else choice.finish_reason or "",
             usage=None if usage is None else self._usage(usage),
             served_by=" ".join(filter(None, (completion.model, completion.system_fingerprint))),
+            thoughts=choice.message.thoughts,
         )
         return answers_room.without_secrets(answer, (self._key,))
 
@@ -545,15 +555,21 @@ class OpenAI(Backend):
         system = prompt.system if self.options.system is None else self.options.system
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         for shot in prompt.shots:
-            messages.append({"role": "user", "content": self._content(shot.images, shot.text)})
+            messages.append({"role": "user", "content": self._content(shot.images, shot.text, prompt.order)})
             messages.append({"role": "assistant", "content": shot.answer})
-        messages.append({"role": "user", "content": self._content(prompt.images, prompt.text)})
+        images = prompt.images
+        for turn in prompt.turns:
+            messages.append({"role": "user", "content": self._content(images, turn.text, prompt.order)})
+            messages.append({"role": "assistant", "content": turn.reply})
+            images = ()
+        messages.append({"role": "user", "content": self._content(images, prompt.text, prompt.order)})
         return messages
 
-    def _content(self, shown: Sequence[Image], text: str) -> list[dict[str, Any]]:
+    def _content(self, shown: Sequence[Image], text: str, order: Order) -> list[dict[str, Any]]:
         urls = (data_url(image, self.options.max_pixels, self.options.max_bytes) for image in shown)
         parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        return [*parts, {"type": "text", "text": text}]
+        written = {"type": "text", "text": text}
+        return [written, *parts] if order == "text-first" else [*parts, written]
 
     def _error(self, message: str) -> AnswerError:
         # Redact before cutting, so that no part of the key is left.

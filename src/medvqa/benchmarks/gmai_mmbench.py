@@ -243,6 +243,7 @@ VAL = Benchmark(
     metrics=(
         metrics.accuracy,
         metrics.macro_accuracy("task"),
+        metrics.table12_overall,
         metrics.precision_mcls,
         metrics.recall_mcls,
         metrics.exact_match,

@@ -15,8 +15,8 @@ Licence: MIT for the questions; each image keeps the licence of the article in P
 and `dataset.csv` is its twin, a row for each pair, with lists as Python prints them. The image of `im_1_local` is
 images/20192.jpg.
 
-Official prompts: configs/prompts/answering.json; official rule and score table: `clean_up_manual`, `check_answer` and
-`create_score_table` of utils/answering.py, both in
+Prompts: `mediconfusion_prompts`. Official rule and score table: `clean_up_manual`, `check_answer` and
+`create_score_table` of utils/answering.py in
 https://github.com/AIF4S/MediConfusion/tree/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7
 """
 
@@ -27,15 +27,16 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import msgspec
 
 from medvqa import metrics
+from medvqa.benchmarks.mediconfusion_prompts import OWNERS, TEMPLATES, VARIATIONS
 from medvqa.data import articles, lexicon, selection, tables
 from medvqa.data.image_files import image_file
-from medvqa.items import Benchmark, DataError, DataWarning, Item, Prompt, Technique
-from medvqa.protocols.prompts import Template
+from medvqa.items import Benchmark, DataError, DataWarning, Item, Prompt, Technique, UsageError
 from medvqa.scoring import mediconfusion_rule, score_single_choice
 
 MAX_BYTES = 64 * 2**20
@@ -64,14 +65,14 @@ class Pair(msgspec.Struct, frozen=True):
     DINO_sim: float | None = None
 
 
-def files(data: Path) -> Sequence[Path]:
-    """Return the file that holds the questions, () if there is none."""
-    return _files(data / "mediconfusion")
+def files(data: Path, folder: str = "mediconfusion") -> Sequence[Path]:
+    """Return the file that holds the questions, () if there is none; `folder` lies in the data folder."""
+    return _files(data / folder)
 
 
-def items(data: Path) -> Iterator[Item]:
-    """Yield the items of the data folder."""
-    return items_of(data / "mediconfusion", root=data)
+def items(data: Path, folder: str = "mediconfusion") -> Iterator[Item]:
+    """Yield the items of a folder in the data folder."""
+    return items_of(data / folder, root=data)
 
 
 def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> Iterator[Item]:
@@ -144,7 +145,11 @@ def _item(row: tables.TableRow, pair: Pair, side: int, folder: Path, root: Path,
         options=options,
         answers=(correct,),
         images=(image_file(file, folder=folder, root=root, where=row.where),),
-        tags={"category": tuple(dict.fromkeys(map(lexicon.slug, (pair.category_1, pair.category_2)[side])))},
+        tags={
+            "category": tuple(dict.fromkeys(map(lexicon.slug, (pair.category_1, pair.category_2)[side]))),
+            **_similarity(row, "BiomedCLIP_sim", pair.BiomedCLIP_sim),
+            **_similarity(row, "DINO_sim", pair.DINO_sim),
+        },
         pair_id=pair.id,
         extra={
             "im": (pair.im_1, pair.im_2)[side],
@@ -154,42 +159,27 @@ def _item(row: tables.TableRow, pair: Pair, side: int, folder: Path, root: Path,
     )
 
 
-MC = Template(
-    name="mediconfusion/mc",
-    system="You are a helpful assitant expert in medical domain.",
-    text="Based on the image, choose the correct option for the following question.\nQuestion: {question}\n{options}"
-    "Answer with the option's letter from the given choices directly. Your answer should be just one letter.\nAnswer: ",
-    option="{letter}: {text}\n",
-    max_tokens=32,
-)
-"""The owners' prompt for chat models (`gpt`, `gemini` and `claude` in their code), in their spelling.
+SIMILARITY: Mapping[str, tuple[str, Sequence[tuple[float, str]]]] = {
+    "BiomedCLIP_sim": (
+        "biomedclip_similarity",
+        ((0.90, "below 0.90"), (0.91, "0.90 to 0.91"), (0.92, "0.91 to 0.92"), (inf, "0.92 and above")),
+    ),
+    "DINO_sim": ("dino_similarity", ((0.5, "below 0.50"), (0.6, "0.50 to 0.60"), (inf, "0.60 and above"))),
+}
+"""Ours: the dimensions of the similarity of a pair's images, with the upper end of each range, which it excludes.
 
-Their `set_model_params` sets 32 new tokens for MC, which reaches LLaVA-Med, BLIP-2, InstructBLIP, Molmo and
-Med-Flamingo. Configs of models with another limit have it under [max_tokens] (docs/techniques.md)."""
+The cut points are fixed, so that slices of different data are comparable. They divide the 176 pairs into 88, 47 and 41,
+and into 35, 72 and 69; none is below 0.90."""
 
-GD = replace(
-    MC,
-    name="mediconfusion/gd",
-    text=MC.text.replace(" Your answer should be just one letter.", ""),
-    system="",
-    max_tokens=None,
-)
-"""Their `greedy`. It needs logits, so it goes to open models alone, to which their code sends no system prompt."""
 
-PS = Template("mediconfusion/ps", "Question: {question} Answer:")
-"""Their `prefix`, `Question: {} Answer: {}`, up to the option. Their code for chat models (`do_prefix_forward` of
-Models/llava.py and Models/deepseek.py) leaves the two words out and sends the question as it is."""
-
-FF = Template(
-    "mediconfusion/ff",
-    "Based on the image, answer following question.\n{question}",
-    system=MC.system,
-    max_tokens=512,
-)
-"""Their `gpt4`, named after the judge. Each model has its own limit: the largest is 512 (DeepSeek-VL2); GPT and Gemini
-have none."""
-
-TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": FF}
+def _similarity(row: tables.TableRow, column: str, value: float | None) -> dict[str, tuple[str, ...]]:
+    """Return the tag of a cosine similarity, {} without one."""
+    if value is None:
+        return {}
+    if not -1.001 <= value <= 1.001:
+        raise row.error(f"{column} is {value}; a cosine similarity lies between -1 and 1", column)
+    dimension, ranges = SIMILARITY[column]
+    return {dimension: (lexicon.slug(next(name for end, name in ranges if value < end)),)}
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
@@ -211,13 +201,48 @@ BENCHMARKS = (
             "DATA/mediconfusion/images/ (recorded answers need no images)"
         ),
         prompt=prompt,
+        prompts={templates.name: templates for templates in (*VARIATIONS, *OWNERS)},
+        paper_prompts=tuple(templates.name for templates in VARIATIONS),
         score=score_single_choice,
         official=partial(score_single_choice, read=mediconfusion_rule),
         official_note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",
-        metrics=(metrics.set_accuracy, metrics.individual_accuracy, metrics.confusion, *metrics.rates),
+        metrics=(
+            metrics.set_accuracy,
+            metrics.individual_accuracy,
+            metrics.confusion,
+            metrics.set_precision,
+            metrics.valid_pairs,
+            *metrics.rates,
+        ),
         techniques=("mc", "gd", "ps", "ff"),
         headline=("set_accuracy", "individual_accuracy", "confusion"),
-        dimensions=("category",),
+        dimensions=("category", *(dimension for dimension, _ in SIMILARITY.values())),
         public=True,
     ),
 )
+
+
+def variant(name: str, folder: str = "", *, public: bool = False) -> Benchmark:
+    """Return a benchmark of other pairs in this format, such as the paper's easy or unfiltered ones (appendix E).
+
+    `folder` lies in the data folder (default: `name`), with dataset.json or dataset.csv, and images/. Prompts, scoring
+    and metrics are MediConfusion's. The owners published neither of their variants, so the data are private unless
+    `public` says otherwise. UsageError for a name or folder that leads elsewhere.
+    """
+    folder = folder or name
+    parts = Path(folder).parts
+    if not name.strip() or not parts or Path(folder).is_absolute() or ".." in parts:
+        raise UsageError(
+            f"mediconfusion.variant({name!r}, {folder!r}): write a name, and a folder within the data folder"
+        )
+    return replace(
+        BENCHMARKS[0],
+        name=name,
+        title=f"{name}, in MediConfusion's format",
+        items=partial(items, folder=folder),
+        files=partial(files, folder=folder),
+        sought=f"{folder}/dataset.json or {folder}/dataset.csv",
+        release=None,
+        obtain=f"Put dataset.json or dataset.csv into DATA/{folder}/ and its images into DATA/{folder}/images/",
+        public=public,
+    )

@@ -254,6 +254,7 @@ BENCHMARKS = tuple(
         dimensions=(
             *("ability", "attribute", "question_type", "modality_dependence"),
             *("language", "body_region", "lesion", "disease"),
+            "ability+question_type",
         ),
         taxonomy="medlesionvqa",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from string import Formatter
 
 from medvqa import metrics, scoring
 from medvqa.items import (
@@ -21,16 +20,14 @@ from medvqa.items import (
     UsageError,
     usual,
 )
-from medvqa.protocols.prompts import Template
+from medvqa.protocols.naming import is_name
+from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_field
 
 TOKENS = 512
 """New tokens of an answer, unless the model's config or --max-tokens says otherwise; as for MedLesionVQA."""
 
 OPTION = "{letter}. {text}\n"
 """One line of {options}."""
-
-FIELDS = ("question", "options")
-"""The fields of a user's prompt."""
 
 BY_KIND: Mapping[Kind, Template] = {
     "single_choice": Template(
@@ -117,6 +114,14 @@ _FIELDS: Mapping[str, _Rule] = {
     "prompt": (lambda value: callable(value) or isinstance(value, str), "a function, or a text with {question}"),
     **dict.fromkeys(("files", "elsewhere", "official", "recover", "submission"), _FUNCTION_OR_NONE),
     **dict.fromkeys(("group", "title", "sought", "obtain"), (_is_text, "a text")),
+    "prompts": (
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(isinstance(name, str) and is_name(name) for name in value)
+            and all(callable(prompt) or isinstance(prompt, str) for prompt in value.values())
+        ),
+        "a dict of names to functions or texts; a name has letters, digits, '.', '-' and '_', and is no number",
+    ),
     "metrics": (_holds(Metric), "a tuple of metrics, such as (medvqa.metrics.accuracy,)"),
     "headline": (_holds(str), "a tuple of names of metrics, such as ('accuracy',)"),
     "dimensions": (_holds(str), "a tuple of names of tags, such as ('modality',)"),
@@ -134,9 +139,20 @@ def completed(benchmark: Benchmark) -> Benchmark:
         changes |= {"prompt": prompts_of(benchmark), "techniques": TECHNIQUES}
     if benchmark.score is usual:
         changes |= {"score": score, "judged": benchmark.judged or JUDGED}
+    if any(isinstance(prompt, str) for prompt in benchmark.prompts.values()):
+        changes["prompts"] = {name: _named(benchmark, name) for name in benchmark.prompts}
     if not benchmark.metrics:
         changes |= {"metrics": METRICS, "headline": HEADLINE}
     return replace(benchmark, **changes) if changes else benchmark  # type: ignore[arg-type]
+
+
+def _named(benchmark: Benchmark, name: str) -> Callable[[Item, Technique], Prompt]:
+    """The prompt of that name as a function; a text is one for MC and GD (UsageError)."""
+    prompt = benchmark.prompts[name]
+    if not isinstance(prompt, str):
+        return prompt
+    made = replace(template(benchmark.name, prompt), name=f"{benchmark.name}/{name}")
+    return Templates(name, {"mc": replace(made, max_tokens=TOKENS), "gd": made})
 
 
 def prompts_of(benchmark: Benchmark) -> Callable[[Item, Technique], Prompt]:
@@ -151,25 +167,10 @@ def template(name: str, text: str) -> Template:
 
     {options} stands for one line for each option, such as `A. liver`; the digest of the text enters `Prompt.template`.
     """
-    try:
-        fields = [(field, form, how) for _, field, form, how in Formatter().parse(text) if field is not None]
-    except ValueError as error:
-        raise _wrong(name, text, f"cannot be read: {error}") from None
-    for field, form, how in fields:
-        if field not in FIELDS or form or how:
-            written = f"{field}{'!' + how if how else ''}{':' + form if form else ''}"
-            raise _wrong(name, text, f"has the field {{{written}}}")
-    if "question" not in [field for field, _, _ in fields]:
-        raise _wrong(name, text, "has no field {question}")
+    if (wrong := wrong_field(text)) is not None:
+        raise UsageError(f"benchmark '{name}': the prompt {scoring.clipped(text)!r} {wrong[1]}. {FIELDS_HELP}")
     # The lines of {options} have their line ends.
     return Template(f"{name}/own", text.replace("{options}\n", "{options}"), OPTION)
-
-
-def _wrong(name: str, text: str, why: str) -> UsageError:
-    return UsageError(
-        f"benchmark '{name}': the prompt {scoring.clipped(text)!r} {why}. Its fields are {{question}} and {{options}}; "
-        "a brace that stands for itself is written twice: {{ or }}"
-    )
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:

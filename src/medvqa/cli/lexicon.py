@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from medvqa import files
 from medvqa.cli.common import Commands, data_of, known_from
-from medvqa.items import UsageError
+from medvqa.items import Item, UsageError
 from medvqa.session.options import listed
 
 
@@ -33,7 +34,16 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only this dimension, such as modality (repeatable)",
+        help="only this dimension, such as modality, or two that are crossed, as ability+question_type (repeatable)",
+    )
+    lexicon.add_argument(
+        "--counts",
+        action="store_true",
+        help="print a table for each dimension instead: its values with their numbers of questions, modalities and "
+        "labels, beside the published ones",
+    )
+    lexicon.add_argument(
+        "--tags", action="append", default=[], type=Path, metavar="FILE", help="add tags of your own, as in a run"
     )
     lexicon.add_argument("--html", type=Path, metavar="FILE", help="write the tree as an interactive page instead")
     lexicon.set_defaults(command=run)
@@ -42,12 +52,17 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> str:
     """Return the count of items for each tag, or write an interactive page."""
     from medvqa import benchmarks
-    from medvqa.data import lexicon
+    from medvqa.data import lexicon, own_tags
 
     data, typed = data_of(options)
-    chosen = benchmarks.choose(listed(options.benchmark), known_from(options).benchmarks, data, typed)
+    known = known_from(options).benchmarks
+    chosen = benchmarks.choose(listed(options.benchmark), known, data, typed)
     folders = {benchmark.name: benchmarks.folder_of(benchmark, data) or data or Path() for benchmark in chosen}
     loaded = {benchmark.name: benchmarks.load(benchmark, folders[benchmark.name]) for benchmark in chosen}
+    if options.tags:
+        tags = own_tags.read(options.tags)
+        tags.check(loaded, known)
+        loaded = {name: tags.added(items) for name, items in loaded.items()}
     if options.html is not None:
         from medvqa.report import html
 
@@ -64,10 +79,55 @@ def run(options: argparse.Namespace) -> str:
 
     for name, items in loaded.items():
         present = {dimension for item in items for dimension in item.tags}
-        wanted = [dimension for dimension in options.dimension if dimension in present]
+        wanted = [dimension for dimension in options.dimension if present.issuperset(dimension.split(lexicon.CROSSED))]
         if wanted or not options.dimension:
-            blocks += [f"{name}: {len(items)} items{where(name)}", lexicon.render(items, dimensions=wanted or None)]
+            blocks.append(f"{name}: {len(items)} items{where(name)}")
+            if options.counts:
+                own = wanted or [d for d in known[name].dimensions if present.issuperset(d.split(lexicon.CROSSED))]
+                blocks += [_counts(items, dimension, name) for dimension in own]
+            else:
+                blocks.append(lexicon.render(items, dimensions=wanted or None))
     if not blocks:
         dimensions = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
         raise UsageError(f"no dimension '{options.dimension[0]}'; there are: {', '.join(dimensions)}")
     return "\n".join(blocks)
+
+
+def _counts(items: Sequence[Item], dimension: str, benchmark: str) -> str:
+    """Draw the table of counts of one dimension."""
+    from medvqa import printing
+    from medvqa.data import counting, lexicon
+    from medvqa.report.tables import TextTable
+    from medvqa.report.terminal import draw
+
+    counts = counting.count(items, dimension, benchmark)
+    paper = counts.published
+    blank = () if paper is None else ("",) * len(paper.columns)
+    rows = [
+        (
+            lexicon.display(dimension, value),
+            *(_number(number) for number in row),
+            *(blank if paper is None else map(_number, paper.values.get(value, (None,) * len(blank)))),
+        )
+        for value, row in counts.rows.items()
+    ]
+    if paper is not None:
+        absent = [value for value in paper.values if value not in counts.rows]
+        none = tuple("0" for _ in counts.columns)
+        rows += [(lexicon.display(dimension, value), *none, *map(_number, paper.values[value])) for value in absent]
+    total = ("together", *(_number(number) for number in counts.total), *blank)
+    headings = tuple(_HEADINGS.get(column, column) for column in counts.columns)
+    published = () if paper is None else tuple(f"{_HEADINGS.get(name, name)} published" for name in paper.columns)
+    columns = (dimension, *headings, *published)
+    table = TextTable("", columns, (*sorted(rows), total), frozenset(range(1, len(columns))))
+    notes = [_CASES] if "cases" in counts.columns else []
+    notes += [] if paper is None else [f"published: {paper.source}"]
+    return printing.lines(draw(table)) + "".join(f"{note}\n" for note in notes)
+
+
+_CASES = "cases: single-choice questions without those at contour level, which show the cases at mask level again"
+_HEADINGS = {"modality": "modalities", "label": "labels"}
+
+
+def _number(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"

@@ -263,7 +263,11 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
     scale = 1.0 if new.bounded and baseline.bounded else _largest(tables)
     tables = [replace(table, numerator=table.numerator / scale) for table in tables] if scale > 1 else tables
     comparisons = statistics.compare(
-        tables[0], tables[1], binary=new.binary and baseline.binary and scale == 1, level=level, over=new.over
+        *tables,
+        binary=new.binary and baseline.binary and scale == 1,
+        level=level,
+        over=new.over,
+        weights=new.weights,
     )
     slices = new.frame.slices if new.over is None else new.frame.slices[:1]
     counted = _counted(new)
@@ -356,7 +360,11 @@ def _resampled(
         replicates.clear()  # one metric's replicates may take some hundred megabytes
         replicates[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
     ratios = replicates[id(new.terms)]
-    if new.over is not None:
+    if new.over is not None and new.weights is not None:
+        shares = np.asarray(new.weights) / sum(new.weights)
+        apart = ((ratios[0] - ratios[1])[:, new.over] @ shares)[:, None]
+        places = [0]
+    elif new.over is not None:
         both = ~np.isnan(ratios[0][:, new.over]) & ~np.isnan(ratios[1][:, new.over])
         number = both.sum(axis=1)
         totals = [np.where(both, ratio[:, new.over], 0.0).sum(axis=1) for ratio in ratios]

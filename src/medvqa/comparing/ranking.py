@@ -150,8 +150,7 @@ def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> 
 def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
     """Value and two-sided interval over all items."""
     ratios = statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table()))
-    if tabled.over is not None:
-        ratios = statistics.mean_over(ratios, tabled.over)
+    ratios = tabled.mean(ratios)
     low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary and tabled.over is None)
     value, below, above = (float(values[0]) for values in (ratios.value, low, high))
     if value != value:
@@ -164,7 +163,7 @@ def _difference(one: Tabled, other: Tabled, metric: Metric) -> tuple[float | Non
     tables = [table.table(complement=metric.better == "lower") for table in (one, other)]
     if one.over is None:
         tables = [_everything(table) for table in tables]
-    (comparison,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over)
+    (comparison,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over, weights=one.weights)
     return comparison.difference, None if comparison.worse is None else min(
         1.0, 2 * min(comparison.worse, 1 - comparison.worse)
     )

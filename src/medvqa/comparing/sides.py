@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import records
-from medvqa.items import TECHNIQUES, QuestionKey, Result, UsageError
+from medvqa.items import TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols.combining import combined
 from medvqa.protocols.protocol import Protocol
 from medvqa.records import DISTRIBUTION
@@ -20,14 +20,15 @@ WHAT: Mapping[str, str] = {
     "extraction": "the extraction",
     "ablation": "the ablation",
     "judge": "the judge",
+    "combine": "the way to combine answers",
 }
 """Parts of a signature, in words; other parts keep their names."""
 
-ABSENT: Mapping[str, str] = {"ablation": "none"}
+ABSENT: Mapping[str, str] = {"ablation": "none", "combine": "mean"}
 """The meaning of a missing part of a signature, if known."""
 
 NOTED = frozenset({"repeat"})
-"""Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
+"""Parts of a signature that may differ between means: the mean of five samples and one answer estimate the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Side:
     """One run: its name, run.json, and results (the latest of each item and technique, sorted by these).
 
     `covered`: its coverage, None before the run. `key`: the key of hashed ids and texts, None if they are plain.
+    `samples`: the answers before they were combined; None if each is a result.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Side:
     results: tuple[Result, ...]
     covered: records.Coverage | None = None
     key: records.BaselineKey | None = None
+    samples: tuple[Result, ...] | None = None
 
     @classmethod
     def of(
@@ -53,7 +56,21 @@ class Side:
         key: records.BaselineKey | None = None,
     ) -> Side:
         """Return the run with the answers to each question combined, as its protocol says."""
-        return cls(name, run, combined(results, Protocol.of(run)), covered, key)
+        answers, protocol = tuple(results), Protocol.of(run)
+        counted = combined(answers, protocol)
+        if counted == answers:
+            return cls(name, run, counted, covered, key)
+        if run.get("responses") == records.DIGESTS:
+            counted = tuple(
+                result if result.answer is None else replace(result, answer=_digested(result.answer))
+                for result in counted
+            )
+        return cls(name, run, counted, covered, key, answers)
+
+    @property
+    def answers(self) -> tuple[Result, ...]:
+        """The answers before they were combined."""
+        return self.results if self.samples is None else self.samples
 
     def named(self, question: QuestionKey) -> QuestionKey:
         """The key of a question in the results: hashed if `key` is set."""
@@ -74,8 +91,11 @@ class Side:
     def only(self, benchmarks: Collection[str]) -> Side:
         """The same run restricted to these benchmarks."""
         about = {name: entry for name, entry in self.run.get("benchmarks", {}).items() if name in benchmarks}
-        results = tuple(result for result in self.results if result.item.benchmark in benchmarks)
-        return replace(self, run={**self.run, "benchmarks": about}, results=results)
+        results, samples = (
+            None if some is None else tuple(result for result in some if result.item.benchmark in benchmarks)
+            for some in (self.results, self.samples)
+        )
+        return replace(self, run={**self.run, "benchmarks": about}, results=results or (), samples=samples)
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -114,6 +134,10 @@ class Side:
     def said(self, result: Result) -> object:
         """The digest of a response: equal for equal responses, also if the run stores only digests."""
         return records.said(self.run, result)
+
+
+def _digested(answer: Answer) -> Answer:
+    return replace(answer, text=records.response_digest(answer))
 
 
 def load(path: Path) -> Side:
@@ -190,7 +214,9 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
         # No judge scored any technique that both runs have: ignore it.
         judging = records.signed(new.run) | records.signed(baseline.run)
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
-    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - NOTED)]
+    # A vote of ten answers and a vote of a hundred do not estimate the same.
+    noted = NOTED if "combine" not in one and "combine" not in other else frozenset[str]()
+    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
     return [
         _line(
             benchmark,
@@ -244,7 +270,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
         ]
         lines += [f"{side.name} selected {line}" for line in side.selected]
     times = [side.run.get("repeat") or 1 for side in (new, baseline)]
-    if times[0] != times[1]:
+    if times[0] != times[1] and all(Protocol.of(side.run).combine == "mean" for side in (new, baseline)):
         lines.append(
             f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
             "compared"

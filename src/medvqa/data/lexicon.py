@@ -17,12 +17,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import product, starmap
 from typing import Any
 
 from medvqa.items import DataWarning, Item, UsageError
 
 NAMED = 10
 """Maximum unknown values in a warning; a data set in another spelling has thousands."""
+
+CROSSED = "+"
+"""Joins dimensions that are crossed ("ability+question_type"), and their values ("lesion_recognition+judgment")."""
 
 UNWRAPPED = 10_000
 """Columns of a rendered tree: more than its longest line, so that expressions stay whole and can be copied."""
@@ -149,8 +153,28 @@ def lexicons() -> tuple[Lexicon, ...]:
     return gmai_mmbench(), mediconfusion(), medlesionvqa()
 
 
+def uncrossed(dimension: str, value: str) -> dict[str, str]:
+    """Return the value of each of the dimensions that are crossed; of one dimension, its value."""
+    parts, values = dimension.split(CROSSED), value.split(CROSSED)
+    return dict(zip(parts, values, strict=True)) if len(parts) == len(values) > 1 else {dimension: value}
+
+
+def values_of(item: Item, dimension: str) -> tuple[str, ...]:
+    """Return an item's values in a dimension, its kind, or its combinations of values in crossed dimensions."""
+    own = {"kind": (item.kind,), **item.tags}
+    if dimension in own or CROSSED not in dimension:
+        return tuple(dict.fromkeys(own.get(dimension, ())))
+    parts = (own.get(part, ()) for part in dimension.split(CROSSED))
+    return tuple(dict.fromkeys(CROSSED.join(values) for values in product(*parts)))
+
+
 def display(dimension: str, value: str) -> str:
-    """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it."""
+    """Return the name of a tag as the benchmark prints it; the tag itself if no lexicon has it.
+
+    Of crossed dimensions, the names of the values are joined: `Lesion Recognition + judgment`.
+    """
+    if len(uncrossed(dimension, value)) > 1:
+        return f" {CROSSED} ".join(starmap(display, uncrossed(dimension, value).items()))
     vocabulary = _dimensions().get(dimension)
     return vocabulary.values.get(value, value) if vocabulary else value
 
@@ -249,7 +273,7 @@ def render(
     present = {dimension for item in items for dimension in item.tags}
     shown = [name for name in _dimensions() if empty or name in present] + sorted(present - _dimensions().keys())
     for name in dimensions or ():
-        if name not in shown:
+        if not present.issuperset(name.split(CROSSED)) and name not in shown:
             raise UsageError(f"no item has the dimension {name!r}; there are: {', '.join(shown) or 'none'}")
     trees = {path[0]: (path, leaves) for lexicon in lexicons() for path, leaves in lexicon.trees.items()}
 
@@ -263,7 +287,7 @@ def render(
     console = Console(file=text, force_terminal=False, width=UNWRAPPED)
     for name in dimensions or shown:
         flat = frozenset((value,) for value in _dimensions()[name].values) if name in _dimensions() else frozenset()
-        path, leaves = trees.get(name, ((name,), flat))
+        path, leaves = trees.get(name, (tuple(name.split(CROSSED)), flat))
         tree = Tree(Text(name))
         add(tree, branches(items, path[:depth], leaves if empty else ()))
         console.print(tree)

@@ -32,6 +32,8 @@ WINDOW = 4
 """Batches whose items are sorted together. More sort better, but tests then lag further behind at the end."""
 PATIENCE, PATIENCE_EACH = 600.0, 60.0
 """Default deadline of a batch in seconds: a constant, and an addition per prompt."""
+EQUAL = 2**32
+"""More than any sample's number: the second of two equal prompts is no numbered sample."""
 FAREWELL = 5.0
 """Seconds for a batch in flight to finish when the session ends."""
 
@@ -72,7 +74,10 @@ class AnswerMemory(Protocol):
     """Answers that outlast the process. Several lanes may call it; an exception ends the stream."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer; `digest` is the prompt's, `sample` numbers equal prompts of one call."""
+        """Return the key of an answer; `digest` is the prompt's.
+
+        `sample` is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
+        """
         ...
 
     def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
@@ -346,12 +351,15 @@ class Stream:
         return ticket.reply()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Wait for answers to a test's own prompts; equal prompts are different samples."""
-        counts: Counter[tuple[str, str, str]] = Counter()
+        """Wait for answers to a test's own prompts.
+
+        Equal prompts of one call are different samples, and so are prompts that differ in `sample` alone.
+        """
+        counts: Counter[tuple[str, str, str, int]] = Counter()
         tickets = []
         for prompt in prompts:
-            identity = (prompts_room.digest(prompt), prompt.benchmark, prompt.item)
-            tickets.append(Ticket(None, prompt, counts[identity]))
+            identity = (prompts_room.digest(prompt), prompt.benchmark, prompt.item, prompt.sample)
+            tickets.append(Ticket(None, prompt, prompt.sample + EQUAL * counts[identity]))
             counts[identity] += 1
         with self._lock:
             self._plan.appendleft(_TicketBatch(tickets, self._size))
@@ -472,7 +480,7 @@ class Stream:
         try:
             with self._lock:
                 while (batch := self._next()) is not None:
-                    call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(len(batch.tickets)))
+                    call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(_turns(batch.tickets)))
                     self._calls[lane] = call
                     self._announce()
                     outcome = self._ask(call)
@@ -669,6 +677,11 @@ def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
     ordered = [ticket for group in sorted(groups.values(), key=_load) for ticket in group]
     batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     return sorted(batches, key=lambda batch: min(place[ticket] for ticket in batch))
+
+
+def _turns(tickets: Sequence[Ticket]) -> int:
+    """Return the number of replies that the prompts ask for: one for each turn."""
+    return sum(1 if ticket.prompt is None else 1 + len(ticket.prompt.then) for ticket in tickets)
 
 
 def _load(group: Sequence[Ticket]) -> tuple[int, int]:

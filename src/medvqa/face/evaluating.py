@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -53,6 +53,7 @@ class EvaluateOptions(TypedDict, total=False):
     run: str | None
     answers: GivenPath | None
     fresh: bool | None
+    tags: GivenPath | Sequence[GivenPath] | None
     limit: int | None
     shard: str | None
     allow_upload: bool | None
@@ -206,13 +207,13 @@ def _value(name: str, value: Any, how: Mapping[str, Any]) -> Any:
     return _single(name, value, how.get("type", str))
 
 
-def _single(name: str, value: Any, kind: type) -> Any:
+def _single(name: str, value: Any, kind: Callable[[Any], Any]) -> Any:
     """Return one value of an option's type (UsageError)."""
     if kind is str:
         return _text(name, value)
-    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):
-        raise _wrong(name, value, "a number" if kind is float else "a whole number")
-    return kind(value)
+    if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
+        raise _wrong(name, value, "a whole number" if kind is int else "a number")
+    return kind(value) if isinstance(kind, type) else kind(str(value))
 
 
 def _text(name: str, value: Any) -> str:

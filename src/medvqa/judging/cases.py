@@ -97,6 +97,8 @@ def _score_without_judge(item: Item, answer: Answer, settings: Settings) -> Scor
         return Score(0.0, "refused", (), "the server reports a refusal")
     if fences.is_blank(without_reasoning(answer.text)):
         why = "the response is empty" if fences.is_blank(answer.text) else "nothing but reasoning"
+        if not answer.text and answer.whole:
+            why = "the reply has no line that holds the answer"
         return Score(0.0, "unparsed", (), why)
     return rules.decide(item, answer.text) if settings.rules_first and not cut_off(answer) else None
 

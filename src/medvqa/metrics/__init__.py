@@ -24,8 +24,11 @@ from medvqa.metrics.definitions import (
     recall_mcls,
     refused_rate,
     set_accuracy,
+    set_precision,
+    table12_overall,
     truncated_rate,
     unparsed_rate,
+    valid_pairs,
 )
 from medvqa.metrics.frames import EVERYTHING, Frame
 from medvqa.metrics.maxima import MAXIMA, maxima
@@ -40,12 +43,14 @@ from medvqa.metrics.measuring import (
     signed,
     tables,
 )
+from medvqa.metrics.spread import Spread, spreads
 
 __all__ = [
     "EVERYTHING",
     "MAXIMA",
     "SHIPPED",
     "Frame",
+    "Spread",
     "Tabled",
     "abstained_rate",
     "accuracy",
@@ -74,8 +79,12 @@ __all__ = [
     "refused_rate",
     "scored_in_all",
     "set_accuracy",
+    "set_precision",
     "signed",
+    "spreads",
+    "table12_overall",
     "tables",
     "truncated_rate",
     "unparsed_rate",
+    "valid_pairs",
 ]

@@ -186,10 +186,9 @@ def set_accuracy(results: Sequence[Result]) -> tuple[float, float]:
 @ratio(unit="pair", better="lower")
 def confusion(results: Sequence[Result]) -> tuple[float, float]:
     """Pairs with both answers valid and equal / pairs with both answers valid."""
-    if not _all_scored(results) or any(result.score.outcome in INVALID_OUTCOMES for result in results):
+    if not _all_valid(results):
         return LEFT_OUT
-    first, second = results
-    return YES if first.score.extracted == second.score.extracted else NO
+    return YES if _equal(results) else NO
 
 
 @ratio(binary=False, kinds={"multiple_response"})
@@ -237,6 +236,37 @@ def macro_score(dimension: str) -> Metric:
     return replace(mean_score, name="macro_score", mean_over=dimension)
 
 
+TABLE_12 = (("contour_level", 5587.0), ("mask_level", 5587.0), ("image_level", 12942.0), ("box_level", 1715.0))
+"""Single-choice questions of val and test together by granularity (Chen et al. 2024, Table 7)."""
+
+table12_overall = replace(
+    accuracy,
+    name="table12_overall",
+    mean_over="granularity",
+    weights=TABLE_12,
+    definition="Mean of accuracy over granularities, weighted by the paper's numbers of questions (GMAI-MMBench, Table "
+    "12's Overall).",
+)
+"""The columns of Table 12 are `accuracy` at contour, mask, image and box level, there called Seg C, Seg M, 2D Cls and
+2D Det. Its Overall is their mean with these weights, whatever the numbers of questions asked."""
+
+
+@ratio(unit="pair")
+def set_precision(results: Sequence[Result]) -> tuple[float, float]:
+    """Pairs with both answers right / pairs with both answers valid and different (0 of 0: undefined)."""
+    if not _all_valid(results) or _equal(results):
+        return LEFT_OUT
+    return YES if all(result.score.outcome == "correct" for result in results) else NO
+
+
+@ratio(unit="pair")
+def valid_pairs(results: Sequence[Result]) -> tuple[float, float]:
+    """Pairs with both answers valid / pairs with both answers scored."""
+    if not _all_scored(results):
+        return LEFT_OUT
+    return YES if _all_valid(results) else NO
+
+
 @ratio(better="lower")
 def invalid_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Refused, abstained and unparsed answers / scored answers."""
@@ -274,7 +304,7 @@ def is_complete(result: Result) -> bool | None:
     """
     if result.answer is None or not result.answer.finish or result.technique in OPTION_TECHNIQUES:
         return None
-    return not scoring.cut_off(result.answer)
+    return not (scoring.cut_off(result.answer) or result.answer.cut)
 
 
 @ratio(better="lower")
@@ -297,6 +327,15 @@ def _matches(result: Result, denominator: int) -> tuple[float, float]:
 
 def _all_scored(results: Sequence[Result]) -> bool:
     return all(result.score.outcome in SCORED_OUTCOMES for result in results)
+
+
+def _all_valid(results: Sequence[Result]) -> bool:
+    return all(result.score.outcome in SCORED_OUTCOMES - INVALID_OUTCOMES for result in results)
+
+
+def _equal(results: Sequence[Result]) -> bool:
+    first, second = results
+    return first.score.extracted == second.score.extracted
 
 
 SHIPPED = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

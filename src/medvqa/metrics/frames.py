@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from medvqa.data import lexicon
 from medvqa.items import QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
@@ -210,12 +211,15 @@ def _memberships(
     """Return all slices in order, then the row and the slice of each membership, (memberships,) each."""
     import numpy as np
 
+    crossed = [dimension for dimension in dimensions if lexicon.CROSSED in dimension]
     code_of: dict[Slice, int] = {}
     codes_of_tags: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     codes_of_rows: list[int] = []
     ends: list[int] = []
     for result in rows:
-        for tags in {"kind": (result.item.kind,), **result.item.tags}.items():
+        own = {"kind": (result.item.kind,), **result.item.tags}
+        own.update((dimension, lexicon.values_of(result.item, dimension)) for dimension in crossed)
+        for tags in own.items():
             if (codes := codes_of_tags.get(tags)) is None:
                 dimension, values = tags
                 codes = [code_of.setdefault((dimension, value), len(code_of)) for value in dict.fromkeys(values)]

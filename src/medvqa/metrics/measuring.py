@@ -61,9 +61,9 @@ def measures(
     """Compute each metric over all results of one benchmark, then over each slice.
 
     Slices are the values of every dimension of the items' tags and of `kind`. Those of `dimensions` come first, then
-    the other dimensions by name, values by name. A unit counts in a slice once for each of its results there: a pair
-    counts twice if both its images are of the category. The last result of a key counts. The order of `results` does
-    not change a bit of the values.
+    the other dimensions by name, values by name. One of `dimensions` may cross two others: "ability+question_type". A
+    unit counts in a slice once for each of its results there: a pair counts twice if both its images are of the
+    category. The last result of a key counts. The order of `results` does not change a bit of the values.
 
     `signature`: the parts that say how the answers were obtained. `score`: the benchmark's scoring; without it,
     multiple response and open questions have no references. `read_by`: the rule that read the answers, by kind of
@@ -100,8 +100,8 @@ class Tabled:
     """A metric and the terms of its units.
 
     `terms`: numerators and denominators, (2, units), 0 for a unit that is left out. `rows`: the measured results.
-    `over`: the indices of the slices of a macro average, None for any other metric. `binary`: each observation is
-    right or wrong. `bounded`: each unit's value is in [0, 1].
+    `over`: the indices of the slices of a macro average, None for any other metric; `weights`: their weights, None if
+    they count alike. `binary`: each observation is right or wrong. `bounded`: each unit's value is in [0, 1].
     """
 
     metric: Metric
@@ -111,6 +111,13 @@ class Tabled:
     over: Sequence[int] | None
     binary: bool
     bounded: bool
+    weights: Sequence[float] | None = None
+
+    def mean(self, influences: Influences) -> Influences:
+        """Return the mean over `over` of the ratios in all slices; the ratios themselves if this is no mean."""
+        if self.over is None:
+            return influences
+        return statistics.mean_over(influences, self.over, self.weights)
 
     @property
     def without_score(self) -> NDArray[np.bool_]:
@@ -170,16 +177,25 @@ def tables(
                     raise
                 failed.append(FailedMetric(metric.name, str(error)))
                 continue
-        over = None
-        if metric.mean_over is not None:
-            over = [i for i, (dimension, _) in enumerate(frame.slices) if dimension == metric.mean_over]
+        over, weights = _over(metric, frame)
         if (terms_and_binary := terms_by_key[key]) is None or over == []:
             continue
         terms, binary = terms_and_binary
         metric = replace(metric, binary=binary, percent=binary if metric.percent is None else metric.percent)
         bounded = bool((terms >= 0).all() and (terms[0] <= terms[1]).all())
-        metric_tables.append(Tabled(metric, rows, frame, terms, over, binary and frame.whole, bounded))
+        metric_tables.append(Tabled(metric, rows, frame, terms, over, binary and frame.whole, bounded, weights))
     return metric_tables
+
+
+def _over(metric: Metric, frame: Frame) -> tuple[list[int] | None, list[float] | None]:
+    """Return the slices that a metric is averaged over and their weights: [] if one with a weight is missing."""
+    if metric.mean_over is None:
+        return None, None
+    if not metric.weights:
+        return [i for i, (dimension, _) in enumerate(frame.slices) if dimension == metric.mean_over], None
+    place_of = {value: i for i, (dimension, value) in enumerate(frame.slices) if dimension == metric.mean_over}
+    places = [place_of[value] for value, _ in metric.weights if value in place_of]
+    return (places if len(places) == len(metric.weights) else []), [weight for _, weight in metric.weights]
 
 
 def reading(read_by: Mapping[Kind, str], kinds: Collection[Kind] | None = None) -> str:
@@ -202,6 +218,8 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
         parts["kinds"] = "+".join(sorted(metric.kinds))
     if metric.mean_over is not None:
         parts["mean_over"] = metric.mean_over
+    if metric.weights:
+        parts["weights"] = "+".join(f"{value}={weight:g}" for value, weight in metric.weights)
     return "|".join(f"{_escaped(key)}:{_escaped(parts[key])}" for key in sorted(parts))
 
 
@@ -377,11 +395,14 @@ def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> 
 
 def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
     """Return the mean over the slices that have a value, and the references that all of these slices have."""
-    slices_with_value = [i for i in tabled.over or () if ratios.n[i] > 0]
-    lines = {name: _mean([values[i] for i in slices_with_value]) for name, values in ratios.references.items()}
-    value, low, high = _mean([ratios.value[i] for i in slices_with_value]), None, None
+    places = list(tabled.over or ())
+    slices_with_value = [i for i in places if ratios.n[i] > 0]
+    # A weighted mean needs all its slices.
+    counted = slices_with_value if tabled.weights is None or len(slices_with_value) == len(places) else []
+    lines = {name: _mean([values[i] for i in counted], tabled.weights) for name, values in ratios.references.items()}
+    value, low, high = _mean([ratios.value[i] for i in counted], tabled.weights), None, None
     if (tabled.bounded or not tabled.metric.percent) and value is not None:
-        estimates = statistics.clustered(statistics.mean_over(ratios.influences, slices_with_value))
+        estimates = statistics.clustered(tabled.mean(ratios.influences))
         (below,), (above,) = _interval(tabled, estimates, binary=False)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
@@ -391,8 +412,12 @@ def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> l
     return [replace(measure, groups=ratios.groups[0], percent=percent)]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return _number(fsum(values) / len(values)) if values else None
+def _mean(values: Sequence[float], weights: Sequence[float] | None) -> float | None:
+    if not values:
+        return None
+    if weights is None:
+        return _number(fsum(values) / len(values))
+    return _number(fsum(weight * value for weight, value in zip(weights, values, strict=True)) / fsum(weights))
 
 
 def _number(value: float) -> float | None:

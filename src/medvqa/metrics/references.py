@@ -34,6 +34,7 @@ _REFERABLE = frozenset(
         definitions.individual_accuracy,
         definitions.set_accuracy,
         definitions.confusion,
+        definitions.set_precision,
         definitions.precision_mcls,
         definitions.recall_mcls,
         definitions.exact_match,

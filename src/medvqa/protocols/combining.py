@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from medvqa.items import Result
+from medvqa.items import Benchmark, Measure, Result
+from medvqa.protocols import voting
 from medvqa.protocols.protocol import Protocol
+
+THRESHOLD = 1.0
+"""The default of --threshold, in percent: the first row of MediConfusion's Table 8."""
+ORACLE = "oracle_"
+"""Begins the names of measures that use the answer key to choose an answer."""
 
 
 def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
-    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are.
+    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. UsageError if a
+    vote has nothing to vote on (`voting.ballot`).
     """
+    if protocol.combine == "vote":
+        return tuple(voting.vote(samples) for samples in voting.by_question(tuple(results)).values())
+    if protocol.combine == "best-oracle":
+        threshold = thresholds(protocol)[0]
+        return tuple(voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values())
     return tuple(results)
+
+
+def thresholds(protocol: Protocol) -> tuple[float, ...]:
+    """Return the oracle's thresholds in percent; its measures are those of the first."""
+    return protocol.thresholds or (THRESHOLD,)
+
+
+def label(protocol: Protocol) -> str:
+    """Return how answers are combined, for titles: "vote of 10 answers"; "" for means."""
+    of = "" if protocol.samples is None else f" of {protocol.samples}"
+    if protocol.combine == "vote":
+        return f"vote{of} answers"
+    if protocol.combine == "best-oracle":
+        return f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %"
+    return ""
+
+
+def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:
+    """Return the benchmark with the names of its measures under a protocol: an oracle's begin with `ORACLE`.
+
+    An oracle's numbers are upper bounds, so they must not pass for the measures of the same names.
+    """
+    if protocol.combine != "best-oracle":
+        return benchmark
+    return replace(
+        benchmark,
+        metrics=tuple(replace(metric, name=f"{ORACLE}{metric.name}") for metric in benchmark.metrics),
+        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline),
+    )
+
+
+def without_chance(measures: Sequence[Measure], protocol: Protocol) -> list[Measure]:
+    """Return the measures without reference lines if an oracle chose the answers: it lifts chance, too."""
+    if protocol.combine != "best-oracle":
+        return list(measures)
+    return [replace(measure, references={}) for measure in measures]
+
+
+def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
+    """Return the number of ties and of answers that did not vote; None if the protocol does not vote."""
+    return voting.Votes.of(results) if protocol.combine == "vote" else None

@@ -6,18 +6,39 @@ A template's text equals the prompt of the benchmark's owners, to the byte; the 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from medvqa.items import OPTION_TECHNIQUES, Image, Item, Prompt, Technique
+from medvqa.items import (
+    CHOICE_KINDS,
+    OPTION_TECHNIQUES,
+    ORDERS,
+    TECHNIQUES,
+    Image,
+    Item,
+    Kind,
+    Order,
+    Prompt,
+    Technique,
+    UsageError,
+)
+
+FIELDS = ("question", "options")
+"""The fields of a template's text."""
+FIELDS_HELP = "Its fields are {question} and {options}; a brace that stands for itself is written twice: {{ or }}"
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template for the text sent after the images.
+    """A template for the text sent with the images.
 
     `text` holds the fields {question} and {options}; `option` is one line of {options} with the fields
     {letter} and {text}, its line end included. Only the template is formatted: braces in a question or an
-    option are text. `max_tokens` is the owners' limit of new tokens, None if they set none.
+    option are text. `max_tokens` is the owners' limit of new tokens, None if they set none. `order` is as in `Prompt`.
+    `then` holds the user's further turns, with the fields {first} and {last}: the letters of the first and the last
+    option.
     """
 
     name: str
@@ -25,11 +46,14 @@ class Template:
     option: str = ""
     system: str = ""
     max_tokens: int | None = None
+    order: Order = ORDERS[0]
+    then: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """`name@digest`; the digest changes with every byte of the template."""
-        content = "\0".join((self.text, self.option, self.system))
+        order = [] if self.order == ORDERS[0] else [self.order]
+        content = "\0".join((self.text, self.option, self.system, *order, *self.then))
         return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     def prompt(self, item: Item, technique: Technique = "mc") -> Prompt:
@@ -46,7 +70,73 @@ class Template:
             technique=technique,
             template=self.label,
             max_tokens=self.max_tokens,
+            order=self.order,
+            then=turns(self.then, item.options),
         )
+
+    def about(self) -> dict[str, str]:
+        """Return the parts that a model sees, for run.json; empty ones and the default order are left out."""
+        parts = {"text": self.text, "option": self.option, "system": self.system}
+        order = {} if self.order == ORDERS[0] else {"order": self.order}
+        return {name: value for name, value in parts.items() if value} | order
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """A named prompt: a template for each technique that the prompt defines, such as a value of `Benchmark.prompts`.
+
+    `by_kind` replaces the templates of MC and GD for questions of these kinds.
+    """
+
+    name: str
+    by_technique: Mapping[Technique, Template]
+    by_kind: Mapping[Kind, Template] = field(default_factory=dict)
+
+    @property
+    def techniques(self) -> tuple[Technique, ...]:
+        """The techniques that the prompt defines."""
+        return tuple(technique for technique in TECHNIQUES if technique in self.by_technique)
+
+    def __call__(self, item: Item, technique: Technique) -> Prompt:
+        """Return the prompt of a question; UsageError for a technique without a template, or without its options."""
+        if technique not in self.by_technique:
+            raise UsageError(
+                f"prompt '{self.name}' is not defined for technique '{technique}'; it has: {', '.join(self.techniques)}"
+            )
+        template = self.by_technique[technique]
+        if technique in ("mc", "gd"):
+            template = self.by_kind.get(item.kind, template)
+            if item.kind in CHOICE_KINDS and "{options}" not in template.text:
+                raise UsageError(
+                    f"prompt '{self.name}' shows no options, and benchmark '{item.benchmark}' has questions of kind "
+                    f"{item.kind}: add {{options}} to its text"
+                )
+        return template.prompt(item, technique)
+
+    def about(self, technique: Technique) -> dict[str, dict[str, str]]:
+        """Return the templates of a technique for run.json, by label."""
+        kinds = self.by_kind.values() if technique in ("mc", "gd") else ()
+        return {template.label: template.about() for template in (self.by_technique[technique], *kinds)}
+
+
+def wrong_field(text: str) -> tuple[int, str] | None:
+    """Return the place and the problem of the first field that a template cannot have; None if there is none."""
+    names = []
+    for match in _BRACES.finditer(text):
+        if match[0] in ("{{", "}}"):
+            continue
+        if match[1] is None:
+            return match.start(), f"has a single {match[0]}"
+        if match[1] not in FIELDS:
+            return match.start(), f"has the field {match[0]}"
+        names.append(match[1])
+    return None if "question" in names else (len(text), "has no field {question}")
+
+
+def turns(texts: Iterable[str], options: Mapping[str, str]) -> tuple[str, ...]:
+    """Fill the fields {first} and {last} of further turns with the letters of the options; "" without options."""
+    letters = list(options) or [""]
+    return tuple(text.format(first=letters[0], last=letters[-1]) for text in texts)
 
 
 def digest(prompt: Prompt) -> str:
@@ -57,6 +147,8 @@ def digest(prompt: Prompt) -> str:
     parts = [prompt.technique, prompt.system, prompt.text, *(image.key for image in prompt.images)]
     for shot in prompt.shots:
         parts += [shot.text, shot.answer, *(image.key for image in shot.images)]
+    if prompt.order != ORDERS[0]:
+        parts.append(prompt.order)
     if prompt.technique in OPTION_TECHNIQUES:
         parts += [part for option in prompt.options.items() for part in option]
     if prompt.turns or prompt.then:

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from medvqa.items import UsageError
+from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote", "best-oracle", "best-self"]
 """mean: metrics average the samples of a question. vote: the option that most samples choose. best-oracle: right if
 enough samples are right. best-self: the model chooses one of its samples."""
-Reasoning = Literal["", "cot"]
-"""cot: the prompt asks to reason, and to end with a line that holds the final answer."""
+Reasoning = Literal["", "cot", "cot-2"]
+"""cot: the prompt asks to reason, and to end with a line that holds the final answer. cot-2: to reason; a second turn
+asks for the answer."""
 
 COMBINES: tuple[Combine, ...] = get_args(Combine)
 REASONINGS: tuple[str, ...] = tuple(name for name in get_args(Reasoning) if name)
@@ -54,6 +56,11 @@ class Protocol:
         values, default = asdict(self), asdict(Protocol())
         return {name: value for name, value in values.items() if value != default[name] and name != "samples"}
 
+    @property
+    def instruction(self) -> Instruction | None:
+        """The instruction that `reasoning` or `explain` adds to the prompt."""
+        return INSTRUCTIONS.get("explain" if self.explain else self.reasoning)
+
     def signature(self) -> dict[str, str]:
         """Return the parts of a measure's signature, as texts. Defaults are left out, as in earlier versions.
 
@@ -62,6 +69,8 @@ class Protocol:
         parts = {name: value for name, value in self.about().items() if name != "prompts"}
         if self.samples is not None:
             parts["repeat"] = self.samples
+        if self.instruction is not None:
+            parts["explain" if self.explain else "reasoning"] = self.instruction.label
         return {name: _text(value) for name, value in parts.items()}
 
 

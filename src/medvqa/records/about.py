@@ -31,6 +31,7 @@ class _Config(msgspec.Struct):
     options: dict[str, Any] = {}
     path: str | None = None
     max_tokens: dict[str, Count | dict[str, Count]] = {}
+    prompts: dict[str, str] = {}
     own_max_tokens: Count | None = None
 
 
@@ -71,6 +72,8 @@ class _Benchmark(msgspec.Struct):
     judged_by: list[str] = []
     signature: dict[str, str] = {}
     prompts: dict[str, str] = {}
+    asked_by: list[str] = []
+    templates: dict[str, dict[str, str]] = {}
     kinds: list[str] = []
     questions: dict[str, Count] = {}
     read_by: dict[str, str] = {}
@@ -163,6 +166,11 @@ class _Selection(msgspec.Struct):
     benchmarks: dict[str, dict[str, _Portion]] = {}
 
 
+class _Tags(msgspec.Struct):
+    dimensions: list[str] = []
+    sha256: str = ""
+
+
 class _Run(msgspec.Struct):
     name: str = ""
     names: list[str] = []
@@ -177,6 +185,7 @@ class _Run(msgspec.Struct):
     judge: _Judge | None = None
     extraction: ExtractionName = "sound"
     ablation: str | None = None
+    tags: _Tags | None = None
     benchmarks: dict[str, _Benchmark] = {}
     versions: dict[str, str] = {}
     sessions: list[_Session] = []

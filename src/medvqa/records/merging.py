@@ -212,7 +212,9 @@ def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
     fields_of_run |= {f"the config's {name}": config[name] for name in fields if name in config}
     fields_of_run |= {
-        name: about[name] for name in ("techniques", "ablation", "repeat", "protocol", "extraction") if name in about
+        name: about[name]
+        for name in ("techniques", "ablation", "repeat", "protocol", "tags", "extraction")
+        if name in about
     }
     if judge := about.get("judge"):
         fields_of_run |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,14 @@ from medvqa.items import (
     Technique,
 )
 from medvqa.judging import taxonomy
+from medvqa.protocols import combining
 from medvqa.protocols.ablation import LABELS
-from medvqa.protocols.combining import combined
 from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.variants import Variant
+from medvqa.protocols.voting import Votes
+
+PROMPT = "prompt"
+"""The dimension of slices that hold the answers to one prompt."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,10 @@ class Part:
     """One benchmark of a run by one technique: its results and measures.
 
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
-    benchmark's, followed by the technique if there are several, and by the ablation.
-    `failed`: metrics that could not be computed, with their reasons.
+    benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
+    `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
+    each metric, () if each question was asked once. `combined`: the results that the measures count; the answers to a
+    question may be combined into one. `votes`: their votes, None if nothing was voted on.
     """
 
     name: str
@@ -45,6 +52,20 @@ class Part:
     measures: tuple[Measure, ...]
     broken_pairs: tuple[str, ...]
     failed: tuple[FailedMetric, ...] = ()
+    spreads: tuple[metrics.Spread, ...] = ()
+    combined: tuple[Result, ...] = ()
+    votes: Votes | None = None
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The names of the prompts, () if the run has one."""
+        return tuple(dict.fromkeys(measure.slice[PROMPT] for measure in slices(self.measures, PROMPT)))
+
+    @property
+    def headline_spreads(self) -> list[metrics.Spread]:
+        """The spreads of the benchmark's headline measures."""
+        by_name = {spread.name: spread for spread in self.spreads}
+        return [by_name[name] for name in self.benchmark.headline if name in by_name]
 
     @cached_property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -69,9 +90,9 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `gate`: the verdict on exactly these results, or None. `stale`: the stored verdict is on
-    other results. `errors`: the kinds of exactly these wrong answers, or None, and their shares; `errors_stale`: the
-    stored kinds are those of others.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
+    verdict on exactly these results, or None. `stale`: the stored verdict is on other results. `errors`: the kinds of
+    exactly these wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others.
     """
 
     folder: Path
@@ -82,6 +103,7 @@ class Report:
     selection: records.Selection
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
+    combine: str = ""
     gate: gating.Decided | None = None
     stale: bool = False
     errors: taxonomy.Classified | None = None
@@ -90,8 +112,13 @@ class Report:
 
     @property
     def title(self) -> str:
-        """The run's name and ablation."""
-        return f"{self.folder.name}: {self.ablation}" if self.ablation else self.folder.name
+        """The run's name and label."""
+        return f"{self.folder.name}: {self.label}" if self.label else self.folder.name
+
+    @property
+    def label(self) -> str:
+        """The ablation and the way to combine answers, as beside every number; "" without both."""
+        return ", ".join(filter(None, (self.ablation, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -104,8 +131,11 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """The plural unit of results: "answers" if each item has several samples, else "items"."""
-        return "answers" if self.run.get("repeat") else "items"
+        """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        sampled = self.run.get("repeat") and not ranked
+        several = sampled or any(result.variant for part in self.parts for result in part.results)
+        return "answers" if several else "items"
 
     @property
     def extraction(self) -> str:
@@ -133,7 +163,9 @@ def build(
     stored = records.read(folder) if stored is None else stored
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
-    label = LABELS.get(run.get("ablation", ""), "")
+    protocol = Protocol.of(run)
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
+    label = ", ".join(filter(None, (ablation, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -145,7 +177,9 @@ def build(
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
     decided = gating.read(folder)
-    stale = decided is not None and decided.verdict.of != gating.digest(run, combined(stored.results, Protocol.of(run)))
+    stale = decided is not None and decided.verdict.of != gating.digest(
+        run, combining.combined(stored.results, protocol)
+    )
     gate = None if stale else decided
     classified = taxonomy.read(folder)
     errors = classified if classified is not None and classified.is_of(stored.results) else None
@@ -160,7 +194,8 @@ def build(
         stored.unread,
         records.coverage(folder, run, stored),
         selection,
-        ablation=label,
+        ablation=ablation,
+        combine=combine,
         gate=gate,
         stale=stale,
         errors=errors,
@@ -171,7 +206,11 @@ def build(
 
 def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
+    benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
+    # Reports show the user's own tags beside the benchmark's.
+    own_tags = (run.get("tags") or {}).get("dimensions", ())
+    benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [
@@ -202,20 +241,63 @@ def _part(
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
-    measures = metrics.measures(
-        combined(results, Protocol.of(run)),
-        benchmark.metrics,
-        benchmark.dimensions,
+    about = run.get("benchmarks", {}).get(benchmark.name, {})
+    measured = partial(
+        metrics.measures,
+        metrics=benchmark.metrics,
+        dimensions=benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
         score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
-        read_by=run.get("benchmarks", {}).get(benchmark.name, {}).get("read_by"),
+        read_by=about.get("read_by"),
         failed=failed,
+    )
+    protocol = Protocol.of(run)
+    counted = combining.combined(results, protocol)
+    measures = measured(counted)
+    by_prompt = _by_prompt(results, about.get("asked_by", ()))
+    for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
+        of_prompt = measured(combining.combined(answers, protocol), failed=[])
+        measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    # Each sample has a value of its own: samples stay apart, rotations do not.
+    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
+    spreads = metrics.spreads(
+        separate,
+        benchmark.metrics,
+        benchmark=benchmark.name,
+        technique=technique,
+        prompt_of=prompt_of,
+        prompts=tuple(by_prompt),
+        failed=[],
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
-    signed = tuple(replace(measure, technique=technique) for measure in measures)
-    return Part(benchmark.name, benchmark, technique, results, signed, tuple(broken), tuple(failed))
+    signed = tuple(replace(measure, technique=technique) for measure in combining.without_chance(measures, protocol))
+    return Part(
+        benchmark.name,
+        benchmark,
+        technique,
+        results,
+        signed,
+        broken,
+        tuple(failed),
+        tuple(spreads),
+        counted,
+        combining.votes(results, protocol),
+    )
+
+
+def prompt_of(result: Result) -> str:
+    """Return the name of a result's prompt, "" if the run has one."""
+    return Variant.parse(result.variant).prompt
+
+
+def _by_prompt(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
+    """Return the results of each prompt, in the order of `names`; other prompts follow."""
+    by_name: dict[str, list[Result]] = {name: [] for name in names}
+    for result in results:
+        by_name.setdefault(prompt_of(result), []).append(result)
+    return {name: of_prompt for name, of_prompt in by_name.items() if of_prompt}
 
 
 def slices(measures: Iterable[Measure], dimension: str) -> list[Measure]:

@@ -10,7 +10,7 @@ from medvqa import printing
 from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
-from medvqa.report.tables import TextTable, by_dimension, headline, outcomes
+from medvqa.report.tables import TextTable, by_dimension, by_prompt, headline, outcomes, spread
 
 ROWS = 40
 """Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
@@ -44,6 +44,7 @@ def render(report: Report) -> str:
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction: {escape(report.extraction)}.",
         grid(headline(report)),
+        *([grid(spread(report))] if any(part.spreads for part in report.parts) else []),
         *_verdict(report),
         grid(outcomes(report)),
     ]
@@ -53,6 +54,9 @@ def render(report: Report) -> str:
         blocks.append("\n".join(f"- {escape(note)}" for note in notes))
     blocks += _errors(report)
     for part in report.parts:
+        if part.prompts:
+            table = by_prompt(part)
+            blocks += [f"## {escape(table.title)}", grid(table)]
         for dimension in part.benchmark.dimensions:
             table = by_dimension(part, dimension)
             if table.rows:

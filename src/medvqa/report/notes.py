@@ -28,6 +28,8 @@ def notes_of(report: Report) -> list[str]:
         if not part.results:
             continue
         name, outcomes = part.name, part.outcomes
+        if part.votes is not None:
+            notes.append(f"{name}: {part.votes.line}.")
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
@@ -59,6 +61,13 @@ def notes_of(report: Report) -> list[str]:
         empty = sum(_is_empty(result) for result in part.results)
         if empty and 2 * empty >= len(part.results):
             notes.append(f"{name}: {empty} of {len(part.results)} answers are empty.")
+        answers = [result.answer for result in part.results if result.answer is not None]
+        if lacking := sum(bool(answer.whole) and not answer.text for answer in answers):
+            notes.append(f"{name}: {lacking} of {len(answers)} replies have no line that holds the answer.")
+        rankings = [result.ranking for result in part.results if result.ranking is not None]
+        if undecided := sum(ranking.chosen is None for ranking in rankings):
+            count = f"{undecided} of {len(rankings)} questions"
+            notes.append(f"{name}: for {count} the model selected none of its answers.")
         if part.truncated:
             limits = about.get("max_tokens", {}).get(part.technique)
             notes.append(f"{name}: {_truncation(part, limits, recorded=recorded)}")
@@ -83,7 +92,7 @@ def notes_of(report: Report) -> list[str]:
         some = f": {_some(shown)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
-    one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
+    one = " It holds the first sample of each answer." if report.counted == "answers" else ""
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
@@ -101,7 +110,7 @@ def _is_empty(result: Result) -> bool:
     answer = result.answer
     if answer is None or answer.option_logprobs is not None or result.score.outcome == "refused":
         return False
-    return not answer.text.strip()
+    return not (answer.text.strip() or answer.whole)
 
 
 def _first(report: Report, part: Part, result: Result) -> str:

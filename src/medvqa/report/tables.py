@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medvqa.items import Measure, Outcome
-from medvqa.report.build import Part, Report, slices
+from medvqa.report.build import PROMPT, Part, Report, slices
 
 FAILED = "failed"
 """Stands for the value of a metric that could not be computed; `notes_of` says why."""
@@ -150,7 +150,7 @@ def _names(report: Report) -> tuple[str, ...]:
 
 def _named(report: Report, part: Part) -> tuple[str, ...]:
     name = part.benchmark.name
-    shown = f"{name} ({report.ablation})" if report.ablation else name
+    shown = f"{name} ({report.label})" if report.label else name
     return (shown, part.technique)[: len(_names(report))]
 
 
@@ -183,6 +183,60 @@ def by_dimension(part: Part, dimension: str) -> TextTable:
         for label, row in sorted(cells.items())
     ]
     return TextTable(f"{part.name} by {dimension}", tuple(columns), tuple(rows), _all_but_first(columns))
+
+
+def by_prompt(part: Part) -> TextTable:
+    """The headline measures for each prompt, in the order of the run, and the mean over prompts."""
+    shown = [spread for spread in part.headline_spreads if len(spread.prompts) > 1]
+    sampled = bool(shown) and len(shown[0].samples) > 1
+    columns = [PROMPT]
+    for spread in shown:
+        columns += [f"{spread.name} %" if spread.percent else spread.name, *(["sd"] if sampled else [])]
+    deviations = {spread.name: spread.by_prompt for spread in shown}
+    rows: list[tuple[str, ...]] = []
+    for name in part.prompts:
+        row = [name]
+        for spread in shown:
+            row.append(figure(spread.means[name], is_percent=spread.percent))
+            if sampled:
+                row.append(figure(deviations[spread.name][name], is_percent=spread.percent))
+        rows.append(tuple(row))
+    means = [[figure(spread.mean, is_percent=spread.percent), *([""] if sampled else [])] for spread in shown]
+    rows.append(("mean", *(text for cells in means for text in cells)))
+    return TextTable(f"{part.name} by prompt", tuple(columns), tuple(rows), _all_but_first(columns))
+
+
+DEVIATIONS: Mapping[str, str] = {
+    "sd_within_prompts": "sd within prompts",
+    "sd_between_prompts": "sd between prompts",
+    "sd_all": "sd of all",
+}
+"""The standard deviations of a spread and the headings of their columns."""
+
+
+def spread(report: Report) -> TextTable:
+    """The spread of the headline measures over prompts and samples: their mean and standard deviations."""
+    names = _names(report)
+    parts = [(part, part.headline_spreads) for part in report.parts]
+    every = [each for _, of_part in parts for each in of_part]
+    # With one prompt, all three are the deviation over its samples.
+    headings = DEVIATIONS if any(len(each.prompts) > 1 for each in every) else {"sd_within_prompts": "sd over samples"}
+    kept = [name for name in headings if any(getattr(each, name) is not None for each in every)]
+    columns = (*names, "measure", "mean", *(headings[name] for name in kept), "prompts", "samples")
+    rows = [
+        (
+            *_named(report, part),
+            each.name,
+            figure(each.mean, is_percent=each.percent),
+            *(figure(getattr(each, name), is_percent=each.percent) for name in kept),
+            str(len(each.prompts)),
+            str(len(each.samples)),
+        )
+        for part, of_part in parts
+        for each in of_part
+    ]
+    title = "Spread over prompts and samples"
+    return TextTable(title, columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 
 
 def _cell(measure: Measure | None, *, chance: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from medvqa.items import Measure
 from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
-from medvqa.report.tables import TextTable, few, headline, outcomes
+from medvqa.report.tables import TextTable, by_prompt, few, headline, outcomes, spread
 
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
@@ -83,6 +83,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
 
     `bars` also draws the measures if the width allows it. `exits`: the command ends with the gate's exit code.
     """
+    shown: tuple[TextTable, ...]
     if width >= WIDE:
         shown = (headline(report), outcomes(report))
     else:
@@ -92,6 +93,8 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         )
     if bars:
         shown = (_barred(shown[0], report, width), shown[1])
+    if any(part.spreads for part in report.parts):
+        shown = (shown[0], *(by_prompt(part) for part in report.parts if part.prompts), spread(report), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
     blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]

@@ -7,27 +7,29 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import files, records
+from medvqa import files, metrics, records
 from medvqa.items import Measure, Result, UsageError
 from medvqa.report import cells, errors, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
-from medvqa.report.tables import REFERENCES
+from medvqa.report.tables import DEVIATIONS, REFERENCES
 
 SCHEMA = 1
 MEASURES = "measures.csv"
 """The measures of a run as a table for spreadsheets."""
-DRAWN = ("metrics.json", MEASURES, "summary.md", "junit.xml", "gate.xml", errors.CSV, html.FILE)
+SPREAD = "spread.csv"
+"""The values of each measure for each prompt and sample."""
+DRAWN = ("metrics.json", MEASURES, SPREAD, "summary.md", "junit.xml", "gate.xml", errors.CSV, html.FILE)
 """The files that `write` makes, except sheets."""
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write the files of DRAWN, and submission sheets.
 
-    Without a verdict, gate.xml is removed, and without kinds of errors errors.csv. If a benchmark's owners withhold the
-    answer key, its sheet holds the first sample of each answer for them. `pictures`: the images of the page
-    (`html.draw`), None for none. Returns the report with the paths of the sheets. UsageError if the folder cannot be
-    written.
+    Without a verdict, gate.xml is removed; without several prompts or samples, spread.csv; without kinds of errors,
+    errors.csv. If a benchmark's owners withhold the answer key, its sheet holds the first sample of each answer for
+    them. `pictures`: the images of the page (`html.draw`), None for none. Returns the report with the paths of the
+    sheets. UsageError if the folder cannot be written.
     """
     try:
         return _written(report, pictures)
@@ -50,6 +52,10 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
     report = replace(report, sheets=sheets)
     records.write_json(report.folder / "metrics.json", as_json(report))
     records.write_atomic(report.folder / MEASURES, as_csv(report).encode())
+    if any(part.spreads for part in report.parts):
+        records.write_atomic(report.folder / SPREAD, spread_as_csv(report).encode())
+    else:
+        (report.folder / SPREAD).unlink(missing_ok=True)
     records.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
     records.write_atomic(report.folder / "junit.xml", junit.render(report))
     if report.gate is None:
@@ -94,6 +100,29 @@ def as_csv(report: Report) -> str:
     return cells.table(columns, rows)
 
 
+def spread_as_csv(report: Report) -> str:
+    """Return spread.csv: a row for each measure, prompt and sample, and one with the standard deviations.
+
+    Values of percentages are fractions, as in metrics.json; cells are empty where undefined.
+    """
+    columns = ("benchmark", "technique", "measure", "prompt", "sample", "value", *DEVIATIONS)
+    rows: list[tuple[object, ...]] = []
+    for part in report.parts:
+        for spread in part.spreads:
+            about = (part.benchmark.name, part.technique, spread.name)
+            for prompt, values in spread.values.items():
+                numbered = zip(spread.samples, values, strict=True)
+                rows += [(*about, prompt, sample or "", value, *("" for _ in DEVIATIONS)) for sample, value in numbered]
+            rows.append((*about, "", "", spread.mean, *(getattr(spread, name) for name in DEVIATIONS)))
+    return cells.table(columns, rows)
+
+
+def _spread(spread: metrics.Spread) -> dict[str, Any]:
+    """A spread by its fields, with its mean."""
+    written = {field.name: getattr(spread, field.name) for field in fields(spread)}
+    return {**written, "mean": spread.mean}
+
+
 def as_json(report: Report) -> dict[str, Any]:
     """Return the content of metrics.json."""
 
@@ -105,12 +134,15 @@ def as_json(report: Report) -> dict[str, Any]:
         for part in report.parts
         for metric in part.failed
     ]
+    spreads = [_spread(spread) for part in report.parts for spread in part.spreads]
     return {
         "schema": SCHEMA,
         "run": report.run,
         "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
+        **({"spread": spreads} if spreads else {}),
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
+        **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

@@ -9,6 +9,8 @@ from typing import Any
 
 from medvqa import answers, metrics, records, scoring
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
+from medvqa.judging import ranking
+from medvqa.protocols.prompts import Templates
 from medvqa.session.plan import Plan
 
 
@@ -39,6 +41,7 @@ def about(plan: Plan) -> dict[str, Any]:
             "argument": config.argument,
             "options": config.options,
             "max_tokens": config.max_tokens,
+            **({"prompts": config.prompts} if config.prompts else {}),
             "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
             **({} if path is None else {"path": path}),
             **({} if config.inner is None else {"inner": asdict(config.inner)}),
@@ -46,6 +49,7 @@ def about(plan: Plan) -> dict[str, Any]:
         "techniques": plan.techniques,
         # A sample's number is its seed, or part of it.
         "repeat": options.samples,
+        **({"tags": plan.tags.about} if plan.options.tags else {}),
         **({"protocol": about} if (about := plan.protocol.about()) else {}),
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,
@@ -66,7 +70,8 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         defined = [item for item in items if plan.applies(Query(item, technique))]
         if defined:
             questions[technique] = len(defined)
-        named = [_prompts(plan.asks(benchmark.name, name), defined, technique) for name in plan.prompts(benchmark.name)]
+        asks = [plan.asks(benchmark.name, name) for name in plan.prompts(benchmark.name)]
+        named = [_prompts(plan, ask, defined, technique) for ask in asks]
         if used := {prompt.template for prompts in named for prompt in prompts.values()}:
             templates[technique] = used
         in_force = {
@@ -85,6 +90,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "answers": key,
         **({"ablation": plan.ablation} if plan.ablation else {}),
         **plan.protocol.signature(),
+        **({"ranking": ranking.TEMPLATE.label} if plan.ranks else {}),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
     return {
@@ -100,18 +106,33 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "signature": signature,
         **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
         "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
+        **_named(plan, benchmark),
         # New tokens of an answer in words, by technique and kind of question; 0: no limit.
         "max_tokens": limits,
     }
 
 
+def _named(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+    """Return the prompts if they are not the benchmark's own: names in order, and templates with their texts."""
+    names = plan.prompts(benchmark.name)
+    if names == ("",):
+        return {}
+    texts: dict[str, dict[str, str]] = {}
+    for name in names:
+        prompt = benchmark.prompts.get(name)
+        if isinstance(prompt, Templates):
+            for technique in set(plan.techniques) & set(benchmark.techniques):
+                texts |= prompt.about(technique)
+    return {"asked_by": names, **({"templates": dict(sorted(texts.items()))} if texts else {})}
+
+
 def _prompts(
-    ask: Callable[[Item, Technique], Prompt], items: Sequence[Item], technique: Technique
+    plan: Plan, ask: Callable[[Item, Technique], Prompt], items: Sequence[Item], technique: Technique
 ) -> dict[Kind, Prompt]:
     """Return the prompt of the first item of each kind. Items whose prompt cannot be made are skipped."""
     prompts = dict[Kind, Prompt]()
     for item in items:
         if item.kind not in prompts:
             with suppress(DataError):
-                prompts[item.kind] = ask(item, technique)
+                prompts[item.kind] = plan.instructed(ask(item, technique))
     return prompts

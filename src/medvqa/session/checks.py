@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from medvqa import benchmarks, engine, printing, scoring
 from medvqa.configs import ModelConfig
-from medvqa.items import UsageError
+from medvqa.items import QuestionKey, UsageError
+from medvqa.protocols import voting
 from medvqa.session import places, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
@@ -25,8 +26,32 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.items(name)
         if plan.ablation == "shuffle":
             plan.shuffled(name)
+    _check_votes(plan)
+    plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
+
+
+def _check_votes(plan: Plan) -> None:
+    """UsageError for a benchmark whose answers cannot be voted on; if a part of it is selected, only if none can."""
+    if plan.protocol.combine != "vote":
+        return
+    for name, benchmark in plan.benchmarks.items():
+        items = plan.items(name)
+        mute = [item for item in items if not voting.can_vote(item, benchmark)]
+        if mute and not (plan.selects and len(mute) < len(items)):
+            raise voting.undefined(mute[0])
+
+
+def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if answers to a selected question cannot be voted on."""
+    if plan.protocol.combine != "vote":
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name, benchmark in plan.benchmarks.items():
+        for item in plan.items(name):
+            if (name, item.id) in selected and not voting.can_vote(item, benchmark):
+                raise voting.undefined(item)
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:

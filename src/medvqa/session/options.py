@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,12 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""
+
+
+def percents(text: str) -> tuple[float, ...]:
+    """Return the numbers of P,P (ValueError)."""
+    return tuple(map(float, text.split(",")))
+
 
 # Option name -> arguments of `argparse.ArgumentParser.add_argument`.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -90,9 +97,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "threshold": {
         "metavar": "PERCENT",
-        "type": float,
+        "type": percents,
         "action": "append",
-        "help": "with --combine=best-oracle: the share of the samples that must be right (repeatable; default: 1)",
+        "help": "with --combine=best-oracle: the share of the samples that must be right; the first is measured, all "
+        "are shown (repeatable, or P,P; default: 1)",
     },
     "shots": {
         "metavar": "K",
@@ -130,6 +138,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "default": None,
         "help": "ask every question again, without stored answers",
+    },
+    "tags": {
+        "metavar": "FILE",
+        "action": "append",
+        "help": "add tags of your own to the questions: a table with the column id and a column for each dimension "
+        "(repeatable)",
     },
     "limit": {
         "metavar": "N",
@@ -273,6 +287,7 @@ class Options:
     run: str | None
     answers: Path | None
     fresh: bool
+    tags: tuple[Path, ...]
     limit: int | None
     shard: str | None
     allow_upload: bool
@@ -319,7 +334,7 @@ class Options:
             prompts=tuple(map(os.path.expanduser, listed(raw["prompt"] or ()))),
             samples=raw["samples"],
             combine=raw["combine"],
-            thresholds=tuple(raw["threshold"] or ()),
+            thresholds=tuple(dict.fromkeys(itertools.chain.from_iterable(raw["threshold"] or ()))),
             shots=raw["shots"],
             shot_pool=None if raw["shot-pool"] is None else os.path.expanduser(raw["shot-pool"]),
             reasoning=raw["reasoning"],
@@ -328,6 +343,7 @@ class Options:
             run=raw["run"],
             answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
+            tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
             shard=raw["shard"],
             allow_upload=bool(raw["allow-upload"]),

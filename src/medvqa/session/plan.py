@@ -15,6 +15,8 @@ from typing import Any
 from medvqa import benchmarks, configs, engine, scoring
 from medvqa.backend import Backend, says
 from medvqa.benchmarks import own
+from medvqa.data import own_tags
+from medvqa.data.own_tags import OwnTags
 from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
@@ -36,7 +38,9 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
-from medvqa.protocols import ablation, prompts, protocol
+from medvqa.judging import ranking
+from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol
+from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
 from medvqa.protocols.variants import Variant
@@ -103,8 +107,13 @@ class Plan:
                 loaded = benchmarks.load(benchmark, self.folder(name))
             if name in self.recovers and benchmark.recover is not None:
                 loaded = tuple(map(benchmark.recover, loaded))
-            self._items[name] = loaded
+            self._items[name] = self.tags.added(loaded)
         return self._items[name]
+
+    @cached_property
+    def tags(self) -> OwnTags:
+        """The user's own tags (--tags), read once (DataError, UsageError)."""
+        return own_tags.read(self.options.tags)
 
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
         """Return the number of a benchmark's images, and the names of those without a file; looked up once."""
@@ -138,14 +147,20 @@ class Plan:
     @property
     def samples(self) -> tuple[int, ...]:
         """The numbers of the samples of each question, from 1; () if each is asked once."""
-        return tuple(range(1, self.protocol.samples + 1)) if self.protocol.samples is not None else ()
+        if self.protocol.samples is None or self.ranks:
+            return ()
+        return tuple(range(1, self.protocol.samples + 1))
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the model selects one of its answers to each question, which is asked as one."""
+        return self.protocol.combine == "best-self"
 
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        asked: dict[str, None] = {}
-        for typed in self.protocol.prompts:
-            asked |= dict.fromkeys(self.benchmarks[name].prompts if typed == ALL else (typed,))
-        return tuple(asked) or ("",)
+        benchmark = self.benchmarks[name]
+        typed = self.protocol.prompts
+        return naming.asked(typed or configs.prompt_of(self.model.config, benchmark), benchmark)
 
     def variants(self, name: str) -> tuple[str, ...]:
         """The variants in which the questions of a benchmark are asked; ("",) if there is one."""
@@ -177,7 +192,8 @@ class Plan:
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
         named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
-        prompt = self.limited(self.asks(item.benchmark, named)(item, query.technique), item.benchmark)
+        prompt = self.instructed(self.asks(item.benchmark, named)(item, query.technique))
+        prompt = self.limited(prompt, item.benchmark)
         if query.sample:
             prompt = replace(prompt, sample=query.sample)
         if self.ablation == "text-only":
@@ -187,7 +203,18 @@ class Plan:
     def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own."""
         benchmark = self.benchmarks[name]
-        return benchmark.prompts[prompt] if prompt else own.prompts_of(benchmark)
+        named = benchmark.prompts.get(prompt)
+        return own.prompts_of(benchmark) if named is None or isinstance(named, str) else named
+
+    def instructed(self, prompt: Prompt) -> Prompt:
+        """The prompt with the instruction to reason or to explain, if the protocol has one."""
+        instruction = self.protocol.instruction
+        return prompt if instruction is None else instruction.added(prompt)
+
+    def read(self, answer: Answer) -> Answer:
+        """The answer with the line that holds it as its text, if the protocol asks for such a line."""
+        instruction = self.protocol.instruction
+        return answer if instruction is None else instruction.read(answer)
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
@@ -215,6 +242,11 @@ class Plan:
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
+        instruction = self.protocol.instruction
+        if prompt.template == ranking.TEMPLATE.label:
+            return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
+        if instruction is not None and f"+{instruction.label}" in prompt.template:
+            return configs.token_budget(self.options.max_tokens, self.model.config, limits, instruction.name, prompt)
         chosen = self.benchmarks.get(benchmark)
         return configs.token_limit(self.options.max_tokens, self.model.config, limits, chosen, prompt)
 
@@ -312,6 +344,8 @@ def resolve(
             "ablate with a model that can be asked"
         )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
+    of_files = _prompt_files(options, setting)
+    chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
@@ -319,6 +353,12 @@ def resolve(
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
     asked = _protocol(options, chosen)
+    configs.check_prompts(model.config, registry.benchmarks)
+    for benchmark in chosen:
+        typed = asked.prompts or configs.prompt_of(model.config, benchmark)
+        naming.check(naming.asked(typed, benchmark), techniques, benchmark)
+    _check_instruction(asked, model, techniques, registry)
+    _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
         try:
             model.check()
@@ -446,15 +486,11 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
 def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
     """Return the protocol that the options name (UsageError)."""
     # A part whose code is not there yet.
-    for name, value in (
-        *(("prompt", options.prompts), ("shots", options.shots), ("reasoning", options.reasoning)),
-        *(("explain", options.explain), ("rotate", options.rotate)),
-        ("combine", options.combine not in (None, "mean")),
-    ):
+    for name, value in (*(("shots", options.shots), ("rotate", options.rotate)),):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")
     asked = Protocol(
-        prompts=options.prompts,
+        prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
@@ -466,6 +502,70 @@ def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
     )
     protocol.check(asked)
     return asked
+
+
+def _prompt_files(options: Options, setting: Setting) -> Mapping[str, Templates]:
+    """Return the prompts of the files that --prompt names, by name (UsageError)."""
+    read: dict[str, Templates] = {}
+    for typed in dict.fromkeys(filter(prompt_files.is_file, options.prompts)):
+        prompt = prompt_files.read(Path(setting.cwd, typed), typed)
+        if prompt.name in read:
+            raise UsageError(f"--prompt={typed}: two files are called '{prompt.name}'; rename one of them")
+        read[prompt.name] = prompt
+    return read
+
+
+def _with_prompts(benchmark: Benchmark, prompts: Mapping[str, Templates]) -> Benchmark:
+    """The benchmark with further named prompts (UsageError for a name that it has)."""
+    for name in prompts:
+        if name in benchmark.prompts:
+            raise UsageError(
+                f"--prompt: benchmark '{benchmark.name}' has a prompt '{name}' already; rename the file, or type "
+                f"--prompt={name} for the benchmark's"
+            )
+    return replace(benchmark, prompts={**benchmark.prompts, **prompts}) if prompts else benchmark
+
+
+def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
+    """Return the typed prompts by name: a file by its own, a number by the name that begins with it (UsageError)."""
+    names: dict[str, None] = {}
+    for typed in options.prompts:
+        name = Path(typed).stem if prompt_files.is_file(typed) else typed
+        resolved = [found for benchmark in chosen for found in naming.asked([name], benchmark)]
+        names |= {ALL: None} if name == ALL else dict.fromkeys(resolved)
+    return tuple(names)
+
+
+def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+    """UsageError for an instruction to reason or to explain that cannot be followed."""
+    instruction = asked.instruction
+    if instruction is None:
+        return
+    typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
+    silent = [name for name in techniques if name in OPTION_TECHNIQUES]
+    if silent:
+        raise UsageError(
+            f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
+            "type --technique=mc"
+        )
+    backend = model.backend
+    if instruction.then and not (backend.converses or backend.recorded):
+        able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
+        raise UsageError(
+            f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
+            f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
+            "converses = True"
+        )
+
+
+def _check_ranking(asked: Protocol, model: Chosen) -> None:
+    """UsageError if the model cannot select one of its answers."""
+    if asked.combine == "best-self" and (model.backend.recorded or not model.backend.reads):
+        why = "its answers are recorded" if model.backend.recorded else "it reads no prompt"
+        raise UsageError(
+            f"--combine=best-self: '{model.config.argument or model.config.backend}' cannot select one of its answers: "
+            f"{why}"
+        )
 
 
 def _rotations(typed: str) -> int | None:

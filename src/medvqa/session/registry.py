@@ -19,6 +19,7 @@ from medvqa.backend import Backend, usable
 from medvqa.benchmarks import own
 from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
+from medvqa.protocols.prompts import Templates
 
 SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
 GROUP = "medvqa"
@@ -157,7 +158,12 @@ def guarded(benchmark: Benchmark) -> Benchmark:
         for name in _FACES
         if callable(function := getattr(benchmark, name))
     }
-    return replace(benchmark, **functions)
+    prompts = {
+        name: prompt if isinstance(prompt, Templates) else _guarded(benchmark.name, "prompt", prompt)
+        for name, prompt in benchmark.prompts.items()
+        if callable(prompt)
+    }
+    return replace(benchmark, **functions, prompts=prompts)
 
 
 def _guarded(benchmark: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

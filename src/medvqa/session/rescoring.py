@@ -15,7 +15,7 @@ from typing import Any
 
 from medvqa import benchmarks, engine, judging, metrics, records
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
-from medvqa.judging import may_ask
+from medvqa.judging import chose_none, may_ask
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
 from medvqa.session.judging import Judging, judged, resolve
@@ -241,7 +241,7 @@ def _judged(
 
 def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[Result, engine.Pending | None]:
     """Score a result by rule, and submit it to the judge if needed; return both."""
-    if result.answer is None or result.technique in OPTION_TECHNIQUES:
+    if result.answer is None or result.technique in OPTION_TECHNIQUES or chose_none(result):
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
     ruled = _by_rule(rescoring, replace(result, judgement=None))

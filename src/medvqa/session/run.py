@@ -214,6 +214,7 @@ class Run:
 
         UsageError also if another session writes the run; DataError, OSError.
         """
+        checks.check_selected_votes(self.plan, self._selected)
         lines = self._hold()
         self._prepare_gate()
         if self._gate is None:

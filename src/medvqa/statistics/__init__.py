@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
+from medvqa.statistics.components import Components, advice, components
 from medvqa.statistics.gate import (
     Decision,
     Design,
@@ -37,15 +38,18 @@ from medvqa.statistics.intervals import (
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
+from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
     "METHOD",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
     "Comparison",
+    "Components",
     "Correction",
     "Decision",
     "Design",
+    "Deviations",
     "Estimates",
     "FloorRule",
     "Influences",
@@ -54,14 +58,17 @@ __all__ = [
     "SliceGuard",
     "Table",
     "TestedRule",
+    "advice",
     "bounds",
     "by_unit",
     "chance_of_pass",
     "clopper_pearson",
     "clustered",
     "compare",
+    "components",
     "corrected",
     "decide",
+    "deviations",
     "difference",
     "floor",
     "gated_slice",

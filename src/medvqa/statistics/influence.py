@@ -9,6 +9,7 @@ contributes to all of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -135,29 +136,42 @@ def ratios(table: Table) -> Influences:
     )
 
 
-def mean_over(influences: Influences, places: Sequence[int]) -> Influences:
+def mean_over(influences: Influences, places: Sequence[int], weights: Sequence[float] | None = None) -> Influences:
     """Return the macro average: one measure, the unweighted mean of the defined ratios among `places`.
 
-    Raises ValueError unless every measure has one ratio, as returned by `ratios`.
+    With `weights`, one for each place, it is their weighted mean, NaN unless all of them are defined. Raises ValueError
+    unless every measure has one ratio, as returned by `ratios`, or for weights that are not positive.
     """
     import numpy as np
 
     if len(influences.measure) != len(influences.value):
         raise ValueError("a macro average needs one ratio a measure")
     defined = np.array([place for place in places if not np.isnan(influences.value[place])], dtype=np.intp)
+    shares = np.full(len(defined), 1 / max(len(defined), 1))
+    if weights is not None:
+        if len(weights) != len(places) or not all(weight > 0 for weight in weights):
+            raise ValueError("a weighted mean needs a positive weight for each place")
+        defined = defined if len(defined) == len(places) else defined[:0]
+        shares = np.array(weights, dtype=float)[: len(defined)] / sum(weights)
     new = np.full(len(influences.value), -1)
     new[defined] = np.arange(len(defined))
     kept = new[influences.ratio] >= 0
     return Influences(
-        np.array([influences.value[defined].mean() if len(defined) else np.nan]),
+        np.array([_mean(influences.value[defined], shares, weights)]),
         np.zeros(len(defined), dtype=np.intp),
-        influences.factor[defined] / max(len(defined), 1),
+        influences.factor[defined] * shares,
         new[influences.ratio[kept]],
         influences.group[kept],
         influences.weight[kept],
         influences.residual[kept],
         influences.own[kept],
     )
+
+
+def _mean(values: NDArray[np.float64], shares: NDArray[np.float64], weights: Sequence[float] | None) -> float:
+    if not len(values):
+        return math.nan
+    return float(values.mean() if weights is None else values @ shares)
 
 
 def difference(new: Influences, baseline: Influences) -> Influences:

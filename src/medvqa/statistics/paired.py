@@ -109,12 +109,18 @@ def score_variance(
 
 
 def compare(
-    new: Table, baseline: Table, *, binary: bool, level: float = 0.95, over: Sequence[int] | None = None
+    new: Table,
+    baseline: Table,
+    *,
+    binary: bool,
+    level: float = 0.95,
+    over: Sequence[int] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> list[Comparison]:
     """Compare two runs in every slice, or with `over` their macro averages over these slices (one comparison).
 
-    The tables may differ only in numerators and denominators, else ValueError. `binary`: every unit is right or
-    wrong. `level` is the level of either bound.
+    `weights` are those of `over`, as for `mean_over`. The tables may differ only in numerators and denominators, else
+    ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound.
     """
     import numpy as np
     from scipy.special import ndtri, stdtr, stdtrit
@@ -127,7 +133,7 @@ def compare(
     (new, _), (baseline, _) = by_unit(new), by_unit(baseline)
     sides = ratios(new), ratios(baseline)
     if over is not None:
-        sides = mean_over(sides[0], over), mean_over(sides[1], over)
+        sides = mean_over(sides[0], over, weights), mean_over(sides[1], over, weights)
     influences = difference(*sides)
     estimates = clustered(influences)
     flips = _flips(new, baseline, over)
@@ -153,7 +159,7 @@ def compare(
         low, high = (np.clip(estimates.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(estimates.value == 0, 0.0, estimates.value / se)
-        b, c = _contributions(new, baseline, over)
+        b, c = _contributions(new, baseline, over, weights)
         wider_low, wider_high, score_statistic = _score_bounds(b, c, groups, tails, level)
         low, high = np.where(few, np.fmin(low, wider_low), low), np.where(few, np.fmax(high, wider_high), high)
         nearer = few & (np.abs(score_statistic) < np.abs(statistic))
@@ -208,7 +214,7 @@ def _score_bounds(
 
 
 def _contributions(
-    new: Table, baseline: Table, over: Sequence[int] | None
+    new: Table, baseline: Table, over: Sequence[int] | None, weights: Sequence[float] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the shares gained and lost of every difference, summed over units with values from 0 to 1."""
     import numpy as np
@@ -219,7 +225,9 @@ def _contributions(
         weight = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
         if over is not None:
             inside = np.isin(np.arange(table.slices), np.asarray(over, dtype=np.intp)) & (total > 0)
-            weight = np.where(inside, weight / max(int(inside.sum()), 1), 0.0)
+            share = np.zeros(table.slices)
+            share[list(over)] = 1 / max(int(inside.sum()), 1) if weights is None else np.asarray(weights) / sum(weights)
+            weight = np.where(inside, weight * share, 0.0)
         change += sign * weight[table.slice] * table.numerator
     of, comparisons = (new.slice, new.slices) if over is None else (np.zeros_like(new.slice), 1)
     gained, lost = (sums(of, np.maximum(sign * change, 0), comparisons) for sign in (1, -1))

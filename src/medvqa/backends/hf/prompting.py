@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medvqa.backends.hf.options import HFOptions
-from medvqa.items import AnswerError, Image, Prompt, UsageError
+from medvqa.items import AnswerError, Image, Order, Prompt, UsageError
 
 TAIL = 8
 """Number of last tokens that identify a prompt's end in the processor's output."""
@@ -42,14 +42,18 @@ class PromptWriter:
         """The prompt as the model reads it. AnswerError if it cannot be written without loss."""
         system = prompt.system if self._options.system is None else self._options.system
         turns = [(shot.text, shot.images, shot.answer) for shot in prompt.shots]
-        turns.append((prompt.text, prompt.images, ""))
+        user_texts = [*(turn.text for turn in prompt.turns), prompt.text]
+        replies = [*(turn.reply for turn in prompt.turns), ""]
+        shown_with = [prompt.images, *(() for _ in prompt.turns)]
+        turns += zip(user_texts, shown_with, replies, strict=True)
         for text in (system, *(part for question, _, answer in turns for part in (question, answer))):
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
         images = tuple(image for _, shown, _ in turns for image in shown)
-        return Rendered(self._chat(system, turns) if self.form == "chat" else self._raw(system, turns), images)
+        chat = self.form == "chat"
+        return Rendered(self._chat(system, turns, prompt.order) if chat else self._raw(system, turns), images)
 
-    def _chat(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]]) -> str:
+    def _chat(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]], order: Order) -> str:
         import jinja2
 
         messages: list[dict[str, Any]] = []
@@ -57,7 +61,9 @@ class PromptWriter:
             messages.append({"role": "system", "content": [{"type": "text", "text": system}]})
         for text, images, answer in turns:
             shown: list[dict[str, Any]] = [{"type": "image"} for _ in images]
-            messages.append({"role": "user", "content": [*shown, {"type": "text", "text": text}]})
+            written_text = {"type": "text", "text": text}
+            content = [written_text, *shown] if order == "text-first" else [*shown, written_text]
+            messages.append({"role": "user", "content": content})
             messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
         try:
             written: str = self._processor.apply_chat_template(

@@ -12,7 +12,7 @@ from medvqa import comparing, metrics, records, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
-from medvqa.comparing.gating.preparing import Gate, Target, unmeasurable
+from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
@@ -39,7 +39,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
-    unproven, identity = records.identity_of_run(new.run, len(new.results))
+    unproven, identity = records.identity_of_run(new.run, len(new.answers))
     blockers += unproven
     blockers += _in_baseline(new, gate.baselines)
     apart, asked_when = _asked_apart(new.run)
@@ -49,9 +49,11 @@ def decide(gate: Gate, new: Side) -> Verdict:
     lost = [] if unmeasurable else units.left(replace(gate, baselines=plain), new)
     benchmarks = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
-    results = [r for t in gate.targets for r in new.results if _is_of(r, t)]
+    results = [r for t in gate.targets for r in new.results if is_of(r, t)]
     questions = {result.key.question for result in results}
-    blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in results if r.score.outcome == "error"]
+    # An answer that ended in error may be one of several that are combined.
+    failed = [r for t in gate.targets for r in new.answers if is_of(r, t) and r.score.outcome == "error"]
+    blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in failed]
     blockers += unmeasurable
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
@@ -62,7 +64,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
             continue
         both = [
             # Missing results of the run are blockers already.
-            replace(side, results=tuple(r for r in side.results if any(_is_of(r, t) for t in mine)), covered=None)
+            replace(side, results=tuple(r for r in side.results if any(is_of(r, t) for t in mine)), covered=None)
             for side in (new, revealed)
         ]
         # A question counts with all its samples, whatever their number in each run.
@@ -126,7 +128,7 @@ def _unmeasurable(gate: Gate, new: Side) -> list[str]:
     lines: list[str] = []
     for target in gate.targets:
         floors = [gate.metric(rule) for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
-        results = [result for result in new.results if _is_of(result, target)]
+        results = [result for result in new.results if is_of(result, target)]
         against = [target.metric] if gate.baselines else []
         whys = (unmeasurable(results, metric, new.run) for metric in dict.fromkeys([*against, *floors]))
         lines += [f"{target.benchmark.name}: {why}" for why in whys if why]
@@ -206,10 +208,6 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
 
 _Tested = tuple[Rule, statistics.TestedRule, Compared | None]
 """A rule, its numbers for `statistics.decide`, and its row of the comparison of two runs."""
-
-
-def _is_of(result: Result, target: Target) -> bool:
-    return result.item.benchmark == target.benchmark.name and result.technique == target.technique
 
 
 def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
@@ -369,7 +367,7 @@ def _judged(gate: Gate, results: Sequence[Result]) -> list[str]:
 
 
 def _is_judged(target: Target, results: Iterable[Result]) -> bool:
-    return any(r.judgement is not None and _is_of(r, target) for r in results)
+    return any(r.judgement is not None and is_of(r, target) for r in results)
 
 
 def _compared(gate: Gate, paired: Paired, new: Side) -> list[_Tested]:
@@ -430,7 +428,7 @@ def _is_headline(row: Compared | Flip, target: Target) -> bool:
 
 
 def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None) -> dict[Place, Design]:
-    results = [result for result in new.results if _is_of(result, target)]
+    results = [result for result in new.results if is_of(result, target)]
     return designs(results, metric or target.metric, (*target.benchmark.dimensions, *gate.rules.slices))
 
 
@@ -440,7 +438,7 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     Chance is the lowest reference line of a measure. On confusing pairs it is 0, the value of a model that ignores the
     images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
     """
-    results = [result for result in side.results if _is_of(result, target)]
+    results = [result for result in side.results if is_of(result, target)]
     extraction = scoring.rules.recorded(side.run, [target.benchmark])
     measured = metrics.measures(
         results,
@@ -468,7 +466,7 @@ def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
                 continue
             rule = replace(floor, technique=target.technique)
             metric = gate.metric(rule)
-            results = [result for result in new.results if _is_of(result, target)]
+            results = [result for result in new.results if is_of(result, target)]
             design = _designs(gate, new, target, metric).get(())
             numbers = _floor(rule, results, metric, level)
             tested.append((rule, numbers if design is None else replace(numbers, design=design), None))
@@ -482,9 +480,7 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
         return FloorRule(
             name=name, limit=limit, value=None, low=None, high=None, p=None, level=level, at_most=at_most, point=point
         )
-    ratios = statistics.ratios(tabled[0].table())
-    if tabled[0].over is not None:
-        ratios = statistics.mean_over(ratios, tabled[0].over)
+    ratios = tabled[0].mean(statistics.ratios(tabled[0].table()))
     return statistics.floor(
         name,
         statistics.clustered(ratios),

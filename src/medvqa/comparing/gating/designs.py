@@ -30,7 +30,7 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     ratios, of = statistics.ratios(table), table.slice
     places: list[Place] = [((dimension, value),) if dimension else () for dimension, value in tables.frame.slices]
     if tables.over is not None:
-        ratios, places = statistics.mean_over(ratios, tables.over), [()]
+        ratios, places = tables.mean(ratios), [()]
         of = np.where(np.isin(of, np.asarray(tables.over)), 0, -1)
     correction = statistics.corrected(ratios)
     unit = _unit(result.item for result in tables.rows)

@@ -14,6 +14,7 @@ from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
 from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError
+from medvqa.protocols.protocol import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def prepare(
     """
     if not rules.active:
         return None
+    _check_combined([("this run", run), *((f"baseline {side.name}", side.run) for side in baselines)])
     # Skip benchmarks without any applicable technique.
     present = {name: about for name, about in run.get("benchmarks", {}).items() if about.get("prompts")}
     chosen = bool(run.get("options", {}).get("benchmark"))
@@ -143,6 +145,16 @@ def prepare(
             metric_of(benchmarks[floor.benchmark], floor.measure or "", f"[[{TABLE}.floor]]")
     dropped = tuple(part for side in baselines for part in _dropped(side, present))
     return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
+
+
+def _check_combined(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """UsageError for a run whose answers an oracle combined."""
+    for name, run in runs:
+        if Protocol.of(run).combine == "best-oracle":
+            raise UsageError(
+                f"no verdict can be given: {name} has --combine=best-oracle, which uses the answer key to choose "
+                "answers. Its numbers are upper bounds; gate a run with --combine=mean or vote"
+            )
 
 
 def unmeasurable(results: Iterable[Result], metric: Metric, run: Mapping[str, Any]) -> str | None:
@@ -348,7 +360,7 @@ def _check_techniques(side: Side, targets: Sequence[Target]) -> None:
 
 def _check_errors(side: Side, targets: Sequence[Target]) -> None:
     for target in targets:
-        errors = [r for r in _results([side], target) if r.score.outcome == "error"]
+        errors = [r for r in side.answers if is_of(r, target) and r.score.outcome == "error"]
         if errors:
             raise UsageError(
                 f"no verdict can be given against baseline {side.name}: {len(errors)} of its questions of "
@@ -360,5 +372,10 @@ def _check_errors(side: Side, targets: Sequence[Target]) -> None:
 def _results(sides: Iterable[Side], target: Target) -> Iterable[Result]:
     for side in sides:
         for result in side.results:
-            if result.item.benchmark == target.benchmark.name and result.technique == target.technique:
+            if is_of(result, target):
                 yield result
+
+
+def is_of(result: Result, target: Target) -> bool:
+    """Whether a result is of the benchmark and technique of a target."""
+    return result.item.benchmark == target.benchmark.name and result.technique == target.technique

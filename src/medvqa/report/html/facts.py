@@ -62,6 +62,8 @@ def facts(report: Report) -> list[tuple[str, str]]:
     rows += _judge(report)
     if report.ablation:
         rows.append(("Ablation", report.ablation))
+    if report.combine:
+        rows.append(("Answers combined by", report.combine))
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
         rows.append((f"Prompts of {name}", "; ".join(prompts)))

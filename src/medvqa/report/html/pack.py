@@ -12,14 +12,17 @@ import shlex
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import msgspec
 
 from medvqa.data import lexicon
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, Result, UsageError
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
+
+Combined = TypeVar("Combined")
 
 LEVEL = 9
 NO_PICTURES = Pictures("none", "")
@@ -73,15 +76,20 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
+    combined: Iterable[Result] = (),
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
-    `measures` supply the intervals of branches of the tree over one dimension.
+    `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
+    count in place of the answers to a question; the reasons of answers name them.
     """
+    by_question = {result.key: result for result in combined}
     rows = [
-        (number, result.item, result, *terms)
+        (number, result.item, _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(results, shared(results, terms_of(score_of(benchmark))), strict=True)
+        for result, terms in zip(
+            results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
+        )
     ]
     items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
@@ -94,7 +102,26 @@ def run(
         for place, (_, _, result, *_) in enumerate(rows)
         if result.judgement is not None
     }
+    folded = {str(place): beside(result) for place, (_, _, result, *_) in enumerate(rows)}
+    if folded := {place: texts for place, texts in folded.items() if texts}:
+        content["beside"] = folded
     return content
+
+
+def beside(result: Result) -> list[tuple[str, tuple[str, ...]]]:
+    """Names and texts that the page folds beside the answer: they are never scored."""
+    answer, ranking = result.answer, result.ranking
+    texts = []
+    if answer is not None:
+        texts += [
+            ("Whole reply", (answer.whole,) if answer.whole != answer.text else ()),
+            ("Earlier replies", answer.earlier),
+            ("Hidden thoughts", (answer.thoughts,)),
+        ]
+    if ranking is not None:
+        chosen = "none was selected" if ranking.chosen is None else f"selected: {ranking.chosen}"
+        texts += [(f"Answers to select from ({chosen})", ranking.candidates), ("Selecting reply", (ranking.reply,))]
+    return [(name, replies) for name, replies in texts if any(replies)]
 
 
 def _intervals(
@@ -129,9 +156,31 @@ def judged(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def shared(results: Sequence[Result], terms: Callable[[Result], tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the samples of one question together count as one."""
-    pairs = [terms(result) for result in results]
+def _with_combined(result: Result, combined: Mapping[QuestionKey, Result]) -> Result:
+    """The result; its reason goes on with that of the result that counts for its question."""
+    counted = _of(result.key, combined)
+    if counted is None:
+        return result
+    why = f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
+    return replace(result, score=replace(result.score, why=why))
+
+
+def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined | None:
+    """The entry of a question: of its variant, else of all its variants."""
+    return combined.get(key._replace(sample=0)) or combined.get(key.question)
+
+
+def shared(
+    results: Sequence[Result],
+    terms: Callable[[Result], tuple[float, float]],
+    combined: Iterable[Result] = (),
+) -> Iterator[tuple[float, float]]:
+    """The terms of each result; the samples of one question together count as one.
+
+    If the answers to a question are `combined` into a result, each has a share of its terms.
+    """
+    counts = {result.key: terms(result) for result in combined}
+    pairs = [_of(result.key, counts) or terms(result) for result in results]
     questions = [result.key.question for result in results]
     counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):

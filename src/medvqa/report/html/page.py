@@ -34,8 +34,9 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
     for part in report.parts:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(views.with_errors(part.results, report))
+    combined = [result for part in report.parts for result in part.combined] if report.combine else []
     measures = [measure for part in report.parts for measure in part.measures]
-    data = pack.run(list(by_name.values()), command(report.run), pictures, measures)
+    data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined)
     return draw(
         "page",
         data,

@@ -53,4 +53,6 @@ def title_of(dimension: str, value: str) -> str:
 def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
     """The fragment that shows the items with these tags, as asked by one technique."""
     query = {"technique": technique} if technique else {}
-    return "#" + urlencode({"b": benchmark, **query, **{f"t.{name}": value for name, value in tags.items()}})
+    crossed = (lexicon.uncrossed(name, value).items() for name, value in tags.items())
+    single = {f"t.{name}": value for pairs in crossed for name, value in pairs}
+    return "#" + urlencode({"b": benchmark, **query, **single})

@@ -230,6 +230,7 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     several = len(report.techniques) > 1
     technique = part.technique if several and part.results else ""
     named = part.benchmark.title or part.benchmark.name
+    named += f" ({report.combine})" if report.combine else ""
     views = tuple(view for name in _dimensions(part) if (view := _slices(part, name, technique)).rows)
     abilities: Mapping[str, Any] = papers().get(part.benchmark.name, {}).get("abilities", {})
     return BenchmarkSection(
@@ -303,7 +304,7 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
     `technique`: for links, "" if the run has only one. Samples of a question count as one.
     """
     metric = pack.score_of(part.benchmark)
-    terms = pack.shared(part.results, pack.terms_of(metric))
+    terms = pack.shared(part.results, pack.terms_of(metric), part.combined)
     sums: dict[tuple[str, str], list[float]] = {}
     for result, (numerator, denominator) in zip(part.results, terms, strict=True):
         for key in {(a, b) for a in result.item.tags.get(down, ()) for b in result.item.tags.get(across, ())}:
@@ -401,6 +402,9 @@ def published(part: Part) -> Published | None:
     if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
+    if own and own.keys().isdisjoint(paper["measures"]):
+        # An oracle's numbers are no scores.
+        return None
     rows = [
         (name, False, tuple(value / 100 for value in values))
         for name, of, *values in paper["rows"]

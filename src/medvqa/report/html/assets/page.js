@@ -1,7 +1,7 @@
 // The tree, the filters and the table of questions.
 (() => {
   "use strict";
-  const { html, $, visible, flat, count, percent, spaced, title, digits, took, used, copy, Column, Judged, byJudge } = common;
+  const { html, $, visible, flat, count, percent, spaced, title, digits, took, used, copy, Column, Judged, Folded, byJudge } = common;
   const PAGE = 50;
   const FEW = 10; // units below which counts are shown
 
@@ -259,6 +259,7 @@
           ? html`<p class="quiet">No answer.</p>`
           : row.response === "" ? html`<p class="quiet">${p ? "No text: this technique compares the probabilities of the options" : "An empty text"}.</p>`
           : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response to " + flat(row.label)}>${visible(row.response)}</div>`}`}
+        ${data.beside?.[row.i] && html`<${Folded} label=${row.label} of=${data.beside[row.i]} />`}
         ${judge && html`<${Judged} label=${row.label} of=${judge} />`}
         <h3>${answered ? "Details" : "Tags"}</h3>
         <dl class="meta">${facts.map(([name, text]) => html`<dt>${visible(name)}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>

@@ -1,0 +1,130 @@
+"""The spread of a measure: its value for each prompt and sample of a run, and their standard deviations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass
+from math import fsum, nan
+
+from medvqa import statistics
+from medvqa.items import FailedMetric, Metric, Result
+from medvqa.metrics.measuring import Tabled, latest, tables
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A measure over the whole benchmark, once for each prompt and sample; all values are in the measure's unit.
+
+    `values` maps a prompt's name ("" if the run has one prompt) to its values, in the order of `samples`; None: the
+    measure is undefined there. `samples` are the numbers of the samples, (0,) if each question was asked once.
+    The deviations are those of `statistics.deviations`: None if there are too few values. `percent`: values are
+    fractions, shown as percentages.
+    """
+
+    benchmark: str
+    technique: str
+    name: str
+    values: Mapping[str, tuple[float | None, ...]]
+    samples: tuple[int, ...]
+    sd_within_prompts: float | None
+    sd_between_prompts: float | None
+    sd_all: float | None
+    percent: bool = True
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The names of the prompts, in the order of the run."""
+        return tuple(self.values)
+
+    @property
+    def means(self) -> Mapping[str, float | None]:
+        """The mean over the samples of each prompt; None without a value."""
+        return {prompt: _mean(values) for prompt, values in self.values.items()}
+
+    @property
+    def by_prompt(self) -> Mapping[str, float | None]:
+        """The standard deviation over the samples of each prompt; None if it has fewer than two values."""
+        import numpy as np
+
+        arrays = {
+            prompt: np.array([[nan if value is None else value for value in values]])
+            for prompt, values in self.values.items()
+        }
+        return {prompt: statistics.deviations(array).within_prompts for prompt, array in arrays.items()}
+
+    @property
+    def mean(self) -> float | None:
+        """The plain mean over the prompts' means; None without a value."""
+        return _mean(tuple(self.means.values()))
+
+
+def spreads(
+    results: Sequence[Result],
+    metrics: Sequence[Metric],
+    *,
+    benchmark: str,
+    technique: str = "",
+    prompt_of: Callable[[Result], str] = lambda result: "",
+    prompts: Sequence[str] = (),
+    failed: MutableSequence[FailedMetric] | None = None,
+) -> list[Spread]:
+    """Return the spread of each metric over prompts and samples; [] if there are one prompt and one sample.
+
+    `results`: of one benchmark and technique, one answer each: not combined over samples. `prompt_of` returns the name
+    of a result's prompt, and `prompts` their order; other names follow. `failed` is as in `metrics.measures`.
+    """
+    rows = latest(results)
+    by_prompt: dict[str, dict[int, list[Result]]] = {name: {} for name in prompts}
+    for result in rows:
+        by_prompt.setdefault(prompt_of(result), {}).setdefault(result.sample, []).append(result)
+    by_prompt = {name: of_prompt for name, of_prompt in by_prompt.items() if of_prompt}
+    samples = sorted({sample for of_prompt in by_prompt.values() for sample in of_prompt})
+    if len(by_prompt) < 2 and len(samples) < 2:
+        return []
+    dimensions = [metric.mean_over for metric in metrics if metric.mean_over is not None]
+    problems: list[FailedMetric] = []
+    values: dict[str, dict[tuple[str, int], float]] = {}
+    percent: dict[str, bool] = {}
+    for name, of_prompt in by_prompt.items():
+        for sample, answered in of_prompt.items():
+            for tabled in tables(answered, metrics, dimensions, None if failed is None else problems):
+                percent[tabled.metric.name] = bool(tabled.metric.percent)
+                if (value := _value(tabled)) is not None:
+                    values.setdefault(tabled.metric.name, {})[name, sample] = value
+    if failed is not None:
+        failed += {problem.name: problem for problem in problems}.values()
+    return [
+        _spread(benchmark, technique, name, values.get(name, {}), tuple(by_prompt), tuple(samples), percent[name])
+        for name in percent
+    ]
+
+
+def _value(tabled: Tabled) -> float | None:
+    """The measure over everything; None if it is undefined."""
+    numerators, denominators = tabled.terms
+    if tabled.over is None:
+        total = fsum(denominators)
+        return fsum(numerators) / total if total else None
+    count, n = tabled.frame.sums(numerators), tabled.frame.sums(denominators)
+    return _mean([float(count[i] / n[i]) for i in tabled.over if n[i] > 0])
+
+
+def _spread(
+    benchmark: str,
+    technique: str,
+    name: str,
+    values: Mapping[tuple[str, int], float],
+    prompts: Sequence[str],
+    samples: tuple[int, ...],
+    percent: bool,
+) -> Spread:
+    import numpy as np
+
+    array = np.array([[values.get((prompt, sample), nan) for sample in samples] for prompt in prompts])
+    by_prompt = {prompt: tuple(values.get((prompt, sample)) for sample in samples) for prompt in prompts}
+    return Spread(benchmark, technique, name, by_prompt, samples, *statistics.deviations(array), percent)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return fsum(present) / len(present) if present else None
