@@ -23,6 +23,7 @@ COMMANDS = (
     "baseline",
     "merge",
     "agreement",
+    "classify",
     "lexicon",
     "models",
     "cache",
