@@ -16,7 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from medvqa import judging, metrics
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
-from medvqa.items import Answer, DataError, Image, Item, Outcome, Ranking, Result, Score, UsageError
+from medvqa.items import Answer, DataError, Image, Item, Outcome, Result, Score, SelfRanking, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, trees
 from medvqa.scoring import read_options, read_term
@@ -173,8 +173,8 @@ class TestWrongAnswers:
             result("7", outcome="unparsed", finish="length"),
             result("8", outcome="refused"),
             result("9", outcome="wrong", finish="length"),
-            replace(result("10", outcome="unparsed"), ranking=Ranking(("A", "C"), None, "Neither.", "t")),
-            replace(result("11"), ranking=Ranking(("A", "It is A, a nevus."), 2, "2", "t")),
+            replace(result("10", outcome="unparsed"), ranking=SelfRanking(("A", "C"), None, "Neither.", "t")),
+            replace(result("11"), ranking=SelfRanking(("A", "It is A, a nevus."), 2, "2", "t")),
         ]
         wrong, left_out = taxonomy.wrong_answers(results)
         assert [each.item.id for each in wrong] == ["1", "8", "9", "11"]
@@ -264,6 +264,16 @@ class TestPrompts:
         assert both.images == (Image("a.png"), Image("b.png"))
         assert "The 2 images of the question are attached." in both.text
         assert "The question has no image." in bare.text
+
+    def test_options_stand_under_the_letters_that_the_model_saw(self, tmp_path: Path) -> None:
+        turned = replace(result(), variant="r2")
+        (prompt,) = self.case(turned).prompts
+        assert "\nA. wheal\nB. nevus\n" in prompt.text
+        assert "[Reference answer]\n<data-" in prompt.text
+        assert prompt.text.split("[Reference answer]")[1].split("\n")[2] == "A. wheal"
+        taxonomy.write_sheet(tmp_path / "sheet.csv", classified([turned], [MISSING]), [turned])
+        (row,) = csv.DictReader((tmp_path / "sheet.csv").open(newline="", encoding="utf-8-sig"))
+        assert (row["options"], row["reference"]) == ("A. wheal\nB. nevus", "A")
 
     def test_an_open_question_shows_all_its_references(self) -> None:
         item = Item("1", NAME, "short_answer", "Which colour?", {}, ("red", "dark red"))

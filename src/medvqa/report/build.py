@@ -24,7 +24,7 @@ from medvqa.items import (
     Technique,
 )
 from medvqa.judging import taxonomy
-from medvqa.protocols import combining
+from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
@@ -81,8 +81,16 @@ class Part:
     @property
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
+        return [*self.sliced, *self._overall(*position.names(self.benchmark.headline))]
+
+    @property
+    def sliced(self) -> list[Measure]:
+        """The headline measures without those of rotated runs alone, for tables of slices."""
+        return self._overall(*self.benchmark.headline, *metrics.MAXIMA.values())
+
+    def _overall(self, *names: str) -> list[Measure]:
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
+        return [overall[name] for name in names if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +261,17 @@ def _part(
         failed=failed,
     )
     protocol = Protocol.of(run)
+    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
     measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
         of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    if protocol.rotations != 0:
+        in_order = combining.combined(results, replace(protocol, rotations=0))
+        alone = partial(measured, orders=lambda item: 1, failed=[])
+        measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
     spreads = metrics.spreads(

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, engine, judging, metrics, records
+from medvqa import benchmarks, engine, judging, metrics, records, scoring
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
 from medvqa.judging import chose_none, may_ask
+from medvqa.protocols import rotation
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
 from medvqa.session.judging import Judging, judged, resolve
@@ -224,8 +225,9 @@ def _judged(
             return result, ""
         finished = judge.finish(pending)
         replies.add(finished.new_replies, finished.reused)
-        failed = finished.score.why if finished.score.outcome == "error" else ""
-        return replace(result, score=finished.score, judgement=finished.judgement), failed
+        score = rotation.score_back(finished.score, result.item, result.variant)
+        failed = score.why if score.outcome == "error" else ""
+        return replace(result, score=score, judgement=finished.judgement), failed
 
     yield from in_order(
         rescoring.results,
@@ -244,8 +246,9 @@ def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[R
     if result.answer is None or result.technique in OPTION_TECHNIQUES or chose_none(result):
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
-    ruled = _by_rule(rescoring, replace(result, judgement=None))
-    return ruled, judge.begin(benchmark, result.item, result.technique, result.answer, ruled.score)
+    item, ruled = rotation.as_shown(result.item, result.variant), _by_rule(rescoring, replace(result, judgement=None))
+    score = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=rescoring.extraction)
+    return ruled, judge.begin(benchmark, item, result.technique, result.answer, score)
 
 
 def _is_lost(was: Result, now: Result) -> bool:

@@ -14,6 +14,7 @@ from medvqa.judging import fences, templates
 from medvqa.judging.cases import Case
 from medvqa.judging.rescoring import chose_none
 from medvqa.judging.taxonomy.trees import Taxonomy
+from medvqa.protocols import rotation
 from medvqa.scoring import cut_off, without_reasoning
 
 VERSION = "1"
@@ -127,8 +128,8 @@ def case_of(result: Result, tree: Taxonomy, *, sees: bool) -> Case:
 
 
 def _fenced(result: Result, tree: Taxonomy, *, sees: bool) -> dict[str, str]:
-    """Return the fields of the prompt, with untrusted texts fenced."""
-    item = result.item
+    """Return the fields of the prompt, with untrusted texts fenced; options under the letters that the model saw."""
+    item = rotation.as_shown(result.item, result.variant)
     question = fences.neutral(item.question)
     response = fences.neutral(without_reasoning(result.answer.text).strip()) if result.answer is not None else ""
     options = {letter: fences.neutral(text) for letter, text in item.options.items()}

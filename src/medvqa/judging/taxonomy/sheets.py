@@ -12,6 +12,7 @@ from medvqa.items import Result, UsageError
 from medvqa.judging.agreement import answer_id, nominal
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People, with_labels
 from medvqa.judging.taxonomy.trees import AGREED, NONE, UNCLASSIFIED, WITHIN, main_kind
+from medvqa.protocols import rotation
 
 COLUMNS = ("id", "question", "options", "reference", "response", "label", "correction", "remark")
 """Columns of a sheet; people fill in `correction`, and `remark` if they like."""
@@ -38,7 +39,7 @@ def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -
         label = labels.get(result.key)
         if label is None or result.answer is None:
             continue
-        item = result.item
+        item = rotation.as_shown(result.item, result.variant)
         rows.setdefault(
             label.answer,
             (

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
+from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Report
 from medvqa.report.html.texts import label
 
@@ -30,6 +31,8 @@ def command(run: Mapping[str, Any]) -> list[str]:
     options = run.get("options", {})
     model = options.get("model") or run.get("model", {}).get("name", "MODEL")
     typed = ["pytest", f"--model={model}"]
+    if prompts := Protocol.of(run).prompts:
+        typed.append(f"--prompt={','.join(prompts)}")
     if run.get("ablation"):
         typed.append(f"--ablate={run['ablation']}")
     if run.get("extraction", "sound") != "sound":
@@ -66,6 +69,8 @@ def facts(report: Report) -> list[tuple[str, str]]:
         rows.append(("Answers combined by", report.combine))
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
+        if len(named := about.get("asked_by", ())) > 1:
+            prompts = [", ".join(named)]
         rows.append((f"Prompts of {name}", "; ".join(prompts)))
         rows.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
         rows.append(
