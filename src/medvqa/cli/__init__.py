@@ -20,6 +20,7 @@ from medvqa.cli import (
     agreement,
     baseline,
     cache,
+    classify,
     combine,
     compare,
     gate,
@@ -177,7 +178,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
         *(run, report, rescore, compare, table, gate),
-        *(baseline, merge, combine, agreement, lexicon, split, models, cache),
+        *(baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)
