@@ -33,10 +33,13 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
 
 
 def _check_votes(plan: Plan) -> None:
-    """UsageError for a benchmark whose answers cannot be voted on; if a part of it is selected, only if none can."""
+    """UsageError for a named benchmark whose answers cannot be voted on; if a part is selected, only if none can."""
     if plan.protocol.combine != "vote":
         return
     for name, benchmark in plan.benchmarks.items():
+        if name not in plan.options.benchmarks:
+            # No test may ask its questions: `check_selected_votes` checks those that are asked.
+            continue
         items = plan.items(name)
         mute = [item for item in items if not voting.can_vote(item, benchmark)]
         if mute and not (plan.selects and len(mute) < len(items)):
