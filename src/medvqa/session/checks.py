@@ -52,10 +52,13 @@ def _check_prompts(plan: Plan, name: str) -> None:
 
 
 def _check_votes(plan: Plan) -> None:
-    """UsageError for a benchmark whose answers cannot be voted on; if a part of it is selected, only if none can."""
+    """UsageError for a named benchmark whose answers cannot be voted on; if a part is selected, only if none can."""
     if plan.protocol.combine != "vote":
         return
     for name, benchmark in plan.benchmarks.items():
+        if name not in plan.options.benchmarks:
+            # No test may ask its questions: `check_selected_votes` checks those that are asked.
+            continue
         items = plan.items(name)
         mute = [item for item in items if not voting.can_vote(item, benchmark)]
         if mute and not (plan.selects and len(mute) < len(items)):
