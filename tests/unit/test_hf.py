@@ -277,6 +277,30 @@ def test_shots_with_images_are_answered(load: Callable[..., HF], pictures: list[
         assert_same(in_batches(load("qwen2_vl"), asked, 5), in_batches(load("qwen2_vl"), asked, 1))
 
 
+@pytest.mark.parametrize("technique", ["mc", "gd", "ps"])
+def test_a_raw_prompt_holds_shots_with_their_own_ends(
+    load: Callable[..., HF], pictures: list[Image], technique: Technique
+) -> None:
+    """As Med-Flamingo is asked, whose own checkpoint is none of transformers'."""
+    options = HFOptions(form="raw", raw="{system}{image}{text}")
+    shots = tuple(
+        Shot(f"Question: Is it {colour}? Answer:", "Yes", (picture,), end)
+        for colour, picture, end in zip(("red", "blue"), pictures[:2], ("<|endofchunk|>", "|endofchunk|>"), strict=True)
+    )
+    prompt = Prompt(
+        "Question: Is it? Answer:", (pictures[2],), "Look. ", shots, options=CHOICES[0], technique=technique
+    )
+    assert text_of(load("llava", options), prompt) == (
+        "Look. <image>Question: Is it red? Answer: Yes<|endofchunk|><image>Question: Is it blue? Answer: "
+        "Yes|endofchunk|><image>Question: Is it? Answer:"
+    )
+    answers = load("llava", options).generate([prompt, replace(prompt, shots=shots[::-1])])
+    assert all(isinstance(answer, Answer) for answer in answers)
+    if technique != "mc":
+        first, second = (answer.option_logprobs for answer in answers if isinstance(answer, Answer))
+        assert first != second, "the order of shots counts"
+
+
 def test_a_prompt_is_written_by_a_raw_template(load: Callable[..., HF], pictures: list[Image]) -> None:
     options = HFOptions(form="raw", raw="{system}\n{image}Q: {text}\nA:")
     shot = Shot("Is it {text}?", "Yes", (pictures[0],))
