@@ -442,7 +442,15 @@ def resolve(
     configs.check_prompts(model.config, registry.benchmarks)
     for benchmark in chosen:
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
-        naming.check(naming.asked(typed, benchmark), techniques, benchmark)
+        names = naming.asked(typed, benchmark)
+        naming.check(names, techniques, benchmark)
+        for named in (benchmark.prompts.get(name) for name in names):
+            if isinstance(named, Templates) and named.converses:
+                _check_turns(f"--prompt={named.name}", model, registry)
+                if asked.instruction is not None:
+                    raise UsageError(
+                        f"--prompt={named.name}: it has turns of its own; leave --reasoning and --explain out"
+                    )
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
@@ -638,8 +646,13 @@ def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Tech
             f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
-    backend = model.backend
-    if instruction.then and not (backend.converses or backend.recorded):
+    if instruction.then:
+        _check_turns(typed, model, registry)
+
+
+def _check_turns(typed: str, model: Chosen, registry: Registry) -> None:
+    """UsageError if the model cannot be sent the earlier turns of a conversation."""
+    if not (model.backend.converses or model.backend.recorded):
         able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
         raise UsageError(
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
