@@ -158,7 +158,8 @@ class Prompt:
     instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
     a model that samples uses it as its seed, or as part of it. `max_tokens` limits the new tokens of an answer in
     words; 0: no limit; None: the model's own limit. `turns` precede `text` in the same conversation; the images then
-    belong to the first of them. `then` holds the user's further texts: the engine sends each after the reply to the
+    belong to the first of them. `variant` is as in `QuestionKey`, for models that answer by the question's key. `then`
+    holds the user's further texts: the engine sends each after the reply to the
     text before it, and the last reply is the answer.
     """
 
@@ -173,6 +174,7 @@ class Prompt:
     technique: Technique = "mc"
     template: str = ""
     sample: int = 0
+    variant: str = ""
     max_tokens: int | None = None
     turns: tuple[Turn, ...] = ()
     then: tuple[str, ...] = ()
@@ -240,7 +242,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class SelfRanking:
     """The choice of a model among its own answers to a question, for `--combine=best-self`.
 
     `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
@@ -271,7 +273,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
-    ranking: Ranking | None = None
+    ranking: SelfRanking | None = None
 
     @property
     def key(self) -> QuestionKey:

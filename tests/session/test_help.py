@@ -22,6 +22,7 @@ COMMANDS = (
     "gate",
     "baseline",
     "merge",
+    "combine",
     "agreement",
     "lexicon",
     "models",

@@ -78,8 +78,8 @@ class Template:
     def about(self) -> dict[str, str]:
         """Return the parts that a model sees, for run.json; empty ones and the default order are left out."""
         parts = {"text": self.text, "option": self.option, "system": self.system}
-        order = {} if self.order == ORDERS[0] else {"order": self.order}
-        return {name: value for name, value in parts.items() if value} | order
+        parts |= {} if self.order == ORDERS[0] else {"order": self.order}
+        return {name: value for name, value in {**parts, "then": "\n".join(self.then)}.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

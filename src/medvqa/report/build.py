@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,7 @@ from medvqa.items import (
     Result,
     Technique,
 )
-from medvqa.protocols import combining
+from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
@@ -80,8 +80,16 @@ class Part:
     @property
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
+        return [*self.sliced, *self._overall(*position.names(self.benchmark.headline))]
+
+    @property
+    def sliced(self) -> list[Measure]:
+        """The headline measures without those of rotated runs alone, for tables of slices."""
+        return self._overall(*self.benchmark.headline, *metrics.MAXIMA.values())
+
+    def _overall(self, *names: str) -> list[Measure]:
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
+        return [overall[name] for name in names if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ class Report:
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
     "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
     solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
-    stored verdict is on other results.
+    stored verdict is on other results. `known`: the known benchmarks by name.
     """
 
     folder: Path
@@ -104,6 +112,7 @@ class Report:
     ablation: str = ""
     combine: str = ""
     shots: str = ""
+    known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
 
@@ -161,13 +170,13 @@ def build(
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
-    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
     label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = _parts(benchmarks[name], list(group), run)
+        parts_of_benchmark = parts_of(benchmarks[name], list(group), run)
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -188,12 +197,13 @@ def build(
         ablation=ablation,
         combine=combine,
         shots=protocol.shots_label,
+        known=benchmarks,
         gate=gate,
         stale=stale,
     )
 
 
-def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
+def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
@@ -242,22 +252,33 @@ def _part(
         failed=failed,
     )
     protocol = Protocol.of(run)
+    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
     measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
         of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    if protocol.rotations != 0:
+        in_order = combining.combined(results, replace(protocol, rotations=0))
+        alone = partial(measured, orders=lambda item: 1, failed=[])
+        measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
-    spreads = metrics.spreads(
-        separate,
-        benchmark.metrics,
-        benchmark=benchmark.name,
-        technique=technique,
-        prompt_of=prompt_of,
-        prompts=tuple(by_prompt),
-        failed=[],
+    # The spread of single answers is none of an oracle's numbers.
+    spreads = (
+        []
+        if protocol.combine == "best-oracle"
+        else metrics.spreads(
+            separate,
+            benchmark.metrics,
+            benchmark=benchmark.name,
+            technique=technique,
+            prompt_of=prompt_of,
+            prompts=tuple(by_prompt),
+            failed=[],
+            decomposed=benchmark.headline,
+        )
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()

@@ -31,6 +31,8 @@ def command(run: Mapping[str, Any]) -> list[str]:
     options = run.get("options", {})
     model = options.get("model") or run.get("model", {}).get("name", "MODEL")
     typed = ["pytest", f"--model={model}"]
+    if prompts := Protocol.of(run).prompts:
+        typed.append(f"--prompt={','.join(prompts)}")
     if run.get("ablation"):
         typed.append(f"--ablate={run['ablation']}")
     protocol = Protocol.of(run)
@@ -73,6 +75,8 @@ def facts(report: Report) -> list[tuple[str, str]]:
         rows.append(("Answers combined by", report.combine))
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
+        if len(named := about.get("asked_by", ())) > 1:
+            prompts = [", ".join(named)]
         rows.append((f"Prompts of {name}", "; ".join(prompts)))
         rows.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
         rows.append(
