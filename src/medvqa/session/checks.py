@@ -27,14 +27,14 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.items(name)
         if plan.ablation == "shuffle":
             plan.shuffled(name)
+        if plan.protocol.shots:
+            shot_checks.check(plan, name)
         _check_prompts(plan, name)
     if plan.protocol.rotations != 0 and not any(map(plan.rotates, plan.benchmarks)):
         raise UsageError(
             f"--rotate: {', '.join(plan.benchmarks)} has no question whose options technique "
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
-    for name in plan.benchmarks if plan.protocol.shots else ():
-        shot_checks.check(plan, name)
     _check_votes(plan)
     plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
