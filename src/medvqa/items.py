@@ -157,7 +157,8 @@ class Prompt:
     instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
     a model that samples uses it as its seed, or as part of it. `max_tokens` limits the new tokens of an answer in
     words; 0: no limit; None: the model's own limit. `turns` precede `text` in the same conversation; the images then
-    belong to the first of them. `then` holds the user's further texts: the engine sends each after the reply to the
+    belong to the first of them. `variant` is as in `QuestionKey`, for models that answer by the question's key. `then`
+    holds the user's further texts: the engine sends each after the reply to the
     text before it, and the last reply is the answer.
     """
 
@@ -172,6 +173,7 @@ class Prompt:
     technique: Technique = "mc"
     template: str = ""
     sample: int = 0
+    variant: str = ""
     max_tokens: int | None = None
     turns: tuple[Turn, ...] = ()
     then: tuple[str, ...] = ()

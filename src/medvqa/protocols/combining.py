@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from medvqa.items import Benchmark, Measure, Result
-from medvqa.protocols import voting
+from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
 
 THRESHOLD = 1.0
@@ -18,15 +18,22 @@ ORACLE = "oracle_"
 def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
-    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. UsageError if a
-    vote has nothing to vote on (`voting.ballot`).
+    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
+    folded last, those of each sample or vote together. UsageError if a vote has nothing to vote on (`voting.ballot`).
     """
     if protocol.combine == "vote":
-        return tuple(voting.vote(samples) for samples in voting.by_question(tuple(results)).values())
-    if protocol.combine == "best-oracle":
+        results = [voting.vote(samples) for samples in voting.by_question(tuple(results)).values()]
+    elif protocol.combine == "best-oracle":
         threshold = thresholds(protocol)[0]
-        return tuple(voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values())
+        results = [voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values()]
+    if protocol.rotations != 0:
+        results = rotation.folded(results, protocol.rotations)
     return tuple(results)
+
+
+def folds(protocol: Protocol) -> bool:
+    """Return whether several answers to a question become one result."""
+    return protocol.combine in ("vote", "best-oracle") or protocol.rotations != 0
 
 
 def thresholds(protocol: Protocol) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from medvqa.items import (
     Result,
     Technique,
 )
-from medvqa.protocols import combining
+from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
@@ -80,8 +80,16 @@ class Part:
     @property
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
+        return [*self.sliced, *self._overall(*position.names(self.benchmark.headline))]
+
+    @property
+    def sliced(self) -> list[Measure]:
+        """The headline measures without those of rotated runs alone, for tables of slices."""
+        return self._overall(*self.benchmark.headline, *metrics.MAXIMA.values())
+
+    def _overall(self, *names: str) -> list[Measure]:
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
+        return [overall[name] for name in names if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +134,9 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
-        sampled = self.run.get("repeat") and not ranked
+        """The plural unit of results: "answers" if items have several, else "items"."""
+        protocol = Protocol.of(self.run)
+        sampled = protocol.samples and protocol.combine != "best-self"
         several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
@@ -228,22 +236,26 @@ def _part(
 ) -> Part:
     failed: list[FailedMetric] = []
     about = run.get("benchmarks", {}).get(benchmark.name, {})
-    measured = partial(
-        metrics.measures,
-        metrics=benchmark.metrics,
-        dimensions=benchmark.dimensions,
-        benchmark=benchmark.name,
-        signature=signature,
-        score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
-        read_by=about.get("read_by"),
-        failed=failed,
-    )
+    settings: dict[str, Any] = {
+        "benchmark": benchmark.name,
+        "signature": signature,
+        "score": scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        "read_by": about.get("read_by"),
+    }
     protocol = Protocol.of(run)
+    orders = rotation.orders(technique, protocol.rotations)
+
+    def measured(answers: Sequence[Result], failed: list[FailedMetric]) -> list[Measure]:
+        return metrics.measures(
+            answers, benchmark.metrics, benchmark.dimensions, orders=orders, failed=failed, **settings
+        )
+
     counted = combining.combined(results, protocol)
-    measures = measured(counted)
+    measures = measured(counted, failed)
+    measures += position.measures(results, protocol.rotations, benchmark, failed=[], **settings)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
-        of_prompt = measured(combining.combined(answers, protocol), failed=[])
+        of_prompt = measured(combining.combined(answers, protocol), [])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))

@@ -9,6 +9,7 @@ from typing import Any
 
 from medvqa import files, metrics, records
 from medvqa.items import Measure, Result, UsageError
+from medvqa.protocols.variants import Variant
 from medvqa.report import cells, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
@@ -67,7 +68,8 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
 
 
 def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
-    return tuple(result for result in results if result.sample <= 1)
+    """Return the first sample of each question, its options in the order of the data set."""
+    return tuple(r for r in results if r.sample <= 1 and not Variant.parse(r.variant).rotation)
 
 
 def _folder(report: Report, part: Part) -> Path:

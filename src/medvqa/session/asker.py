@@ -26,6 +26,7 @@ from medvqa.items import (
     Score,
     UsageError,
 )
+from medvqa.protocols import rotation
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -308,7 +309,7 @@ class Asker:
             reply = self._reply(query, model)
         except MedVQAError as error:
             # The prompt needs data that cannot be read: this question alone ends in an error.
-            prompt = Prompt("", technique=query.technique, sample=query.sample)
+            prompt = Prompt("", technique=query.technique, sample=query.sample, variant=query.variant)
             reply = Reply(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
@@ -447,8 +448,8 @@ class Asker:
         if self._judge is None or query.technique in OPTION_TECHNIQUES:
             return None
         answer = self.plan.read(answer)
-        benchmark = self.plan.benchmarks[query.item.benchmark]
-        return self._judge.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
+        benchmark, item = self.plan.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
+        return self._judge.judge.begin(benchmark, item, query.technique, answer, self.plan.by_rule(query, answer))
 
     def _judged(self, result: Result, pending: Pending | None) -> Result:
         """The result with the judge's score; unchanged if the judge is not asked about it."""
@@ -462,7 +463,8 @@ class Asker:
             return replace(result, score=Score(None, "error", why=str(error)))
         self._tally.replies.extend(judged.new_replies)
         self._tally.replies_reused += judged.reused
-        return replace(result, score=judged.score, judgement=judged.judgement)
+        score = rotation.score_back(judged.score, result.item, result.variant)
+        return replace(result, score=score, judgement=judged.judgement)
 
     def forget(self, query: Query) -> None:
         """Drop the answer to a question that will not be asked for again."""

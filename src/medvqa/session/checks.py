@@ -30,6 +30,11 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         _check_prompts(plan, name)
     _check_votes(plan)
     plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
+    if plan.protocol.rotations != 0 and not any(map(plan.rotates, plan.benchmarks)):
+        raise UsageError(
+            f"--rotate: {', '.join(plan.benchmarks)} has no question whose options technique "
+            f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
+        )
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 

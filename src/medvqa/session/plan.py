@@ -39,7 +39,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.judging import ranking
-from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol
+from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol, rotation
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
@@ -163,9 +163,32 @@ class Plan:
         return naming.asked(typed or configs.prompt_of(self.model.config, benchmark), benchmark)
 
     def variants(self, name: str) -> tuple[str, ...]:
-        """The variants in which the questions of a benchmark are asked; ("",) if there is one."""
-        names = self.prompts(name)
-        return tuple(Variant(prompt).name for prompt in names) if len(names) > 1 else ("",)
+        """The variants in which the questions of a benchmark are asked; ("",) if there is one.
+
+        A question is asked in those of its own (`variants_of`).
+        """
+        if self.protocol.rotations == 0:
+            return self._named(name, [None])
+        asked = {self._shifts(item, technique): None for item in self.items(name) for technique in self.techniques}
+        shifts = sorted({shift for own in asked for shift in own}, key=lambda shift: -1 if shift is None else shift)
+        return self._named(name, shifts)
+
+    def variants_of(self, item: Item, technique: Technique) -> tuple[str, ...]:
+        """The variants in which one question is asked."""
+        return self._named(item.benchmark, self._shifts(item, technique))
+
+    def rotates(self, name: str) -> bool:
+        """Whether any question of a benchmark is asked in several rotations."""
+        return any(self._shifts(item, t) != (None,) for item in self.items(name) for t in self.techniques)
+
+    def _shifts(self, item: Item, technique: Technique) -> tuple[int | None, ...]:
+        return rotation.shifts(item, technique, self.protocol.rotations)
+
+    def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
+        """The variants of a benchmark's prompts in these rotations."""
+        prompts = self.prompts(benchmark)
+        names = prompts if len(prompts) > 1 else ("",)
+        return tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
 
     def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
@@ -178,7 +201,7 @@ class Plan:
 
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant."""
-        return query.variant in self.variants(query.item.benchmark)
+        return query.variant in self.variants_of(query.item, query.technique)
 
     def name_of(self, key: QuestionKey) -> str:
         """The name of a question in the list of missing ones."""
@@ -187,15 +210,15 @@ class Plan:
     # Prompts
 
     def prompt(self, query: Query) -> Prompt:
-        """The prompt of a question: its images ablated, its answer limited."""
-        item = query.item
+        """The prompt of a question: its options rotated, its images ablated, its answer limited."""
+        item = rotation.as_shown(query.item, query.variant)
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
         named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
         prompt = self.instructed(self.asks(item.benchmark, named)(item, query.technique))
         prompt = self.limited(prompt, item.benchmark)
-        if query.sample:
-            prompt = replace(prompt, sample=query.sample)
+        if query.sample or query.variant:
+            prompt = replace(prompt, sample=query.sample, variant=query.variant)
         if self.ablation == "text-only":
             return ablation.withhold(prompt)
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
@@ -295,9 +318,9 @@ class Plan:
         return scoring.rules.recorded(before, of_run) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
-        """The score of an answer in words without a judge."""
-        benchmark = self.benchmarks[query.item.benchmark]
-        return scoring.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
+        """The score of an answer in words without a judge, in the letters that were shown."""
+        benchmark, item = self.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
+        return scoring.by_rule(item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
 
     def result(
         self,
@@ -308,9 +331,9 @@ class Plan:
         digest: str = "",
         score: Score | None = None,
     ) -> Result:
-        """Score one answer; `digest` is the prompt's and `score` the one by rule, if they are known."""
-        return scoring.result(
-            query,
+        """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
+        shown = scoring.result(
+            replace(query, item=rotation.as_shown(query.item, query.variant)),
             prompt,
             answer,
             benchmark=self.benchmarks[query.item.benchmark],
@@ -319,6 +342,7 @@ class Plan:
             digest=digest or prompts.digest(prompt),
             score=score,
         )
+        return rotation.result_back(shown, query.item)
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""
@@ -352,7 +376,7 @@ def resolve(
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
-    asked = _protocol(options, chosen)
+    asked = _protocol(options, chosen, techniques)
     configs.check_prompts(model.config, registry.benchmarks)
     for benchmark in chosen:
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
@@ -483,10 +507,10 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
+def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique]) -> Protocol:
     """Return the protocol that the options name (UsageError)."""
     # A part whose code is not there yet.
-    for name, value in (*(("shots", options.shots), ("rotate", options.rotate)),):
+    for name, value in (("shots", options.shots),):
         if value:
             raise UsageError(f"--{name}: this version does not have it yet")
     asked = Protocol(
@@ -501,6 +525,8 @@ def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
         rotations=0 if options.rotate is None else _rotations(options.rotate),
     )
     protocol.check(asked)
+    if asked.rotations != 0:
+        rotation.check(techniques)
     return asked
 
 
@@ -571,7 +597,7 @@ def _check_ranking(asked: Protocol, model: Chosen) -> None:
 def _rotations(typed: str) -> int | None:
     if typed == ALL:
         return None
-    if not typed.isascii() or not typed.isdecimal() or not 2 <= int(typed) <= MAX_ROTATIONS:
+    if not typed.isascii() or not typed.isdecimal() or not 2 <= int(typed[:9]) <= MAX_ROTATIONS:
         raise UsageError(f"--rotate={typed}: a number of orders from 2 to {MAX_ROTATIONS}, or {ALL}")
     return int(typed)
 

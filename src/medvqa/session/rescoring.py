@@ -15,9 +15,10 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, engine, judging, metrics, records
+from medvqa import benchmarks, engine, judging, metrics, records, scoring
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
 from medvqa.judging import chose_none, may_ask
+from medvqa.protocols import rotation
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
 from medvqa.session.asker import LoadedJudge, Process
@@ -272,7 +273,8 @@ def _judged(
             if pending is not None:
                 finished = judge.finish(pending)
                 replies.add(finished)
-                result = replace(result, score=finished.score, judgement=finished.judgement)
+                score = rotation.score_back(finished.score, result.item, result.variant)
+                result = replace(result, score=score, judgement=finished.judgement)
                 if finished.judgement is not None:
                     errors = errors + 1 if finished.score.outcome == "error" else 0
             if 0 < options.max_errors <= errors:
@@ -293,8 +295,9 @@ def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[R
     if result.answer is None or result.technique in OPTION_TECHNIQUES or chose_none(result):
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
-    ruled = _by_rule(rescoring, replace(result, judgement=None))
-    return ruled, judge.begin(benchmark, result.item, result.technique, result.answer, ruled.score)
+    item, ruled = rotation.as_shown(result.item, result.variant), _by_rule(rescoring, replace(result, judgement=None))
+    score = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=rescoring.extraction)
+    return ruled, judge.begin(benchmark, item, result.technique, result.answer, score)
 
 
 def _is_lost(was: Result, now: Result) -> bool:

@@ -77,19 +77,22 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
-    combined: Iterable[Result] = (),
+    combined: Sequence[Result] = (),
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
     `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
     count in place of the answers to a question; the reasons of answers name them.
     """
+    combined_of: dict[str, list[Result]] = {}
+    for result in combined:
+        combined_of.setdefault(result.item.benchmark, []).append(result)
     by_question = {result.key: result for result in combined}
     rows = [
         (number, _tagged(result), _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(
-            results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
+            results, shared(results, terms_of(score_of(benchmark)), combined_of.get(benchmark.name)), strict=True
         )
     ]
     items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
@@ -99,7 +102,7 @@ def run(
             [_short(numerator), _short(denominator)]
             for benchmark, results in parts
             for numerator, denominator in shared(
-                results, terms_of(score_of(benchmark)), by_question.values(), of=_asked_by
+                results, terms_of(score_of(benchmark)), combined_of.get(benchmark.name), of=_asked_by
             )
         ]
     names = list(measures)
@@ -192,20 +195,30 @@ def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined 
 def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
-    combined: Iterable[Result] = (),
+    combined: Sequence[Result] | None = None,
     *,
     of: Callable[[Result], object] = lambda result: result.key.question,
 ) -> Iterator[tuple[float, float]]:
     """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
 
-    If the answers to a question are `combined` into a result, each has a share of its terms.
+    `combined`: the results of combined answers, whose terms the answers to their question share equally.
     """
-    counts = {result.key: terms(result) for result in combined}
-    pairs = [_of(result.key, counts) or terms(result) for result in results]
+    if combined is not None and len(combined) != len(results):
+        numbers = Counter(map(of, results))
+        sums: dict[object, list[float]] = {}
+        for result, (numerator, denominator) in zip(combined, shared(combined, terms, of=of), strict=True):
+            total = sums.setdefault(of(result), [0.0, 0.0])
+            total[0] += numerator
+            total[1] += denominator
+        for result in results:
+            numerator, denominator = sums.get(of(result), (0.0, 0.0))
+            yield numerator / numbers[of(result)], denominator / numbers[of(result)]
+        return
+    pairs = [terms(result) for result in results]
     questions = [of(result) for result in results]
-    counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
+    scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
-        samples = counted[which] or 1
+        samples = scored[which] or 1
         yield numerator / samples, denominator / samples
 
 

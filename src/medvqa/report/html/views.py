@@ -14,6 +14,8 @@ from typing import Any
 from medvqa import metrics
 from medvqa.data import lexicon
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
+from medvqa.protocols import position, rotation
+from medvqa.protocols.variants import Variant
 from medvqa.report import tables
 from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.html import figures, pack
@@ -229,7 +231,7 @@ def _dimensions(part: Part) -> list[str]:
 
 
 def _slices(part: Part, dimension: str, technique: str) -> Slices:
-    names = [measure.name for measure in part.headline]
+    names = [measure.name for measure in part.sliced]
     cells: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in names:
@@ -317,12 +319,15 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
 
 
 def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
-    """Positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
+    """Shown positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
     counts: dict[str, Counter[str]] = {}
     for result in results:
         if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
             continue
-        right, chosen = set(result.item.answers), set(result.score.extracted)
+        shown = rotation.shown(result.item.options, Variant.parse(result.variant).rotation or 0)
+        right, chosen = (
+            {shown.get(letter, letter) for letter in named} for named in (result.item.answers, result.score.extracted)
+        )
         for letter in result.item.options:
             count = counts.setdefault(letter, Counter())
             count.update(
@@ -386,13 +391,19 @@ def published(part: Part) -> Published | None:
     if own and own.keys().isdisjoint(paper["measures"]):
         # An oracle's numbers are no scores.
         return None
+    # A model of the paper was asked in one order.
+    own |= {name: own[mean] for name in paper["measures"] if (mean := position.MEAN + name) in own}
     rows = [
         (name, False, tuple(value / 100 for value in values))
         for name, of, *values in paper["rows"]
         if of in ("", part.technique)
     ]
     items = len({result.item.id for result in part.results})
-    mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper["measures"]))
+    mine = (
+        f"this run, {items:,} items",
+        True,
+        tuple(own.get(name) for name in paper["measures"]),
+    )
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
     return Published(paper["source"], paper["note"], tuple(paper["measures"]), tuple(ordered))
 
