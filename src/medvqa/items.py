@@ -131,11 +131,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One solved example that precedes the question."""
+    """One solved example that precedes the question; `end` follows its answer in raw prompts (not in chats)."""
 
     text: str
     answer: str
     images: tuple[Image, ...] = ()
+    end: str = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class SelfRanking:
     """The choice of a model among its own answers to a question, for `--combine=best-self`.
 
     `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
@@ -272,7 +273,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
-    ranking: Ranking | None = None
+    ranking: SelfRanking | None = None
 
     @property
     def key(self) -> QuestionKey:

@@ -1,6 +1,7 @@
 """Rotated options: mapping, folding, position bias, and the chance of guessing."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -40,7 +41,8 @@ def of_model(items: list[Item], choose: object) -> list[Result]:
 
 def measured(results: list[Result]) -> dict[str, Measure]:
     benchmark = Benchmark(name="b", items=lambda folder: [], metrics=(metrics.accuracy,))
-    computed = position.measures(results, None, benchmark, benchmark="b", signature={})
+    measure = partial(metrics.measures, dimensions=(), benchmark="b", signature={})
+    computed = position.measures(results, results, None, benchmark, measure)
     return {
         m.name if not m.slice else f"{m.name} {m.slice['position']}": m for m in computed if not m.slice.get("kind")
     }

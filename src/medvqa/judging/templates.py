@@ -84,6 +84,12 @@ def parse(task: Task, text: str) -> JudgePrompt:
     return JudgePrompt(label, prompt, sections.get("system", ""), sections.get("again", _AGAIN))
 
 
+def variants(task: Task) -> list[str]:
+    """Return the names of further shipped prompts for a task, as in `--judge-prompt=score:without-rubric`."""
+    names = (file.name for file in (resources.files(__package__) / "prompts").iterdir())
+    return sorted(name.removeprefix(f"{task}-").removesuffix(".txt") for name in names if name.startswith(f"{task}-"))
+
+
 @lru_cache(maxsize=8)
 def shipped(name: str) -> str:
     """Return the text of a shipped prompt; `name` is a task, or an `Extractor.prompt`."""

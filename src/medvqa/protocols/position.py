@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from medvqa import metrics
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, SCORED_OUTCOMES, Benchmark, Measure, Metric, Result
@@ -73,17 +72,17 @@ def _consistency(groups: Sequence[rotation.Rotations]) -> Metric:
 
 def measures(
     results: Sequence[Result],
+    in_order: Sequence[Result],
     rotations: int | None,
     of: Benchmark,
-    **options: Any,
+    measured: Callable[..., list[Measure]],
 ) -> list[Measure]:
     """Return the measures that only rotated runs have; [] if no result was rotated.
 
-    They are the headline metrics as means over the rotations, the position bias, the consistency, and the share of
-    each shown place as slices `position`. `options` are those of `metrics.measures`.
+    They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
+    of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
+    order, such as votes. `measured` is `metrics.measures` with its settings.
     """
-    if rotations == 0:
-        return []
     whole, _, incomplete = rotation.grouped(results, rotations)
     rotated = [*(result for group in whole for result in group.results), *incomplete]
     if not rotated:
@@ -93,11 +92,12 @@ def measures(
         for metric in of.metrics
         if metric.name in of.headline
     ]
-    folded = [group.folded for group in whole]
+    in_rotations = [result for result in in_order if Variant.parse(result.variant).rotation is not None]
     computed = [
-        *metrics.measures(rotated, [*means, first_position_bias], of.dimensions, **options),
-        *metrics.measures(folded, [_consistency(whole)], of.dimensions, **options),
-        *_shares(rotated, options),
+        *measured(in_rotations, metrics=means),
+        *measured(rotated, metrics=[first_position_bias]),
+        *measured([group.folded for group in whole], metrics=[_consistency(whole)]),
+        *_shares(rotated, measured),
     ]
     # A constant letter names other options in each rotation.
     return [replace(measure, references=_without_majority(measure.references)) for measure in computed]
@@ -107,10 +107,10 @@ def _without_majority(references: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in references.items() if name != "majority"}
 
 
-def _shares(results: Sequence[Result], options: Mapping[str, Any]) -> list[Measure]:
+def _shares(results: Sequence[Result], measured: Callable[..., list[Measure]]) -> list[Measure]:
     most = max(len(result.item.options) for result in results)
     each = [(_share(place), _even(place)) for place in range(most)]
-    computed = metrics.measures(results, [metric for pair in each for metric in pair], (), **options)
+    computed = measured(results, metrics=[metric for pair in each for metric in pair])
     overall = {measure.name: measure for measure in computed if not measure.slice}
     return [
         replace(overall[share.name], name=SHARE, slice={"position": str(place + 1)}, references={"random": chance})

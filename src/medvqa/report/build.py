@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,9 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
-    verdict on exactly these results, or None. `stale`: the stored verdict is on other results.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
+    solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
+    stored verdict is on other results. `known`: the known benchmarks by name.
     """
 
     folder: Path
@@ -110,6 +111,8 @@ class Report:
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
+    shots: str = ""
+    known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
 
@@ -120,8 +123,8 @@ class Report:
 
     @property
     def label(self) -> str:
-        """The ablation and the way to combine answers, as beside every number; "" without both."""
-        return ", ".join(filter(None, (self.ablation, self.combine)))
+        """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
+        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -134,9 +137,9 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """The plural unit of results: "answers" if items have several, else "items"."""
-        protocol = Protocol.of(self.run)
-        sampled = protocol.samples and protocol.combine != "best-self"
+        """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        sampled = self.run.get("repeat") and not ranked
         several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
@@ -167,13 +170,13 @@ def build(
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
-    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
-    label = ", ".join(filter(None, (ablation, combine)))
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
+    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = _parts(benchmarks[name], list(group), run)
+        parts_of_benchmark = parts_of(benchmarks[name], list(group), run)
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -193,12 +196,14 @@ def build(
         selection,
         ablation=ablation,
         combine=combine,
+        known=benchmarks,
+        shots=protocol.shots_label,
         gate=gate,
         stale=stale,
     )
 
 
-def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
+def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
@@ -236,37 +241,44 @@ def _part(
 ) -> Part:
     failed: list[FailedMetric] = []
     about = run.get("benchmarks", {}).get(benchmark.name, {})
-    settings: dict[str, Any] = {
-        "benchmark": benchmark.name,
-        "signature": signature,
-        "score": scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
-        "read_by": about.get("read_by"),
-    }
+    measured = partial(
+        metrics.measures,
+        metrics=benchmark.metrics,
+        dimensions=benchmark.dimensions,
+        benchmark=benchmark.name,
+        signature=signature,
+        score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        read_by=about.get("read_by"),
+        failed=failed,
+    )
     protocol = Protocol.of(run)
-    orders = rotation.orders(technique, protocol.rotations)
-
-    def measured(answers: Sequence[Result], failed: list[FailedMetric]) -> list[Measure]:
-        return metrics.measures(
-            answers, benchmark.metrics, benchmark.dimensions, orders=orders, failed=failed, **settings
-        )
-
+    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
-    measures = measured(counted, failed)
-    measures += position.measures(results, protocol.rotations, benchmark, failed=[], **settings)
+    measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
-        of_prompt = measured(combining.combined(answers, protocol), [])
+        of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    if protocol.rotations != 0:
+        in_order = combining.combined(results, replace(protocol, rotations=0))
+        alone = partial(measured, orders=lambda item: 1, failed=[])
+        measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
-    spreads = metrics.spreads(
-        separate,
-        benchmark.metrics,
-        benchmark=benchmark.name,
-        technique=technique,
-        prompt_of=prompt_of,
-        prompts=tuple(by_prompt),
-        failed=[],
+    # The spread of single answers is none of an oracle's numbers.
+    spreads = (
+        []
+        if protocol.combine == "best-oracle"
+        else metrics.spreads(
+            separate,
+            benchmark.metrics,
+            benchmark=benchmark.name,
+            technique=technique,
+            prompt_of=prompt_of,
+            prompts=tuple(by_prompt),
+            failed=[],
+            decomposed=benchmark.headline,
+        )
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from medvqa import printing
 from medvqa.items import Measure
-from medvqa.report import gate
+from medvqa.report import combined, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
-from medvqa.report.tables import TextTable, by_prompt, few, headline, outcomes, spread
+from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, outcomes, spread
 
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
@@ -93,10 +93,11 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         )
     if bars:
         shown = (_barred(shown[0], report, width), shown[1])
-    if any(part.spreads for part in report.parts):
-        shown = (shown[0], *(by_prompt(part) for part in report.parts if part.prompts), spread(report), shown[1])
+    by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
+    shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
     blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
+    blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in combined.oracle(report)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     return "\n".join([*blocks, *notes, *usage, *verdict(report, exits=exits), f"run folder: {report.folder}"])

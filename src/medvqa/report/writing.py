@@ -10,7 +10,7 @@ from typing import Any
 from medvqa import files, metrics, records
 from medvqa.items import Measure, Result, UsageError
 from medvqa.protocols.variants import Variant
-from medvqa.report import cells, html, junit, markdown
+from medvqa.report import cells, combined, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import DEVIATIONS, REFERENCES
@@ -118,7 +118,9 @@ def spread_as_csv(report: Report) -> str:
 def _spread(spread: metrics.Spread) -> dict[str, Any]:
     """A spread by its fields, with its mean."""
     written = {field.name: getattr(spread, field.name) for field in fields(spread)}
-    return {**written, "mean": spread.mean}
+    if spread.components is None:
+        del written["components"], written["unit"]
+    return {**written, "mean": spread.mean, "sd_over_samples": spread.sd_over_samples}
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
+        **({"thresholds": thresholds} if (thresholds := combined.by_part(report)) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

@@ -9,7 +9,7 @@ from medvqa import benchmarks, engine, printing, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError
 from medvqa.protocols import voting
-from medvqa.session import places, uploads
+from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
 
@@ -28,13 +28,15 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         if plan.ablation == "shuffle":
             plan.shuffled(name)
         _check_prompts(plan, name)
-    _check_votes(plan)
-    plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     if plan.protocol.rotations != 0 and not any(map(plan.rotates, plan.benchmarks)):
         raise UsageError(
             f"--rotate: {', '.join(plan.benchmarks)} has no question whose options technique "
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
+    for name in plan.benchmarks if plan.protocol.shots else ():
+        shot_checks.check(plan, name)
+    _check_votes(plan)
+    plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 
@@ -134,6 +136,8 @@ def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     """UsageError for a model that cannot run now, unless it is a server and all its answers may be stored."""
     for name in plan.benchmarks:
         check_images(plan, name)
+    if plan.protocol.shots and _needs_images(plan):
+        shot_checks.check_images(plan)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
         if not (chosen.backend.sends_to is not None and answered(chosen.config)):
             chosen.preflight()

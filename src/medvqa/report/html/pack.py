@@ -19,6 +19,7 @@ import msgspec
 
 from medvqa.data import lexicon
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
+from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
@@ -77,22 +78,19 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
-    combined: Sequence[Result] = (),
+    combined: Iterable[Result] = (),
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
     `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
     count in place of the answers to a question; the reasons of answers name them.
     """
-    combined_of: dict[str, list[Result]] = {}
-    for result in combined:
-        combined_of.setdefault(result.item.benchmark, []).append(result)
     by_question = {result.key: result for result in combined}
     rows = [
         (number, _tagged(result), _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(
-            results, shared(results, terms_of(score_of(benchmark)), combined_of.get(benchmark.name)), strict=True
+            results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
         )
     ]
     items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
@@ -102,7 +100,7 @@ def run(
             [_short(numerator), _short(denominator)]
             for benchmark, results in parts
             for numerator, denominator in shared(
-                results, terms_of(score_of(benchmark)), combined_of.get(benchmark.name), of=_asked_by
+                results, terms_of(score_of(benchmark)), by_question.values(), of=_asked_by
             )
         ]
     names = list(measures)
@@ -181,40 +179,33 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 def _with_combined(result: Result, combined: Mapping[QuestionKey, Result]) -> Result:
     """The result; its reason goes on with that of the result that counts for its question."""
     counted = _of(result.key, combined)
-    if counted is None:
+    if counted is None or counted.key == result.key:
         return result
     why = f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
     return replace(result, score=replace(result.score, why=why))
 
 
 def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined | None:
-    """The entry of a question: of its variant, else of all its variants."""
-    return combined.get(key._replace(sample=0)) or combined.get(key.question)
+    """The entry of an answer: its own, else that of its sample, of its prompt, or of its question."""
+    in_any_order = key._replace(variant=Variant(Variant.parse(key.variant).prompt).name)
+    keys = (key, in_any_order, key._replace(sample=0), in_any_order._replace(sample=0), key.question)
+    return next((combined[each] for each in keys if each in combined), None)
 
 
 def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
-    combined: Sequence[Result] | None = None,
+    combined: Iterable[Result] = (),
     *,
     of: Callable[[Result], object] = lambda result: result.key.question,
 ) -> Iterator[tuple[float, float]]:
     """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
 
-    `combined`: the results of combined answers, whose terms the answers to their question share equally.
+    If the answers to a question are `combined` into a result, each has a share of its terms.
     """
-    if combined is not None and len(combined) != len(results):
-        numbers = Counter(map(of, results))
-        sums: dict[object, list[float]] = {}
-        for result, (numerator, denominator) in zip(combined, shared(combined, terms, of=of), strict=True):
-            total = sums.setdefault(of(result), [0.0, 0.0])
-            total[0] += numerator
-            total[1] += denominator
-        for result in results:
-            numerator, denominator = sums.get(of(result), (0.0, 0.0))
-            yield numerator / numbers[of(result)], denominator / numbers[of(result)]
-        return
-    pairs = [terms(result) for result in results]
+    counts = {result.key: terms(result) for result in combined}
+    # An answer that is combined into no result, as in an unfinished run, counts nowhere.
+    pairs = [(_of(result.key, counts) or (0.0, 0.0)) if counts else terms(result) for result in results]
     questions = [of(result) for result in results]
     scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):

@@ -13,6 +13,7 @@ from typing import Any
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
+from medvqa.report import combined as tables_by
 from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report
 from medvqa.report.html import figures, pack
@@ -53,6 +54,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         gate=report.gate,
         pictures=pictures,
         sections=sections,
+        details=tables_by.details(report),
         charts=figures.available(),
     )
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from medvqa import metrics
 from medvqa.data import lexicon
+from medvqa.data import published as papers
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
 from medvqa.protocols import position, rotation
 from medvqa.protocols.variants import Variant
@@ -202,7 +200,8 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     named = part.benchmark.title or part.benchmark.name
     named += f" ({report.combine})" if report.combine else ""
     views = tuple(view for name in _dimensions(part) if (view := _slices(part, name, technique)).rows)
-    abilities: Mapping[str, Any] = papers().get(part.benchmark.name, {}).get("abilities", {})
+    paper = papers.overall(part.benchmark.name)
+    abilities: Mapping[str, Any] = {} if paper is None else paper.abilities
     return BenchmarkSection(
         part,
         f"{named}, {part.technique}" if several else named,
@@ -384,32 +383,21 @@ def confidence(result: Result) -> float | None:
 
 def published(part: Part) -> Published | None:
     """The rows of the benchmark's paper for the part's technique, best first; None without a paper."""
-    paper = papers().get(part.benchmark.name)
+    paper = papers.overall(part.benchmark.name)
     if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
-    if own and own.keys().isdisjoint(paper["measures"]):
+    if own and own.keys().isdisjoint(paper.measures):
         # An oracle's numbers are no scores.
         return None
     # A model of the paper was asked in one order.
-    own |= {name: own[mean] for name in paper["measures"] if (mean := position.MEAN + name) in own}
+    own |= {name: own[mean] for name in paper.measures if (mean := position.MEAN + name) in own}
     rows = [
         (name, False, tuple(value / 100 for value in values))
-        for name, of, *values in paper["rows"]
+        for name, of, values in paper.rows
         if of in ("", part.technique)
     ]
     items = len({result.item.id for result in part.results})
-    mine = (
-        f"this run, {items:,} items",
-        True,
-        tuple(own.get(name) for name in paper["measures"]),
-    )
+    mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper.measures))
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
-    return Published(paper["source"], paper["note"], tuple(paper["measures"]), tuple(ordered))
-
-
-@cache
-def papers() -> dict[str, Any]:
-    """published.json: source, note, measures and rows (name, technique or "", percentages) by benchmark."""
-    content: dict[str, Any] = json.loads(resources.files(__package__).joinpath("published.json").read_text("utf-8"))
-    return content
+    return Published(paper.source, paper.note, paper.measures, tuple(ordered))
