@@ -95,13 +95,13 @@ def _compared(runs: Sequence[Path], output: Path | None, registry: Registry, dra
         replace(side, name=str(path)) if names[side.name] > 1 else side for side, path in zip(sides, runs, strict=True)
     ]
     baseline, *others = sides
-    compared, lines = [], []
+    compared, lines = list[html.Versus](), list[str]()
     for new in others:
-        refusals = comparing.refusals(new, baseline)
+        refusals = comparing.contrast(new, baseline).refusals
         paired = comparing.compare(new, baseline, registry.benchmarks)
         if not refusals and not paired.parts:
-            refusals = [f"{new.name} and {baseline.name} have no benchmark and technique in common"]
-        compared.append(html.Versus(paired, tuple(refusals), tuple(comparing.notes(new, baseline))))
+            refusals = (f"{new.name} and {baseline.name} have no benchmark and technique in common",)
+        compared.append(html.Versus(paired, refusals, tuple(comparing.notes(new, baseline))))
         lines += refusals
     messages = [f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)]
     comparable = [baseline, *(versus.paired.new for versus in compared if not versus.refusals)]

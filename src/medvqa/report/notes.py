@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from medvqa import metrics, records, scoring
+from medvqa import metrics, records, scoring, statistics
 from medvqa.items import Kind, Result
 from medvqa.protocols import position, rotation
 from medvqa.protocols.protocol import Protocol
@@ -34,6 +34,7 @@ def notes_of(report: Report) -> list[str]:
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
         notes.extend(f"{name}: {line}." for line in _rotated(report, part))
+        notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
@@ -137,6 +138,15 @@ def _rotated(report: Report, part: Part) -> list[str]:
         )
         lines.append(f"shares of valid answers that choose the option shown at each place: {places}")
     return lines
+
+
+def advice_of(part: Part) -> list[str]:
+    """Whether more samples, prompts or questions would narrow the interval of the first headline measure, as a line."""
+    for spread in part.headline_spreads[:1]:
+        if spread.components is not None and (advice := statistics.advice(spread.components, spread.unit)):
+            of = "" if part.votes is None else " of single answers"
+            return [f"{part.name}: {spread.name}{of}: {advice}"]
+    return []
 
 
 def _is_empty(result: Result) -> bool:

@@ -33,7 +33,7 @@ from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.judging import Judging
 from medvqa.session.memory import Memory
 from medvqa.session.plan import Plan
-from medvqa.session.ranking import Candidates, Selection, SelfRanking
+from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
 
 MAIN = "main"
 """The name of the only process, or of the controller."""
@@ -194,7 +194,7 @@ class Asker:
         self._limits: Limits | None = None
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
-        self._ranking: SelfRanking | None = None
+        self._ranking: RankingAsker | None = None
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the selected questions. Their keys are stored before the first question is asked."""
@@ -241,7 +241,7 @@ class Asker:
         follow: Callable[[Query, Answer], Any] | None = self._begin_judging if self._judge is not None else None
         if self.plan.ranks:
             number = self.plan.protocol.samples or 1
-            self._ranking = SelfRanking(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
+            self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
             follow, ahead = self._hear, Candidates(ahead, number)
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
@@ -327,14 +327,14 @@ class Asker:
             result = self._judged(result, pending or self._begin_judging(query, answer))
         return result
 
-    def _evaluate_ranked(self, ranking: SelfRanking, query: Query, model: Model | None) -> Result:
+    def _evaluate_ranked(self, ranking: RankingAsker, query: Query, model: Model | None) -> Result:
         """Ask for the candidates of a question and for the selection, and score the selected one."""
         try:
             self._store_selection()
             selection = self._selected(ranking, query, model)
         except MedVQAError as error:
             prompt = Prompt("", technique=query.technique)
-            selection = Selection(prompt, "", AnswerError(self._line(error)))
+            selection = SelectedAnswer(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
         answer, run = selection.answer, self.process.folder.name
@@ -346,7 +346,7 @@ class Asker:
         self._keep(query, result, selection.new, reused=selection.reused)
         return result
 
-    def _selected(self, ranking: SelfRanking, query: Query, model: Model | None) -> Selection:
+    def _selected(self, ranking: RankingAsker, query: Query, model: Model | None) -> SelectedAnswer:
         if self._stream is not None and (model is None or model is self._model):
             return ranking.answer(self._stream, query)
         if model is None:

@@ -26,6 +26,7 @@ from medvqa.items import (
     Answer,
     AnswerError,
     Benchmark,
+    DataError,
     Extraction,
     Image,
     Item,
@@ -34,17 +35,18 @@ from medvqa.items import (
     QuestionKey,
     Result,
     Score,
+    Shot,
     Technique,
     TokenLimits,
     UsageError,
 )
 from medvqa.judging import ranking
-from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol, rotation
+from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol, rotation, shots
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
 from medvqa.protocols.variants import Variant
-from medvqa.session import judging
+from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.judging import Judging
 from medvqa.session.options import LISTS, OPTIONS, Options, Setting
@@ -79,6 +81,7 @@ class Plan:
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
+    _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -217,6 +220,8 @@ class Plan:
         named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
         prompt = self.instructed(self.asks(item.benchmark, named)(item, query.technique))
         prompt = self.limited(prompt, item.benchmark)
+        if self.protocol.shots:
+            prompt = replace(prompt, shots=self.shots(query.item, query.technique, named))
         if query.sample or query.variant:
             prompt = replace(prompt, sample=query.sample, variant=query.variant)
         if self.ablation == "text-only":
@@ -224,7 +229,12 @@ class Plan:
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
 
     def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
-        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own."""
+        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
+
+        A pool of solved examples with prompts of its own replaces the benchmark's.
+        """
+        if self.pool is not None and self.pool.forms:
+            return self.pool.prompt
         benchmark = self.benchmarks[name]
         named = benchmark.prompts.get(prompt)
         return own.prompts_of(benchmark) if named is None or isinstance(named, str) else named
@@ -238,6 +248,53 @@ class Plan:
         """The answer with the line that holds it as its text, if the protocol asks for such a line."""
         instruction = self.protocol.instruction
         return answer if instruction is None else instruction.read(answer)
+
+    # Solved examples
+
+    @cached_property
+    def pool(self) -> shots.Pool | None:
+        """The pool that --shot-pool names; None without one: solved examples are then of the benchmark itself."""
+        if self.options.shot_pool is None:
+            return None
+        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.setting.cwd)
+        with self.uncaptured():
+            return pools.load(source, self.options.data, self.setting.root)
+
+    def chooser(self, name: str) -> shots.Chooser:
+        """Return the chooser of solved examples for a benchmark."""
+        if name not in self._choosers:
+            benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
+            if pool is None or pool.name == name:
+                pool = shots.Pool(name, items, public=benchmark.public)
+            dimension = next(iter(benchmark.dimensions), None)
+            self._choosers[name] = shots.Chooser(pool, items, dimension)
+        return self._choosers[name]
+
+    def shots(self, item: Item, technique: Technique, prompt: str) -> tuple[Shot, ...]:
+        """Return the solved examples of a question; `prompt` names the benchmark's prompt (DataError)."""
+        chooser, count = self.chooser(item.benchmark), self.protocol.shots
+        examples = chooser.exchanged(item, count) if self.ablation == "shuffle" else chooser.choose(item, count)
+        if len(examples) < count:
+            raise DataError(f"the pool {chooser.pool.name} has {len(examples)} of {count} solved examples for it")
+        if form := chooser.pool.forms.get(technique):
+            shown = shots.formed(((chooser.places[shots.node(one)], one) for one in examples), technique, form)
+        else:
+            shown = shots.solved(examples, technique, self.asks(item.benchmark, prompt))
+        return shown if chooser.pool.public else shots.anonymous(shown)
+
+    @cached_property
+    def _pool_digest(self) -> str:
+        return "" if self.pool is None else pools.digest(self.pool)
+
+    def signed_pool(self, name: str) -> dict[str, str]:
+        """Return the part of a benchmark's signature about its pool: its name and digest, and the way to choose."""
+        if not self.protocol.shots:
+            return {}
+        pool = self.chooser(name).pool
+        named = pools.OWN if pool.name == name else f"{pool.name}@{self._pool_digest[:12]}"
+        dimensions = self.benchmarks[name].dimensions
+        how = " in order" if pool.fixed else f" by {dimensions[0]}" if dimensions else ""
+        return {"pool": f"{named}{how}"}
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
@@ -376,7 +433,12 @@ def resolve(
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
-    asked = _protocol(options, chosen, techniques)
+    asked = _protocol(options, setting, registry, chosen, techniques)
+    if asked.shots and model.backend.recorded:
+        raise UsageError(
+            f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
+            "examples; use a model that can be asked"
+        )
     configs.check_prompts(model.config, registry.benchmarks)
     for benchmark in chosen:
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
@@ -507,19 +569,21 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique]) -> Protocol:
+def _protocol(
+    options: Options,
+    setting: Setting,
+    registry: Registry,
+    chosen: Sequence[Benchmark],
+    techniques: Sequence[Technique],
+) -> Protocol:
     """Return the protocol that the options name (UsageError)."""
-    # A part whose code is not there yet.
-    for name, value in (("shots", options.shots),):
-        if value:
-            raise UsageError(f"--{name}: this version does not have it yet")
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
         shots=options.shots or 0,
-        pool=options.shot_pool or "",
+        pool="" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name,
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),

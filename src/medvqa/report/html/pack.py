@@ -20,6 +20,7 @@ import msgspec
 from medvqa.data import lexicon
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
 from medvqa.protocols.variants import Variant
+from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
 
@@ -86,14 +87,22 @@ def run(
     """
     by_question = {result.key: result for result in combined}
     rows = [
-        (number, result.item, _with_combined(result, by_question), *terms)
+        (number, _tagged(result), _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(
             results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
         )
     ]
-    items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
+    items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
+    if any(map(prompt_of, (result for _, results in parts for result in results))):
+        content["prompt_terms"] = [
+            [_short(numerator), _short(denominator)]
+            for benchmark, results in parts
+            for numerator, denominator in shared(
+                results, terms_of(score_of(benchmark)), by_question.values(), of=_asked_by
+            )
+        ]
     names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
         about["intervals"] = _intervals(benchmark, about["dimensions"], names)
@@ -107,6 +116,16 @@ def run(
     if folded := {place: texts for place, texts in folded.items() if texts}:
         content["beside"] = folded
     return content
+
+
+def _tagged(result: Result) -> Item:
+    """The item with its prompt among its tags, if the run asks by several prompts."""
+    prompt = prompt_of(result)
+    return replace(result.item, tags={**result.item.tags, PROMPT: (prompt,)}) if prompt else result.item
+
+
+def _asked_by(result: Result) -> tuple[object, ...]:
+    return result.key.question, prompt_of(result)
 
 
 def beside(result: Result) -> list[tuple[str, tuple[str, ...]]]:
@@ -177,15 +196,17 @@ def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
     combined: Iterable[Result] = (),
+    *,
+    of: Callable[[Result], object] = lambda result: result.key.question,
 ) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the samples of one question together count as one.
+    """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
 
     If the answers to a question are `combined` into a result, each has a share of its terms.
     """
     counts = {result.key: terms(result) for result in combined}
     # An answer that is combined into no result, as in an unfinished run, counts nowhere.
     pairs = [(_of(result.key, counts) or (0.0, 0.0)) if counts else terms(result) for result in results]
-    questions = [result.key.question for result in results]
+    questions = [of(result) for result in results]
     scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
         samples = scored[which] or 1
@@ -333,6 +354,8 @@ def _about(
 
 def _selected(dimension: str, value: str) -> str | None:
     """The argument of `lexicon(...)` for a tag, None for a dimension that pytest cannot select by."""
+    if dimension == PROMPT:
+        return None
     try:
         return lexicon.expression({dimension: value}).removeprefix("lexicon(").removesuffix(")")
     except UsageError:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from medvqa import metrics
 from medvqa.data import lexicon
 from medvqa.data import published as papers
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
+from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import position, rotation
 from medvqa.protocols.variants import Variant
-from medvqa.report import tables
-from medvqa.report.build import Part, Report, slices
+from medvqa.report import errors, tables
+from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.html import figures, pack
-from medvqa.report.html.texts import link, title_of
+from medvqa.report.html.texts import label, link, title_of
 
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""
@@ -48,6 +50,11 @@ class Slices:
     dimension: str
     names: tuple[str, ...]
     rows: tuple[SliceRow, ...]
+
+    @property
+    def sorted(self) -> bool:
+        """Whether rows are sorted by their first measure; prompts have the order of the run."""
+        return self.dimension != PROMPT
 
     @property
     def intervals(self) -> tuple[bool, ...]:
@@ -143,6 +150,32 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadRow:
+    """The spread of a measure over prompts and samples, as texts."""
+
+    spread: metrics.Spread
+
+    @property
+    def name(self) -> str:
+        """The measure's name."""
+        return self.spread.name
+
+    @property
+    def mean(self) -> str:
+        """The plain mean over prompts."""
+        return tables.figure(self.spread.mean, is_percent=self.spread.percent)
+
+    @property
+    def deviations(self) -> tuple[tuple[str, float | None, str], ...]:
+        """Name, value and text of each standard deviation."""
+        return tuple(
+            (name, value, tables.figure(value, is_percent=self.spread.percent))
+            for name in tables.DEVIATIONS
+            for value in (getattr(self.spread, name),)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BenchmarkSection:
     """The view of one benchmark."""
 
@@ -151,12 +184,79 @@ class BenchmarkSection:
     outcomes_key: str
     anchor: str
     slices: tuple[Slices, ...]
+    spreads: tuple[SpreadRow, ...]
+    spread_figure: str
     radar: str
     physicians: str
     heat: Heat | None
     letters: tuple[Letter, ...]
     calibrations: tuple[Calibration, ...]
     published: Published | None
+
+
+KIND_OF_ERROR = "kind of error"
+"""The dimension of the page for filters by kind of error; no option of pytest can select by such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """The share of one kind of error, and the link to its questions; `place`: the value of a dimension, or ""."""
+
+    cell: Measure
+    place: str
+    href: str
+    classified: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsView:
+    """The kinds of a run's wrong answers: rows over everything, rows by dimension, sentences, agreement."""
+
+    rows: tuple[ErrorRow, ...]
+    by: tuple[tuple[str, tuple[ErrorRow, ...]], ...]
+    lines: tuple[str, ...]
+    agreement: tables.TextTable | None
+
+
+def errors_view(report: Report) -> ErrorsView | None:
+    """The kinds of wrong answers; None without a classification."""
+    lines = tuple(errors.lines(report))
+    if not lines:
+        return None
+    shares = report.error_shares
+    by = tuple(
+        (name, tuple(_error_row(report, share) for share in shares if name in share.slice and share.count))
+        for name in errors.dimensions(report)
+    )
+    agreement = None if report.errors is None else errors.agreement(report.errors)
+    return ErrorsView(
+        tuple(_error_row(report, share) for share in shares if not share.slice),
+        by,
+        lines,
+        agreement if agreement is not None and agreement.rows else None,
+    )
+
+
+def _error_row(report: Report, share: ErrorShare) -> ErrorRow:
+    (dimension, value), *_ = [*share.slice.items(), ("", "")]
+    technique = value if dimension == "technique" else ""
+    tags = {dimension: value} if dimension not in ("", "technique") else {}
+    href = link(share.benchmark, technique, **{**tags, KIND_OF_ERROR: share.kind})
+    shown = title_of(dimension, value) if dimension else ""
+    return ErrorRow(errors.measure(share), shown, href, errors.classified_of(share))
+
+
+def with_errors(results: Iterable[Result], report: Report) -> list[Result]:
+    """Return results with the kind of their error as a tag."""
+    if report.errors is None:
+        return list(results)
+    kinds = errors.tags(report.errors)
+    return [
+        replace(result, item=replace(result.item, tags={**result.item.tags, KIND_OF_ERROR: found}))
+        if (found := kinds.get(tuple(map(str, result.key)))) is not None
+        else result
+        for result in results
+    ]
 
 
 def section(part: Part, report: Report, number: int) -> BenchmarkSection:
@@ -174,6 +274,8 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
         f"{part.benchmark.name} {part.technique}" if several else part.benchmark.name,
         f"benchmark-{number + 1}",
         views,
+        tuple(map(SpreadRow, part.headline_spreads)),
+        spread_figure(part),
         radar(part, {name: values for name, values in abilities.items() if name != "source"}),
         abilities.get("source", ""),
         heat(part, "department", "task", technique),
@@ -187,6 +289,7 @@ def _dimensions(part: Part) -> list[str]:
     """The benchmark's dimensions, then the kind of question if there are several."""
     several = len({result.item.kind for result in part.results}) > 1
     return [
+        *([PROMPT] if part.prompts else []),
         *part.benchmark.dimensions,
         *(["kind"] if several and "question_type" not in part.benchmark.dimensions else []),
     ]
@@ -208,7 +311,8 @@ def _slices(part: Part, dimension: str, technique: str) -> Slices:
         )
         for value, row in cells.items()
     ]
-    rows.sort(key=lambda row: (-_first(row), row.label))
+    if dimension != PROMPT:
+        rows.sort(key=lambda row: (-_first(row), row.label))
     return Slices(dimension, tuple(present), tuple(rows))
 
 
@@ -231,6 +335,15 @@ def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
         series[name] = [values[ability] / 100 if ability in values else None for ability in abilities]
     names = [title_of("ability", ability) for ability in abilities]
     return figures.radar(names, series, title=f"Mean score by ability, {part.benchmark.name}, in percent")
+
+
+def spread_figure(part: Part) -> str:
+    """The first headline measure for each prompt and sample; "" for one prompt, or without matplotlib."""
+    shown = next((spread for spread in part.headline_spreads if spread.percent and len(spread.prompts) > 1), None)
+    if shown is None or not figures.available():
+        return ""
+    title = f"{label(shown.name).capitalize()} by prompt, {part.benchmark.name}, in percent"
+    return figures.spread(shown.values, shown.means, shown.mean, title=title)
 
 
 def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None:

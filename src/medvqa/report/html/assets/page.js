@@ -17,12 +17,12 @@
       const technique = c.technique[i] === null ? "" : data.techniques[c.technique[i]];
       const row = {
         i, id, b: c.benchmark[i], outcome: c.outcome[i], terms: c.terms[i], tags: c.tags[i], technique,
-        sample: c.sample[i], variant: c.variant?.[i] ?? "",
+        sample: c.sample[i], variant: c.variant?.[i] ?? "", ofPrompt: data.prompt_terms?.[i] ?? c.terms[i],
         question: data.texts[c.question[i]], pair: c.pair[i], response: c.response[i],
       };
+      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
       const ways = [...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample ${row.sample}`] : [])];
       row.label = ways.length ? `${id} (${ways.join(", ")})` : id;
-      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
       return row;
     });
     items.forEach((row) => {
@@ -85,7 +85,7 @@
   // ---- counting ----------------------------------------------------------------------------------------------------
 
   // One pass: an item that fails nothing counts everywhere, one that fails a single choice counts in that column.
-  // The samples of a question follow one another, and are one question in every sum.
+  // The answers to a question follow one another, and are one question in every sum: over all prompts, or over one.
   const select = () => {
     const about = data.benchmarks[state.b];
     const wanted = about.dimensions.map(({ name, values }) =>
@@ -96,9 +96,9 @@
     const byOutcome = data.outcomes.map(() => 0);
     const rows = [];
     let branch = [0, 0, 0, null];
-    const add = (sum, row) => {
-      sum[0] += row.terms[0];
-      sum[1] += row.terms[1];
+    const add = (sum, row, terms) => {
+      sum[0] += terms[0];
+      sum[1] += terms[1];
       if (sum[3] !== row.id) sum[2] += 1;
       sum[3] = row.id;
     };
@@ -111,9 +111,11 @@
       if (fails > 1 || (q && !row.text.includes(q))) continue;
       if (fails === 0) byOutcome[row.outcome]++;
       if (outcomes.size && !outcomes.has(row.outcome)) continue;
-      if (fails === 0) { rows.push(row); add(branch, row); }
+      const terms = picked("prompt") === undefined ? row.terms : row.ofPrompt;
+      if (fails === 0) { rows.push(row); add(branch, row, terms); }
       for (let d = fails ? failed : 0; d < (fails ? failed + 1 : wanted.length); d++) {
-        for (const value of new Set(row.tags[d])) add(counts[d][value], row);
+        const ofValue = about.dimensions[d].name === "prompt" ? row.ofPrompt : terms;
+        for (const value of new Set(row.tags[d])) add(counts[d][value], row, ofValue);
       }
     }
     branch[1] = Number(branch[1].toFixed(9)); // thirds of three samples are one
