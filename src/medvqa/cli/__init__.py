@@ -27,6 +27,7 @@ from medvqa.cli import (
     lexicon,
     merge,
     models,
+    paper,
     report,
     rescore,
     run,
@@ -177,7 +178,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
-        *(run, report, rescore, compare, table, gate),
+        *(run, paper, report, rescore, compare, table, gate),
         *(baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)
