@@ -81,14 +81,15 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             known_from(typed),
             select=typed.select,
             say=say,
-            on_progress=_progress().show,
+            on_progress=progress_line().show,
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
     return "\n".join(_lines(ended, typed)), ended.exit_code
 
 
-def _progress() -> Progress:
+def progress_line() -> Progress:
+    """Return the progress of one run: a line that is rewritten on a terminal, and written now and then elsewhere."""
     from medvqa.session.progress import Progress
 
     def rewrite(line: str) -> None:
