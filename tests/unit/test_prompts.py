@@ -46,13 +46,14 @@ def test_the_digest_sees_all_that_a_model_sees_and_nothing_else() -> None:
         replace(plain, system="be brief"),
         replace(plain, technique="gd"),
         replace(plain, shots=(Shot("q", "a"),)),
+        replace(plain, shots=(Shot("q", "a", end="<|endofchunk|>"),)),
         replace(plain, shots=(Shot("q", "a", ITEM.images),)),
         replace(plain, images=(Image("2.png"),)),
         replace(plain, images=(Image("1.png", blank=True),)),
         replace(plain, images=(Image("1.png", digest="ab", blank=True),)),
         replace(plain, images=(Image("1.png", digest="ab"),)),
     ]
-    assert len({prompts.digest(prompt) for prompt in [plain, *seen]}) == 10
+    assert len({prompts.digest(prompt) for prompt in [plain, *seen]}) == 11
     moved = replace(plain, images=(Image("elsewhere.png", digest="ab"),))
     assert prompts.digest(moved) == prompts.digest(seen[-1]), "an image is its content, wherever it lies"
     assert prompts.digest(replace(plain, item="2")) == prompts.digest(plain)

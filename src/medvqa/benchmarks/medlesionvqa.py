@@ -256,6 +256,7 @@ BENCHMARKS = tuple(
             *("language", "body_region", "lesion", "disease"),
             "ability+question_type",
         ),
+        taxonomy="medlesionvqa",
     )
     for split in SPLITS
 )

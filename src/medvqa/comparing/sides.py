@@ -21,14 +21,15 @@ WHAT: Mapping[str, str] = {
     "ablation": "the ablation",
     "judge": "the judge",
     "combine": "the way to combine answers",
+    "thresholds": "the threshold",
 }
 """Parts of a signature, in words; other parts keep their names."""
 
 ABSENT: Mapping[str, str] = {"ablation": "none", "combine": "mean"}
 """The meaning of a missing part of a signature, if known."""
 
-NOTED = frozenset({"repeat"})
-"""Parts of a signature that may differ between means: the mean of five samples and one answer estimate the same."""
+NOTED = frozenset({"repeat", "models"})
+"""Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
         judging = records.signed(new.run) | records.signed(baseline.run)
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
     # A vote of ten answers and a vote of a hundred do not estimate the same.
-    noted = NOTED if "combine" not in one and "combine" not in other else frozenset[str]()
+    noted = NOTED - {"repeat"} if {"combine"} & (one.keys() | other.keys()) else NOTED
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
     return [
         Refused(

@@ -208,6 +208,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if before.get("rescoring"):
         folder = f"reports/{before.get('name')}"
         return [f"it was being scored again, and that was stopped: type medvqa rescore {folder} once more"]
+    if any(part.get("samples") for part in before.get("merged", ())):
+        return ["its answers were combined from other runs (medvqa combine), so that none can be added"]
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
         names += ["options", "inner"]

@@ -20,7 +20,7 @@ from medvqa.items import Result
 from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
-from support.sessions import SPREAD, run, text
+from support.sessions import SPREAD, SPREAD_SLOWLY, run, text
 from support.strangers import CONFTEST, TEST
 
 CONFIG = """
@@ -170,7 +170,7 @@ def test_protocols_that_cannot_be_followed_are_refused(
 # --- answer, then explanation ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_the_first_line_of_an_explained_answer_is_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     def script(request: Request) -> dict[str, Any]:
         letter, cut = "ABC"[number(request) % 3], number(request) == 5
@@ -263,7 +263,7 @@ def thinking(request: Request) -> dict[str, Any]:
     return completion(f"<think>a secret thought: the answer is D</think>\n\n{'ABC'[n % 3]}")
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_thoughts_are_stored_and_shown_but_not_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     with served(slake, thinking):
         assert run(slake, "--model=tiny", "--run=first", *spread).ret == 0
@@ -352,7 +352,7 @@ def test_the_model_selects_one_of_its_answers(slake: pytest.Pytester, spread: tu
     assert results(slake) == found
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_the_selected_free_answer_alone_is_judged(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     with served(slake, ranking) as server:
         done = run(slake, *BEST, "--technique=ff", "--judge=judge", *spread)
