@@ -10,7 +10,7 @@ import base64
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from math import inf, isfinite
 from numbers import Real
@@ -27,9 +27,11 @@ IMPOSSIBLE = "-inf"
 SECRET_LENGTH = 8
 """Length of the shortest key, in characters; shorter ones are words or placeholders, such as "EMPTY" for vLLM."""
 HIDDEN = "[key]"
+MAX_THOUGHTS = 60_000
+"""Characters kept of hidden thoughts: half of the beginning, half of the end."""
 
 _NAMES = tuple(field.name for field in fields(Answer))
-_LATER = frozenset({"thoughts", "earlier"})
+_LATER = frozenset({"thoughts", "earlier", "whole", "cut"})
 _COUNT = "a finite number of 0 or more is expected"
 _PROBABILITY = "a natural logarithm of a probability, at most 0, is expected"
 _encoder = msgspec.json.Encoder()
@@ -58,6 +60,8 @@ def checked(answer: Answer) -> Answer:
         _text("served_by", answer.served_by),
         _text("thoughts", answer.thoughts),
         tuple(_text("earlier", reply) for reply in answer.earlier),
+        _text("whole", answer.whole),
+        bool(answer.cut),
     )
     if decode(encode(plain)) != plain:
         raise AnswerError("it changes when written to JSON and read again")
@@ -140,6 +144,35 @@ def line_of(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - `__str__` of a user's error class may fail
         message = type(error).__name__
     return message.encode(errors="backslashreplace").decode()
+
+
+_THOUGHTS = re.compile(r"\s*<(?P<tag>think|thinking)\s*>", re.I)
+_THOUGHTS_END = re.compile(r"</(?:think|thinking)\s*>\s*", re.I)
+
+
+def without_thoughts(answer: Answer) -> Answer:
+    """Return the answer with marked thoughts at the start of its text moved to `thoughts`.
+
+    Without an end mark all of the text is thoughts: it was cut off. Without a start mark, which may be part of a chat
+    template, all before the end mark is.
+    """
+    text = answer.text
+    start, end = _THOUGHTS.match(text), _THOUGHTS_END.search(text)
+    if start is None and end is None:
+        return answer if len(answer.thoughts) <= MAX_THOUGHTS else replace(answer, thoughts=shortened(answer.thoughts))
+    begin = 0 if start is None else start.end()
+    stop, rest = (len(text), len(text)) if end is None else (end.start(), end.end())
+    thoughts = "\n\n".join(filter(None, (answer.thoughts, text[begin:stop].strip())))
+    return replace(answer, text=text[rest:], thoughts=shortened(thoughts))
+
+
+def shortened(thoughts: str) -> str:
+    """Return thoughts with their middle left out if they are longer than MAX_THOUGHTS."""
+    left_out = len(thoughts) - MAX_THOUGHTS
+    if left_out <= 0:
+        return thoughts
+    half = MAX_THOUGHTS // 2
+    return f"{thoughts[:half]}\n[{left_out:,} characters are left out here]\n{thoughts[-half:]}"
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------

@@ -149,6 +149,14 @@ class Backend:
         return self.inner.reads if self.wraps else True
 
     @_value
+    def converses(self) -> bool:
+        """Whether `generate` sends the earlier turns of a conversation, `Prompt.turns`, before the text.
+
+        If not, protocols with two turns are refused.
+        """
+        return self.inner.converses if self.wraps else False
+
+    @_value
     def recorded(self) -> bool:
         """Whether answers were recorded before the run. If so, `--ablate` is refused: it could change nothing."""
         return self.inner.recorded if self.wraps else False
@@ -647,7 +655,7 @@ def _table(value: Any) -> Mapping[str, Any]:
 _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "name": _name,
     "Options": _options,
-    **dict.fromkeys(("argument_is_path", "wraps", "priced", "looks", "reads", "recorded"), _flag),
+    **dict.fromkeys(("argument_is_path", "wraps", "priced", "looks", "reads", "converses", "recorded"), _flag),
     "title": _text,
     "capabilities": _capabilities,
     "sends_to": _origin,

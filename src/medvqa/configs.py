@@ -18,6 +18,7 @@ import msgspec
 from medvqa import backend, files
 from medvqa.backend import Backend
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Benchmark, Prompt, TokenLimits, UsageError
+from medvqa.protocols.reasoning import INSTRUCTIONS
 
 Backends = Mapping[str, type[Backend]]
 """The known backends, by name."""
@@ -184,7 +185,7 @@ def check_prompts(config: ModelConfig, benchmarks: Mapping[str, Benchmark]) -> N
 
 def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:
     """Raise UsageError for limits of unknown benchmarks or techniques, and for limits that the backend cannot keep."""
-    names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
+    names = {*BUDGETS, *benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
     text_techniques = [technique for technique in TECHNIQUES if technique not in OPTION_TECHNIQUES]
     if config.max_tokens and limits is None:
         raise UsageError(f"{config.name}: [max_tokens]: backend {config.backend!r} takes no limit")
@@ -208,6 +209,24 @@ def check_token_limit(number: int, limits: TokenLimits | None, where: str) -> No
     """Raise UsageError, starting with `where`, if the limit is 0 (none) but the backend needs one."""
     if number == 0 and limits is not None and limits.required:
         raise UsageError(f"{where}: a checkpoint without a limit may write for ever; set a number of 1 or more")
+
+
+BUDGETS = frozenset({*INSTRUCTIONS, "ranking"})
+"""Names in [max_tokens] of limits that belong to a protocol, and to no benchmark."""
+
+
+def token_budget(typed: int | None, config: ModelConfig, limits: TokenLimits, name: str, prompt: Prompt) -> int:
+    """Return the limit of new tokens for a protocol with a limit of its own; 0: no limit.
+
+    The first one set by: the user (`typed`), the config under the protocol's `name`; else the protocol's own
+    (`prompt.max_tokens`), or the config's options if these allow more.
+    """
+    candidates = (typed, _for_technique(config.max_tokens.get(name), prompt.technique))
+    chosen = next((number for number in candidates if number is not None), None)
+    if chosen is not None:
+        return chosen
+    own = prompt.max_tokens or DEFAULT_TOKENS
+    return limits.own if limits.configured and (limits.own == 0 or limits.own > own) else own
 
 
 def token_limit(

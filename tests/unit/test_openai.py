@@ -14,6 +14,7 @@ from dataclasses import fields
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import PIL.Image
@@ -26,7 +27,7 @@ from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, retry_after
 from medvqa.engine import Limits
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, UsageError
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Turn, UsageError
 from support.servers import Reply, Request, Server, completion, error, scored
 
 KEY = "sk-test-0123456789abcdef"
@@ -85,6 +86,37 @@ def opened(url: str) -> PIL.Image.Image:
 
 
 # --- what is sent -----------------------------------------------------------------------------------------
+
+
+def test_earlier_turns_precede_the_text_and_the_images_belong_to_the_first(tmp_path: Path) -> None:
+    image = picture(tmp_path)
+    shots = (Shot("What?", "This.", (image,)),)
+    prompt = Prompt("Therefore?", (image,), shots=shots, turns=(Turn("Which?", "It is round."), Turn("And?", "Red.")))
+    with asked(always(Reply(completion("B")))) as (model, server):
+        assert one(model, prompt) == Answer("B", seconds=ANY, usage=ANY, served_by="tiny-2026 fp_1")
+    messages = server.requests[0].body["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3 + ["user"]
+    kinds = [[part["type"] for part in message["content"]] for message in messages[::2]]
+    assert kinds == [["image_url", "text"], ["image_url", "text"], ["text"], ["text"]]
+    assert [message["content"] for message in messages[1::2]] == ["This.", "It is round.", "Red."]
+    assert [message["content"][-1]["text"] for message in messages[2::2]] == ["Which?", "And?", "Therefore?"]
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "thoughts"),
+    [
+        ({"content": "B", "reasoning_content": "A or B?"}, "B", "A or B?"),
+        ({"content": "B", "reasoning": "A or B?"}, "B", "A or B?"),
+        ({"content": "B", "reasoning_content": None, "reasoning": "A or B?"}, "B", "A or B?"),
+        ({"content": None, "reasoning_content": "cut"}, "", "cut"),
+        ({"content": "B", "reasoning": [{"type": "text"}], "reasoning_content": 7}, "B", ""),
+    ],
+)
+def test_hidden_thoughts_are_kept_apart(message: dict[str, Any], text: str, thoughts: str) -> None:
+    with asked(always(Reply(completion(**message)))) as (model, _):
+        answer = one(model)
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.thoughts) == (text, thoughts)
 
 
 def test_a_request_holds_the_system_prompt_the_shots_the_images_and_then_the_text(tmp_path: Path) -> None:

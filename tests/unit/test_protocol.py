@@ -16,7 +16,7 @@ PROTOCOLS = st.builds(
     thresholds=st.lists(st.floats(0.1, 100), max_size=3).map(tuple),
     shots=st.integers(0, 5),
     pool=st.text(),
-    reasoning=st.sampled_from(("", "cot")),
+    reasoning=st.sampled_from(("", "cot", "cot-2")),
     explain=st.booleans(),
     rotations=st.none() | st.integers(0, 26),
 )
@@ -34,8 +34,8 @@ def test_the_default_protocol_adds_nothing_to_records() -> None:
 
 
 def test_the_signature_holds_each_setting() -> None:
-    protocol = Protocol(samples=10, combine="best-oracle", thresholds=(1.0, 2.5), rotations=None, explain=True)
-    parts = {"repeat": "10", "combine": "best-oracle", "thresholds": "1,2.5", "rotations": "all", "explain": "yes"}
+    protocol = Protocol(samples=10, combine="best-oracle", thresholds=(1.0, 2.5), rotations=None, shots=3)
+    parts = {"repeat": "10", "combine": "best-oracle", "thresholds": "1,2.5", "rotations": "all", "shots": "3"}
     assert protocol.signature() == parts
 
 

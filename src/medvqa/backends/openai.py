@@ -166,6 +166,13 @@ class OpenAIOptions:
 class _Message(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
+    # Hidden thoughts: vLLM, SGLang and DeepSeek; OpenRouter and newer vLLM. Servers have further forms of their own.
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+    @property
+    def thoughts(self) -> str:
+        return next((text for text in (self.reasoning_content, self.reasoning) if isinstance(text, str)), "")
 
 
 class _Candidate(msgspec.Struct):
@@ -269,6 +276,7 @@ class OpenAI(Backend):
     capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
     options: OpenAIOptions
+    converses = True
     # Read the environment once, so that prompts go to the host that was announced.
     _server = cached_property(lambda self: _server(self.options))
     _key = cached_property(lambda self: _key(self.options))
@@ -517,6 +525,7 @@ class OpenAI(Backend):
             finish="refusal" if declined else choice.finish_reason or "",
             usage=None if usage is None else self._usage(usage),
             served_by=" ".join(filter(None, (completion.model, completion.system_fingerprint))),
+            thoughts=choice.message.thoughts,
         )
         return answers_room.without_secrets(answer, (self._key,))
 
@@ -548,7 +557,12 @@ class OpenAI(Backend):
         for shot in prompt.shots:
             messages.append({"role": "user", "content": self._content(shot.images, shot.text, prompt.order)})
             messages.append({"role": "assistant", "content": shot.answer})
-        messages.append({"role": "user", "content": self._content(prompt.images, prompt.text, prompt.order)})
+        images = prompt.images
+        for turn in prompt.turns:
+            messages.append({"role": "user", "content": self._content(images, turn.text, prompt.order)})
+            messages.append({"role": "assistant", "content": turn.reply})
+            images = ()
+        messages.append({"role": "user", "content": self._content(images, prompt.text, prompt.order)})
         return messages
 
     def _content(self, shown: Sequence[Image], text: str, order: Order) -> list[dict[str, Any]]:

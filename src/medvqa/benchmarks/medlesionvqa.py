@@ -257,6 +257,7 @@ BENCHMARKS = tuple(
         ),
         headline=("mean_score", "macro_score"),
         dimensions=(*DIMENSIONS, "ability+question_type"),
+        taxonomy="medlesionvqa",
     )
     for split in SPLITS
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
-from medvqa.items import Answer, AnswerError, MedVQAError, Model, Prompt
+from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, MedVQAError, Model, Prompt, Turn
 from medvqa.protocols.techniques import NEEDS
+from medvqa.scoring import cut_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,74 @@ def attempt(
 
     Any exception of the model becomes a Failure, so that the other items of a run are not lost. The failure is recorded
     with every item, and the exit code is 1. An invalid answer costs only its own item. `secrets` are
-    removed from all texts.
+    removed from all texts. Prompts with further turns (`Prompt.then`) get these after each reply.
     """
+    outcome = _replies(model, batch, secrets)
+    if isinstance(outcome, Failure) or not any(prompt.then for prompt in batch) or _is_recorded(model):
+        return outcome
+    return _continued(model, batch, outcome, secrets)
+
+
+def _is_recorded(model: Model | Backend) -> bool:
+    """Whether the answers are recorded: then they are those of the last turn."""
+    return isinstance(model, Backend) and model.recorded
+
+
+def _continued(
+    model: Model | Backend, batch: Sequence[Prompt], replies: Sequence[Answer | AnswerError], secrets: Collection[str]
+) -> list[Answer | AnswerError] | Failure:
+    """Send the further turns (`Prompt.then`) of a batch, one turn of all conversations at a time.
+
+    An error or a refusal that the server reports ends its conversation. A reply that was cut off does not: the next
+    turn asks for the answer all the same, which is marked by `Answer.cut`.
+    """
+    ends: list[Answer | AnswerError] = list(replies)
+    conversations = {place: prompt for place, prompt in enumerate(batch) if prompt.then}
+    while conversations:
+        following: dict[int, Prompt] = {}
+        for place, prompt in conversations.items():
+            reply = ends[place]
+            if isinstance(reply, Answer) and reply.finish != "refusal":
+                turns = (*prompt.turns, Turn(prompt.text, reply.text))
+                following[place] = replace(prompt, text=prompt.then[0], turns=turns, then=prompt.then[1:])
+        if not following:
+            break
+        outcome = _replies(model, list(following.values()), secrets)
+        if isinstance(outcome, Failure):
+            return outcome
+        for place, reply in zip(following, outcome, strict=True):
+            ends[place] = _joined(ends[place], reply, turn=len(following[place].turns) + 1)
+        conversations = {place: prompt for place, prompt in following.items() if prompt.then}
+    return ends
+
+
+def _joined(before: Answer | AnswerError, reply: Answer | AnswerError, turn: int) -> Answer | AnswerError:
+    """Return the answer of a conversation: the last reply with the earlier ones, and the sums of usage and seconds."""
+    if isinstance(before, AnswerError):
+        return before
+    if isinstance(reply, AnswerError):
+        return AnswerError(f"turn {turn}: {reply}")
+    usage = Counter(before.usage or {})
+    usage.update(reply.usage or {})
+    return replace(
+        reply,
+        seconds=(before.seconds or 0.0) + (reply.seconds or 0.0),
+        usage=None if before.usage is None and reply.usage is None else dict(usage),
+        thoughts=answers.shortened("\n\n".join(filter(None, (before.thoughts, reply.thoughts)))),
+        earlier=(*before.earlier, before.text),
+        cut=before.cut or reply.cut or cut_off(before),
+    )
+
+
+def _replies(
+    model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str]
+) -> list[Answer | AnswerError] | Failure:
+    """Return one reply per prompt to its present turn."""
+    if any(prompt.turns or prompt.then for prompt in batch) and not _converses(model):
+        return Failure(
+            f"model '{_name(model)}' takes one turn alone, and the question has several; a backend that sends "
+            "Prompt.turns before the text declares converses = True"
+        )
     start = time.perf_counter()
     try:
         replies = list(model.generate(batch))
@@ -55,7 +123,15 @@ def attempt(
     if len(replies) != len(batch):
         return Failure(f"model '{_name(model)}' gave {len(replies)} answers to {len(batch)} prompts")
     share, name = (time.perf_counter() - start) / len(batch), _name(model)
-    return [_admitted(reply, prompt, share, name, secrets) for reply, prompt in zip(replies, batch, strict=True)]
+    recorded = _is_recorded(model)
+    return [
+        _admitted(reply, prompt, share, name, secrets, recorded=recorded)
+        for reply, prompt in zip(replies, batch, strict=True)
+    ]
+
+
+def _converses(model: Model | Backend) -> bool:
+    return isinstance(model, Backend) and (model.converses or model.recorded)
 
 
 def _name(model: Model | Backend) -> str:
@@ -72,15 +148,20 @@ def _line(error: BaseException, secrets: Collection[str]) -> str:
 
 
 def _admitted(
-    reply: object, prompt: Prompt, share: float, model: str, secrets: Collection[str]
+    reply: object, prompt: Prompt, share: float, model: str, secrets: Collection[str], *, recorded: bool
 ) -> Answer | AnswerError:
-    """Check the model's reply to one prompt; every answer of a run passes through here."""
+    """Check the model's reply to one prompt; every answer of a run passes through here.
+
+    Thoughts are parted from the text, unless the answer is `recorded`: it stays as it is.
+    """
     if isinstance(reply, AnswerError):
         return AnswerError(_line(reply, secrets))
     if not isinstance(reply, Answer):
         return AnswerError(f"model '{model}' gave a {type(reply).__name__} instead of an Answer")
     try:
         answer = answers.checked(reply)
+        if not recorded and prompt.technique not in OPTION_TECHNIQUES:
+            answer = answers.without_thoughts(answer)
     except Exception as error:  # noqa: BLE001 - attributes of a user's class may raise anything
         why = answers.line_of(error) if isinstance(error, AnswerError) else f"{type(error).__name__}: {error}"
         return AnswerError(answers.redacted(f"model '{model}' gave an answer that cannot be kept: {why}", secrets))

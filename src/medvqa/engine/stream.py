@@ -480,7 +480,7 @@ class Stream:
         try:
             with self._lock:
                 while (batch := self._next()) is not None:
-                    call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(len(batch.tickets)))
+                    call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(_turns(batch.tickets)))
                     self._calls[lane] = call
                     self._announce()
                     outcome = self._ask(call)
@@ -677,6 +677,11 @@ def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
     ordered = [ticket for group in sorted(groups.values(), key=_load) for ticket in group]
     batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     return sorted(batches, key=lambda batch: min(place[ticket] for ticket in batch))
+
+
+def _turns(tickets: Sequence[Ticket]) -> int:
+    """Return the number of replies that the prompts ask for: one for each turn."""
+    return sum(1 if ticket.prompt is None else 1 + len(ticket.prompt.then) for ticket in tickets)
 
 
 def _load(group: Sequence[Ticket]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from medvqa.judging.cases import case_of
 from medvqa.judging.replies import JudgeReading, read
 from medvqa.judging.scores import score as score_of
 from medvqa.judging.settings import Settings
+from medvqa.protocols import rotation
 
 
 def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Result:
@@ -30,18 +31,26 @@ def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Resul
     return replace(result, score=score_of(case, result.item, readable[:1], settings)) if readable else result
 
 
+def chose_none(result: Result) -> bool:
+    """Return whether a model selected none of its answers (`--combine=best-self`): there is no answer to score."""
+    return result.ranking is not None and result.ranking.chosen is None
+
+
 def rescored(
     result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: Settings | None = None
 ) -> Result:
     """Score a result again by another rule of reading answers.
 
-    Errors, options chosen by likelihood, and judged results are returned unchanged.
+    Errors, options chosen by likelihood, judged results, and rankings that chose none are returned unchanged.
     """
     if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
         return result
-    score = scoring.by_rule(result.item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
+    if chose_none(result):
+        return result
+    item = rotation.as_shown(result.item, result.variant)
+    score = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
     if settings is not None:
-        case = case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+        case = case_of(benchmark, item, result.technique, result.answer, score, settings)
         if case is not None and not case.prompts:
-            score = score_of(case, result.item, (), settings)
-    return replace(result, score=score)
+            score = score_of(case, item, (), settings)
+    return replace(result, score=rotation.score_back(score, result.item, result.variant))

@@ -304,7 +304,7 @@ def is_complete(result: Result) -> bool | None:
     """
     if result.answer is None or not result.answer.finish or result.technique in OPTION_TECHNIQUES:
         return None
-    return not scoring.cut_off(result.answer)
+    return not (scoring.cut_off(result.answer) or result.answer.cut)
 
 
 @ratio(better="lower")

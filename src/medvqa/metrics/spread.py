@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass
-from math import fsum, nan
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass, replace
+from math import fsum, nan, sqrt
 
 from medvqa import statistics
 from medvqa.items import FailedMetric, Metric, Result
 from medvqa.metrics.measuring import Tabled, latest, tables
+from medvqa.statistics import Components
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,9 @@ class Spread:
     `values` maps a prompt's name ("" if the run has one prompt) to its values, in the order of `samples`; None: the
     measure is undefined there. `samples` are the numbers of the samples, (0,) if each question was asked once.
     The deviations are those of `statistics.deviations`: None if there are too few values. `percent`: values are
-    fractions, shown as percentages.
+    fractions, shown as percentages. `components`: the variance components of single units (`statistics.components`)
+    over the units with a value for every prompt and sample, of which there are `components.items`; None if fewer than
+    two have one, or for other metrics than those to decompose. `unit` is the units' singular name.
     """
 
     benchmark: str
@@ -30,6 +33,8 @@ class Spread:
     sd_between_prompts: float | None
     sd_all: float | None
     percent: bool = True
+    components: Components | None = None
+    unit: str = "question"
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -53,6 +58,18 @@ class Spread:
         return {prompt: statistics.deviations(array).within_prompts for prompt, array in arrays.items()}
 
     @property
+    def sd_over_samples(self) -> float | None:
+        """The standard deviation over samples, within prompts, with the divisor n - 1; None with one sample."""
+        centred = [
+            value - mean
+            for prompt, mean in self.means.items()
+            for value in self.values[prompt]
+            if value is not None and mean is not None
+        ]
+        freedom = len(centred) - sum(mean is not None for mean in self.means.values())
+        return sqrt(fsum(value**2 for value in centred) / freedom) if freedom > 0 else None
+
+    @property
     def mean(self) -> float | None:
         """The plain mean over the prompts' means; None without a value."""
         return _mean(tuple(self.means.values()))
@@ -67,11 +84,13 @@ def spreads(
     prompt_of: Callable[[Result], str] = lambda result: "",
     prompts: Sequence[str] = (),
     failed: MutableSequence[FailedMetric] | None = None,
+    decomposed: Collection[str] = (),
 ) -> list[Spread]:
     """Return the spread of each metric over prompts and samples; [] if there are one prompt and one sample.
 
     `results`: of one benchmark and technique, one answer each: not combined over samples. `prompt_of` returns the name
     of a result's prompt, and `prompts` their order; other names follow. `failed` is as in `metrics.measures`.
+    `decomposed`: names of metrics whose variance is decomposed.
     """
     rows = latest(results)
     by_prompt: dict[str, dict[int, list[Result]]] = {name: {} for name in prompts}
@@ -85,18 +104,58 @@ def spreads(
     problems: list[FailedMetric] = []
     values: dict[str, dict[tuple[str, int], float]] = {}
     percent: dict[str, bool] = {}
+    own: dict[str, dict[tuple[str, int], Tabled]] = {}
     for name, of_prompt in by_prompt.items():
         for sample, answered in of_prompt.items():
             for tabled in tables(answered, metrics, dimensions, None if failed is None else problems):
                 percent[tabled.metric.name] = bool(tabled.metric.percent)
+                if tabled.metric.name in decomposed and tabled.over is None:
+                    own.setdefault(tabled.metric.name, {})[name, sample] = tabled
                 if (value := _value(tabled)) is not None:
                     values.setdefault(tabled.metric.name, {})[name, sample] = value
     if failed is not None:
         failed += {problem.name: problem for problem in problems}.values()
-    return [
+    spread_of = [
         _spread(benchmark, technique, name, values.get(name, {}), tuple(by_prompt), tuple(samples), percent[name])
         for name in percent
     ]
+    return [
+        replace(
+            spread,
+            components=_components(own[spread.name], spread.prompts, spread.samples),
+            unit=_unit(own[spread.name].values()),
+        )
+        if spread.name in own
+        else spread
+        for spread in spread_of
+    ]
+
+
+def _unit(tabled: Iterable[Tabled]) -> str:
+    return "pair" if {one.metric.unit for one in tabled} == {"pair"} else "question"
+
+
+def _components(
+    tabled: Mapping[tuple[str, int], Tabled], prompts: Sequence[str], samples: Sequence[int]
+) -> Components | None:
+    """Return the components of the units that have a value for every prompt and sample."""
+    import numpy as np
+
+    stages = [(prompt, sample) for prompt in prompts for sample in samples]
+    if any(stage not in tabled for stage in stages):
+        return None
+    columns: list[dict[tuple[str, ...], float]] = []
+    for stage in stages:
+        numerators, denominators = tabled[stage].terms
+        counted = denominators > 0
+        own = np.divide(numerators, denominators, out=np.full(len(counted), nan), where=counted).tolist()
+        units = zip(tabled[stage].frame.units, own, counted.tolist(), strict=True)
+        columns.append({tuple(result.item.id for result in unit): value for unit, value, there in units if there})
+    common = sorted(set(columns[0]).intersection(*columns[1:]))
+    if len(common) < 2:
+        return None
+    scores = np.array([[column[unit] for column in columns] for unit in common])
+    return statistics.components(scores.reshape(len(common), len(prompts), len(samples)))
 
 
 def _value(tabled: Tabled) -> float | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from medvqa.items import Benchmark, Measure, Result
-from medvqa.protocols import voting
+from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
 
 THRESHOLD = 1.0
@@ -18,15 +19,22 @@ ORACLE = "oracle_"
 def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
-    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. UsageError if a
-    vote has nothing to vote on (`voting.ballot`).
+    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
+    folded last: those of each sample, or the votes. UsageError if a vote has nothing to vote on (`voting.ballot`).
     """
     if protocol.combine == "vote":
-        return tuple(voting.vote(samples) for samples in voting.by_question(tuple(results)).values())
-    if protocol.combine == "best-oracle":
+        results = [voting.vote(samples) for samples in voting.by_question(tuple(results)).values()]
+    elif protocol.combine == "best-oracle":
         threshold = thresholds(protocol)[0]
-        return tuple(voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values())
+        results = [voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values()]
+    if protocol.rotations != 0:
+        results = rotation.folded(results, protocol.rotations)
     return tuple(results)
+
+
+def folds(protocol: Protocol) -> bool:
+    """Return whether several answers to a question become one result."""
+    return protocol.combine in ("vote", "best-oracle") or protocol.rotations != 0
 
 
 def thresholds(protocol: Protocol) -> tuple[float, ...]:
@@ -34,14 +42,21 @@ def thresholds(protocol: Protocol) -> tuple[float, ...]:
     return protocol.thresholds or (THRESHOLD,)
 
 
-def label(protocol: Protocol) -> str:
-    """Return how answers are combined, for titles: "vote of 10 answers"; "" for means."""
+def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
+    """Return how answers are combined, for titles: "vote of 10 answers"; "" for means.
+
+    `models`: the names of the models that gave them, if there are several.
+    """
     of = "" if protocol.samples is None else f" of {protocol.samples}"
+    names = []
     if protocol.combine == "vote":
-        return f"vote{of} answers"
+        names.append(f"vote{of} answers" + (f" by {len(models)} models" if len(models) > 1 else ""))
     if protocol.combine == "best-oracle":
-        return f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %"
-    return ""
+        names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
+    if protocol.rotations != 0:
+        number = "every order" if protocol.rotations is None else f"each of {protocol.rotations} orders"
+        names.append(f"right in {number} of the options")
+    return ", ".join(names)
 
 
 def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:
@@ -51,10 +66,12 @@ def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:
     """
     if protocol.combine != "best-oracle":
         return benchmark
+    # Its answers are right or invalid, so rates of wrong ones, such as confusion, say nothing.
+    rates = {metric.name for metric in benchmark.metrics if metric.better == "lower"}
     return replace(
         benchmark,
         metrics=tuple(replace(metric, name=f"{ORACLE}{metric.name}") for metric in benchmark.metrics),
-        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline),
+        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline if name not in rates),
     )
 
 
@@ -68,3 +85,29 @@ def without_chance(measures: Sequence[Measure], protocol: Protocol) -> list[Meas
 def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
     """Return the number of ties and of answers that did not vote; None if the protocol does not vote."""
     return voting.Votes.of(results) if protocol.combine == "vote" else None
+
+
+def under(run: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+    """Return run.json as if its answers had been combined by another protocol; signatures say so."""
+    parts = {field.name for field in fields(Protocol)} | {"repeat"}
+    benchmarks = {}
+    for name, about in run.get("benchmarks", {}).items():
+        kept = {part: value for part, value in about.get("signature", {}).items() if part not in parts}
+        benchmarks[name] = {**about, "signature": {**kept, **protocol.signature()}}
+    changed = {**run, "repeat": protocol.samples, "protocol": protocol.about(), "benchmarks": benchmarks}
+    if not changed["protocol"]:
+        del changed["protocol"]
+    return changed
+
+
+def first(results: Iterable[Result], samples: int) -> tuple[Result, ...]:
+    """Return the first samples of each question; an answer without a number is the only one."""
+    return tuple(result for result in results if result.sample <= samples)
+
+
+def models_of(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the models whose answers a run combines; () if it is one, or unknown as for recordings."""
+    if run.get("config", {}).get("backend") == "replay":
+        return ()
+    names = tuple(dict.fromkeys(part["model"] for part in run.get("merged", ()) if part.get("model")))
+    return names if len(names) > 1 else ()

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from medvqa.items import UsageError
+from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote", "best-oracle", "best-self"]
 """mean: metrics average the samples of a question. vote: the option that most samples choose. best-oracle: right if
 enough samples are right. best-self: the model chooses one of its samples."""
-Reasoning = Literal["", "cot"]
-"""cot: the prompt asks to reason, and to end with a line that holds the final answer."""
+Reasoning = Literal["", "cot", "cot-2"]
+"""cot: the prompt asks to reason, and to end with a line that holds the final answer. cot-2: to reason; a second turn
+asks for the answer."""
 
 COMBINES: tuple[Combine, ...] = get_args(Combine)
 REASONINGS: tuple[str, ...] = tuple(name for name in get_args(Reasoning) if name)
@@ -54,6 +56,11 @@ class Protocol:
         values, default = asdict(self), asdict(Protocol())
         return {name: value for name, value in values.items() if value != default[name] and name != "samples"}
 
+    @property
+    def instruction(self) -> Instruction | None:
+        """The instruction that `reasoning` or `explain` adds to the prompt."""
+        return INSTRUCTIONS.get("explain" if self.explain else self.reasoning)
+
     def signature(self) -> dict[str, str]:
         """Return the parts of a measure's signature, as texts. Defaults are left out, as in earlier versions.
 
@@ -62,7 +69,17 @@ class Protocol:
         parts = {name: value for name, value in self.about().items() if name != "prompts"}
         if self.samples is not None:
             parts["repeat"] = self.samples
+        if self.instruction is not None:
+            parts["explain" if self.explain else "reasoning"] = self.instruction.label
         return {name: _text(value) for name, value in parts.items()}
+
+    @property
+    def shots_label(self) -> str:
+        """The solved examples in words, for titles: "3 shots from med-flamingo"; "" without any."""
+        if not self.shots:
+            return ""
+        number = f"{self.shots} shot{'s' * (self.shots > 1)}"
+        return f"{number} from {self.pool}" if self.pool else number
 
 
 def _text(value: object) -> str:
@@ -81,5 +98,11 @@ def check(protocol: Protocol) -> None:
         raise UsageError("--threshold: it belongs to --combine=best-oracle")
     if protocol.pool and not protocol.shots:
         raise UsageError(f"--shot-pool={protocol.pool}: no solved examples are asked for; add --shots=N")
+    for name, value in (("explain", protocol.explain), (f"reasoning={protocol.reasoning}", protocol.reasoning)):
+        if protocol.shots and value:
+            raise UsageError(
+                f"--shots={protocol.shots} and --{name}: the solved examples have answers without reasoning, and would "
+                "teach the model to give none; leave one of them out"
+            )
     if protocol.explain and protocol.reasoning:
         raise UsageError(f"--explain and --reasoning={protocol.reasoning}: both say how to answer; leave one out")

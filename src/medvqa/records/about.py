@@ -115,6 +115,9 @@ class _Merged(msgspec.Struct):
     benchmarks: list[str] | None = None
     shards: list[Share] = []
     merged: list[_Merged] = []
+    model: str = ""
+    fingerprint: str | None = None
+    samples: dict[str, Count] = {}
 
 
 class _Against(msgspec.Struct):

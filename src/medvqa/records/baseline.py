@@ -102,14 +102,15 @@ def write_baseline(
 
 
 def without_response(result: Result) -> Result:
-    """The result with digests in place of responses, and without the judge's replies."""
+    """The result with digests in place of responses, and without thoughts, candidates and the judge's replies."""
     answer, score, judgement = result.answer, result.score, result.judgement
     if answer is not None:
         answer = Answer(response_digest(answer), finish=answer.finish, served_by=answer.served_by)
     extracted = tuple(option if option in result.item.options else _digest(option) for option in score.extracted)
     if judgement is not None:
         judgement = replace(judgement, replies=())
-    return replace(result, answer=answer, score=replace(score, extracted=extracted, why=""), judgement=judgement)
+    score = replace(score, extracted=extracted, why="")
+    return replace(result, answer=answer, score=score, judgement=judgement, ranking=None)
 
 
 def _digest(text: str) -> str:

@@ -36,6 +36,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _NO_VARIANT = b',"variant":""}'
+_NO_RANKING = b',"ranking":null}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
@@ -59,11 +60,14 @@ def run_name(model: str, when: str, folder: Path) -> str:
 def encode(result: Result) -> bytes:
     """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped.
 
-    The last field is `variant`, left out if it is empty.
+    The last fields are `variant` and `ranking`, left out if they are empty.
     """
     images = tuple(replace(image, path="") for image in result.item.images)
     answer: Any = None if result.answer is None else answers.to_json(result.answer)
     line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
+    if result.ranking is not None:
+        return line
+    line = line.removesuffix(_NO_RANKING) + b"}"
     return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
 
 
@@ -204,6 +208,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if before.get("rescoring"):
         folder = f"reports/{before.get('name')}"
         return [f"it was being scored again, and that was stopped: type medvqa rescore {folder} once more"]
+    if any(part.get("samples") for part in before.get("merged", ())):
+        return ["its answers were combined from other runs (medvqa combine), so that none can be added"]
     names = ["backend"]
     if before.get("model", {}).get("fingerprint") is None:
         names += ["options", "inner"]

@@ -148,7 +148,7 @@ def _check_configurations(runs: Sequence[RunPart]) -> None:
         if "judge" in _signature(benchmark)
     }
     for run in runs:
-        for name, value in (_configuration(run.about) | _judges(run.about, judged)).items():
+        for name, value in (configuration(run.about) | _judges(run.about, judged)).items():
             before, where = first.setdefault(name, (value, run.name))
             if before != value:
                 raise UsageError(
@@ -203,7 +203,7 @@ def _shared(run: RunPart, runs: Sequence[RunPart]) -> list[str]:
     return sorted(own | (alike & run.about.get("benchmarks", {}).keys()))
 
 
-def _configuration(about: Mapping[str, Any]) -> dict[str, Any]:
+def configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     """The values that determine a run's answers and scores, by name, most important first."""
     model = about.get("model") or {}
     fields_of_run = {f"the model's {name}": model[name] for name in ("name", "fingerprint") if name in model}

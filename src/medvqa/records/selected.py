@@ -64,6 +64,11 @@ def join_selected(parts: Sequence[Path], folder: Path) -> None:
         _write(folder / SELECTED, sorted({key for part in parts for key in selected(part)}))
 
 
+def store_selected(folder: Path, keys: Iterable[QuestionKey]) -> None:
+    """Write the keys of a run that was made from others (OSError)."""
+    _write(folder / SELECTED, sorted(keys))
+
+
 def _sessions(folder: Path) -> list[Path]:
     return sorted(folder.glob(".selected-*.jsonl"))
 

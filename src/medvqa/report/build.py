@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,8 @@ from medvqa.items import (
     Result,
     Technique,
 )
-from medvqa.protocols import combining
+from medvqa.judging import taxonomy
+from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
@@ -80,8 +81,16 @@ class Part:
     @property
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
+        return [*self.sliced, *self._overall(*position.names(self.benchmark.headline))]
+
+    @property
+    def sliced(self) -> list[Measure]:
+        """The headline measures without those of rotated runs alone, for tables of slices."""
+        return self._overall(*self.benchmark.headline, *metrics.MAXIMA.values())
+
+    def _overall(self, *names: str) -> list[Measure]:
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
+        return [overall[name] for name in names if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +98,10 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
-    verdict on exactly these results, or None. `stale`: the stored verdict is on other results.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
+    solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
+    stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
+    wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others.
     """
 
     folder: Path
@@ -102,8 +113,13 @@ class Report:
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
+    shots: str = ""
+    known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
+    errors: taxonomy.Classified | None = None
+    error_shares: tuple[taxonomy.ErrorShare, ...] = ()
+    errors_stale: bool = False
 
     @property
     def title(self) -> str:
@@ -112,8 +128,8 @@ class Report:
 
     @property
     def label(self) -> str:
-        """The ablation and the way to combine answers, as beside every number; "" without both."""
-        return ", ".join(filter(None, (self.ablation, self.combine)))
+        """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
+        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -127,7 +143,9 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        several = self.run.get("repeat") or any(result.variant for part in self.parts for result in part.results)
+        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
+        sampled = self.run.get("repeat") and not ranked
+        several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
     @property
@@ -157,13 +175,13 @@ def build(
     selection = records.Selection.of(run)
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
-    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol)
-    label = ", ".join(filter(None, (ablation, combine)))
+    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
+    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = _parts(benchmarks[name], list(group), run)
+        parts_of_benchmark = parts_of(benchmarks[name], list(group), run)
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -174,6 +192,12 @@ def build(
         run, combining.combined(stored.results, protocol)
     )
     gate = None if stale else decided
+    classified = taxonomy.read(folder)
+    errors = classified if classified is not None and classified.is_of(stored.results) else None
+    shares: list[taxonomy.ErrorShare] = []
+    if errors is not None:
+        own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
+        shares = taxonomy.shares(errors, stored.results, run, own)
     return Report(
         folder,
         run,
@@ -183,12 +207,17 @@ def build(
         selection,
         ablation=ablation,
         combine=combine,
+        known=benchmarks,
+        shots=protocol.shots_label,
         gate=gate,
         stale=stale,
+        errors=errors,
+        error_shares=tuple(shares),
+        errors_stale=classified is not None and errors is None,
     )
 
 
-def _parts(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
+def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
     about = run.get("benchmarks", {}).get(benchmark.name, {})
@@ -237,22 +266,33 @@ def _part(
         failed=failed,
     )
     protocol = Protocol.of(run)
+    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
     measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
         of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    if protocol.rotations != 0:
+        in_order = combining.combined(results, replace(protocol, rotations=0))
+        alone = partial(measured, orders=lambda item: 1, failed=[])
+        measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
-    spreads = metrics.spreads(
-        separate,
-        benchmark.metrics,
-        benchmark=benchmark.name,
-        technique=technique,
-        prompt_of=prompt_of,
-        prompts=tuple(by_prompt),
-        failed=[],
+    # The spread of single answers is none of an oracle's numbers.
+    spreads = (
+        []
+        if protocol.combine == "best-oracle"
+        else metrics.spreads(
+            separate,
+            benchmark.metrics,
+            benchmark=benchmark.name,
+            technique=technique,
+            prompt_of=prompt_of,
+            prompts=tuple(by_prompt),
+            failed=[],
+            decomposed=benchmark.headline,
+        )
     )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()

@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from medvqa import metrics, records, scoring
+from medvqa import metrics, records, scoring, statistics
 from medvqa.items import Kind, Result
+from medvqa.protocols import position, rotation
+from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Part, Report
+from medvqa.report.tables import percent
 
 FACTOR, LEAST, ROOM = 4, 256, 4096
 """The proposed token limit if answers were cut off: FACTOR times the old one, but at least LEAST.
@@ -30,6 +33,8 @@ def notes_of(report: Report) -> list[str]:
         name, outcomes = part.name, part.outcomes
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
+        notes.extend(f"{name}: {line}." for line in _rotated(report, part))
+        notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
@@ -61,6 +66,13 @@ def notes_of(report: Report) -> list[str]:
         empty = sum(_is_empty(result) for result in part.results)
         if empty and 2 * empty >= len(part.results):
             notes.append(f"{name}: {empty} of {len(part.results)} answers are empty.")
+        answers = [result.answer for result in part.results if result.answer is not None]
+        if lacking := sum(bool(answer.whole) and not answer.text for answer in answers):
+            notes.append(f"{name}: {lacking} of {len(answers)} replies have no line that holds the answer.")
+        rankings = [result.ranking for result in part.results if result.ranking is not None]
+        if undecided := sum(ranking.chosen is None for ranking in rankings):
+            count = f"{undecided} of {len(rankings)} questions"
+            notes.append(f"{name}: for {count} the model selected none of its answers.")
         if part.truncated:
             limits = about.get("max_tokens", {}).get(part.technique)
             notes.append(f"{name}: {_truncation(part, limits, recorded=recorded)}")
@@ -85,7 +97,7 @@ def notes_of(report: Report) -> list[str]:
         some = f": {_some(shown)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
-    one = " It holds the first sample of each answer." if report.run.get("repeat") else ""
+    one = " It holds the first sample of each answer." if report.counted == "answers" else ""
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
@@ -98,12 +110,51 @@ def notes_of(report: Report) -> list[str]:
     return notes
 
 
+def _rotated(report: Report, part: Part) -> list[str]:
+    """Notes about the rotations of a part's questions, and the shares of the shown places."""
+    rotations = Protocol.of(report.run).rotations
+    if rotations == 0:
+        return []
+    whole, once, incomplete = rotation.grouped(part.results, rotations)
+    lines = []
+    if questions := {group.results[0].key.question for group in whole}:
+        orders = sorted({len(group.results) for group in whole})
+        counts = f"{orders[0]} to {orders[-1]}" if len(orders) > 1 else str(orders[0])
+        lines.append(
+            f"{len(questions)} questions were asked in {counts} orders of their options, and are right only if every "
+            f"answer is right; {position.MEAN}... are the plain means over the orders"
+        )
+    if incomplete:
+        number = len({result.key.question for result in incomplete})
+        lines.append(f"{number} questions lack the answer to an order, and are left out of measures")
+    if asked_once := {result.key.question for result in once}:
+        lines.append(f"{len(asked_once)} questions were asked once, because they show no options under letters")
+    shares = [measure for measure in part.measures if measure.name == position.SHARE]
+    if shares:
+        places = ", ".join(
+            f"place {share.slice['position']} in {percent(share.value)} % ({percent(share.references['random'])} % "
+            "without a preference)"
+            for share in shares
+        )
+        lines.append(f"shares of valid answers that choose the option shown at each place: {places}")
+    return lines
+
+
+def advice_of(part: Part) -> list[str]:
+    """Whether more samples, prompts or questions would narrow the interval of the first headline measure, as a line."""
+    for spread in part.headline_spreads[:1]:
+        if spread.components is not None and (advice := statistics.advice(spread.components, spread.unit)):
+            of = "" if part.votes is None else " of single answers"
+            return [f"{part.name}: {spread.name}{of}: {advice}"]
+    return []
+
+
 def _is_empty(result: Result) -> bool:
     """Whether an answer in words is empty; a refusal counts as refused, not as empty."""
     answer = result.answer
     if answer is None or answer.option_logprobs is not None or result.score.outcome == "refused":
         return False
-    return not answer.text.strip()
+    return not (answer.text.strip() or answer.whole)
 
 
 def _first(report: Report, part: Part, result: Result) -> str:

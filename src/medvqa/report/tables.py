@@ -98,12 +98,15 @@ OUTCOME_COLUMNS: Mapping[str, Outcome] = {
 def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> TextTable:
     """The headline measures of each benchmark, with reference lines.
 
-    If only a part of a benchmark was selected, a column shows "10 of 60".
+    If only a part of a benchmark was selected, a column shows "10 of 60". If questions have several samples, whose
+    scores are averaged, a column shows the standard deviation of the measure over samples.
     """
+    deviations = {} if report.combine else _over_samples(report)
     names, partial = _names(report), any(report.selected(part) for part in report.parts)
     selected = ["selected"] if partial else []
     unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
-    columns = (*names, "measure", unit, "95 % interval", "n", *selected, *(REFERENCES[name] for name in references))
+    columns = (*names, "measure", unit, "95 % interval", *([SD] if deviations else []), "n", *selected)
+    columns += tuple(REFERENCES[name] for name in references)
     rows = []
     for part in report.parts:
         portion = report.selection.portion(part.benchmark.name, part.technique)
@@ -113,13 +116,23 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
             shown = value(measure)
             if unit == VALUE and measure.percent and measure.value is not None and "/" not in shown:
                 shown += " %"
-            rows.append(
-                (*_named(report, part), measure.name, shown, interval(measure), counted(measure), *chosen, *levels)
-            )
+            sd = [deviations.get((part.name, measure.name), "") if not few(measure) else ""] if deviations else []
+            cells = shown, interval(measure), *sd, counted(measure), *chosen, *levels
+            rows.append((*_named(report, part), measure.name, *cells))
         for failed in part.failed:
             blank = [""] * (len(columns) - len(names) - 2)
             rows.append((*_named(report, part), failed.name, FAILED, *blank))
     return TextTable("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
+
+
+def _over_samples(report: Report) -> dict[tuple[str, str], str]:
+    """The standard deviation over samples of each headline measure, by part and measure."""
+    return {
+        (part.name, each.name): figure(each.sd_over_samples, is_percent=each.percent)
+        for part in report.parts
+        for each in part.headline_spreads
+        if each.sd_over_samples is not None
+    }
 
 
 def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> TextTable:
@@ -156,15 +169,15 @@ def _named(report: Report, part: Part) -> tuple[str, ...]:
 
 def by_dimension(part: Part, dimension: str) -> TextTable:
     """The headline measures over the values of one dimension: value, interval and n of each."""
-    shown = {measure.name for measure in part.headline}
+    shown = {measure.name for measure in part.sliced}
     cells: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in shown:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
-    names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
+    names = [measure.name for measure in part.sliced if any(measure.name in row for row in cells.values())]
     # Chance differs between slices if questions have different numbers of options.
     chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
-    percents = {measure.name: measure.percent for measure in part.headline}
+    percents = {measure.name: measure.percent for measure in part.sliced}
     columns = [
         dimension,
         *(
@@ -206,6 +219,8 @@ def by_prompt(part: Part) -> TextTable:
     return TextTable(f"{part.name} by prompt", tuple(columns), tuple(rows), _all_but_first(columns))
 
 
+SD = "sd over samples"
+"""The heading of the standard deviation over samples, with the divisor n - 1."""
 DEVIATIONS: Mapping[str, str] = {
     "sd_within_prompts": "sd within prompts",
     "sd_between_prompts": "sd between prompts",
@@ -214,13 +229,19 @@ DEVIATIONS: Mapping[str, str] = {
 """The standard deviations of a spread and the headings of their columns."""
 
 
+def adds(report: Report) -> bool:
+    """Whether the table of spreads adds to the headline table, which has the deviations over samples of means."""
+    spreads = [each for part in report.parts for each in part.spreads]
+    return bool(spreads) and (bool(report.combine) or any(len(each.prompts) > 1 for each in spreads))
+
+
 def spread(report: Report) -> TextTable:
     """The spread of the headline measures over prompts and samples: their mean and standard deviations."""
     names = _names(report)
     parts = [(part, part.headline_spreads) for part in report.parts]
     every = [each for _, of_part in parts for each in of_part]
-    # With one prompt, all three are the deviation over its samples.
-    headings = DEVIATIONS if any(len(each.prompts) > 1 for each in every) else {"sd_within_prompts": "sd over samples"}
+    # With one prompt, there is only the deviation over its samples.
+    headings = DEVIATIONS if any(len(each.prompts) > 1 for each in every) else {"sd_over_samples": SD}
     kept = [name for name in headings if any(getattr(each, name) is not None for each in every)]
     columns = (*names, "measure", "mean", *(headings[name] for name in kept), "prompts", "samples")
     rows = [
@@ -237,6 +258,40 @@ def spread(report: Report) -> TextTable:
     ]
     title = "Spread over prompts and samples"
     return TextTable(title, columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
+
+
+COMPONENTS: Mapping[str, str] = {
+    "item": "questions",
+    "prompt": "prompts",
+    "sample": "samples",
+    "item_by_prompt": "prompts of a question",
+    "rest": "answers to a question",
+}
+"""Variance components and the headings of their columns."""
+
+
+def components(report: Report) -> TextTable:
+    """The variance components of the headline measures, as standard deviations; a negative one is 0 and says so."""
+    found = [
+        (part, each, each.components)
+        for part in report.parts
+        for each in part.headline_spreads
+        if each.components is not None
+    ]
+    kept = [name for name in COMPONENTS if any(getattr(parts, name) is not None for _, _, parts in found)]
+    names = _names(report)
+    rows = []
+    for part, each, parts in found:
+        values = {name: getattr(parts, name) for name in kept}
+        shown = [
+            ""
+            if number is None
+            else figure(number**0.5, is_percent=each.percent) + (" (below 0)" if name in parts.negative else "")
+            for name, number in values.items()
+        ]
+        rows.append((*_named(report, part), each.name, *shown, f"{parts.items:,} {each.unit}s"))
+    columns = (*names, "sd between", *(COMPONENTS[name] for name in kept), "n")
+    return TextTable("Variance components", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 
 
 def _cell(measure: Measure | None, *, chance: bool) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from medvqa import printing
 from medvqa.items import Measure
-from medvqa.report import gate
+from medvqa.report import combined, errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
-from medvqa.report.tables import TextTable, by_prompt, few, headline, outcomes, spread
+from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, outcomes, spread
 
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
@@ -93,13 +93,33 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         )
     if bars:
         shown = (_barred(shown[0], report, width), shown[1])
-    if any(part.spreads for part in report.parts):
-        shown = (shown[0], *(by_prompt(part) for part in report.parts if part.prompts), spread(report), shown[1])
+    by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
+    shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
     blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
+    blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in combined.oracle(report)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
-    return "\n".join([*blocks, *notes, *usage, *verdict(report, exits=exits), f"run folder: {report.folder}"])
+    kinds = kinds_of_errors(report, colour=colour)
+    ending = [*verdict(report, exits=exits), f"run folder: {report.folder}"]
+    return "\n".join([*blocks, *notes, *usage, *([kinds] if kinds else []), *ending])
+
+
+def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False) -> str:
+    """The shares of the kinds of errors, with the sentences that belong to them; "" if there are none.
+
+    `full` adds the shares by dimension and the tables of agreement with people.
+    """
+    notes = [f"! {printing.line(line)}" for line in errors.lines(report)]
+    if report.errors is None:
+        return "\n".join(notes)
+    tables = [errors.table(report)]
+    if full:
+        people = report.errors.people
+        agreements = people.agreements if people is not None else ()
+        tables += [*errors.dimension_tables(report), errors.agreement(report.errors)]
+        tables += [errors.confusion(found) for found in agreements if found.main]
+    return "\n".join([*(draw(table, colour=colour) for table in tables if table.rows), *notes])
 
 
 def verdict(report: Report, *, exits: bool = True) -> list[str]:

@@ -92,6 +92,9 @@ def reading_of(answer: Answer, read: Callable[[str], Reading]) -> Reading:
     """Read an answer's text, or return `refused` if the server reports a refusal."""
     if answer.finish == "refusal":
         return Reading((), "refused", "the server reports a refusal")
+    if not answer.text and answer.whole:
+        cut = "the answer was cut off: " if cut_off(answer) else ""
+        return Reading((), "unparsed", f"{cut}the reply has no line that holds the answer")
     return read(answer.text)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from medvqa import answers, metrics, records, scoring
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
+from medvqa.judging import ranking
 from medvqa.protocols.prompts import Templates
 from medvqa.session.plan import Plan
 
@@ -69,7 +70,8 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         defined = [item for item in items if plan.applies(Query(item, technique))]
         if defined:
             questions[technique] = len(defined)
-        named = [_prompts(plan.asks(benchmark.name, name), defined, technique) for name in plan.prompts(benchmark.name)]
+        asks = [plan.asks(benchmark.name, name) for name in plan.prompts(benchmark.name)]
+        named = [_prompts(plan, ask, defined, technique) for ask in asks]
         if used := {prompt.template for prompts in named for prompt in prompts.values()}:
             templates[technique] = used
         in_force = {
@@ -88,6 +90,8 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "answers": key,
         **({"ablation": plan.ablation} if plan.ablation else {}),
         **plan.protocol.signature(),
+        **plan.signed_pool(benchmark.name),
+        **({"ranking": ranking.TEMPLATE.label} if plan.ranks else {}),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
     return {
@@ -124,12 +128,12 @@ def _named(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _prompts(
-    ask: Callable[[Item, Technique], Prompt], items: Sequence[Item], technique: Technique
+    plan: Plan, ask: Callable[[Item, Technique], Prompt], items: Sequence[Item], technique: Technique
 ) -> dict[Kind, Prompt]:
     """Return the prompt of the first item of each kind. Items whose prompt cannot be made are skipped."""
     prompts = dict[Kind, Prompt]()
     for item in items:
         if item.kind not in prompts:
             with suppress(DataError):
-                prompts[item.kind] = ask(item, technique)
+                prompts[item.kind] = plan.instructed(ask(item, technique))
     return prompts

@@ -26,12 +26,15 @@ from medvqa.items import (
     Score,
     UsageError,
 )
+from medvqa.protocols import rotation
+from medvqa.session import checks
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.judging import Judging
 from medvqa.session.memory import Memory
 from medvqa.session.plan import Plan
+from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
 
 MAIN = "main"
 """The name of the only process, or of the controller."""
@@ -192,6 +195,7 @@ class Asker:
         self._limits: Limits | None = None
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
+        self._ranking: RankingAsker | None = None
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the selected questions. Their keys are stored before the first question is asked."""
@@ -206,6 +210,7 @@ class Asker:
         """
         making = f"model '{self.plan.options.model}'"
         try:
+            checks.check_selected_votes(self.plan, self._selection[0] if self._selection else ())
             # Loading may kill the process: open the journal first, which identifies a dead worker.
             journal = records.Journal(self.process.folder, self.process.name)
             self._close = self.plan.model.backend.close
@@ -235,7 +240,11 @@ class Asker:
         }
         self._first["facts"] = facts
         self._limits, self._ahead = limits, ahead
-        follow = self._begin_judging if self._judge is not None else None
+        follow: Callable[[Query, Answer], Any] | None = self._begin_judging if self._judge is not None else None
+        if self.plan.ranks:
+            number = self.plan.protocol.samples or 1
+            self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
+            follow, ahead = self._hear, Candidates(ahead, number)
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
@@ -295,28 +304,70 @@ class Asker:
 
         A model other than the one that `open` returned is called directly, outside of the stream.
         """
+        if self._ranking is not None:
+            return self._evaluate_ranked(self._ranking, query, model)
         try:
             self._store_selection()
             reply = self._reply(query, model)
         except MedVQAError as error:
             # The prompt needs data that cannot be read: this question alone ends in an error.
-            prompt = Prompt("", technique=query.technique, sample=query.sample)
+            prompt = Prompt("", technique=query.technique, sample=query.sample, variant=query.variant)
             reply = Reply(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
-        pending: Pending | None = reply.then
+        result = self._result(query, reply, reply.then)
+        new = [reply.answer] if isinstance(reply.answer, Answer) and not reply.reused else []
+        self._keep(query, result, new, reused=reply.reused)
+        return result
+
+    def _result(self, query: Query, reply: Reply, pending: Pending | None) -> Result:
+        """Score the answer of a reply; `pending`: the judging that its answer's arrival began."""
+        answer = self.plan.read(reply.answer) if isinstance(reply.answer, Answer) else reply.answer
         score = pending.score if pending is not None else None
-        result = self.plan.result(query, reply.prompt, reply.answer, self.process.folder.name, reply.digest, score)
-        if isinstance(reply.answer, Answer) and result.answer is not None:
-            result = self._judged(result, pending or self._begin_judging(query, reply.answer))
+        result = self.plan.result(query, reply.prompt, answer, self.process.folder.name, reply.digest, score)
+        if isinstance(answer, Answer) and result.answer is not None:
+            result = self._judged(result, pending or self._begin_judging(query, answer))
+        return result
+
+    def _evaluate_ranked(self, ranking: RankingAsker, query: Query, model: Model | None) -> Result:
+        """Ask for the candidates of a question and for the selection, and score the selected one."""
+        try:
+            self._store_selection()
+            selection = self._selected(ranking, query, model)
+        except MedVQAError as error:
+            prompt = Prompt("", technique=query.technique)
+            selection = SelectedAnswer(prompt, "", AnswerError(self._line(error)))
+            if isinstance(error, records.Unwritable):
+                self.stop = str(error)
+        answer, run = selection.answer, self.process.folder.name
+        if selection.score is None:
+            result = self._result(query, Reply(selection.prompt, selection.digest, answer), selection.then)
+        else:
+            result = self.plan.result(query, selection.prompt, answer, run, selection.digest, selection.score)
+        result = replace(result, ranking=selection.ranking)
+        self._keep(query, result, selection.new, reused=selection.reused)
+        return result
+
+    def _selected(self, ranking: RankingAsker, query: Query, model: Model | None) -> SelectedAnswer:
+        if self._stream is not None and (model is None or model is self._model):
+            return ranking.answer(self._stream, query)
+        if model is None:
+            raise UsageError(self.stop or "the model was not made")
+        return ranking.ask(lambda prompts: engine.ask(model, prompts, self.plan.secrets), query)
+
+    def _hear(self, query: Query, answer: Answer) -> engine.Ticket | None:
+        if self._ranking is None or self._stream is None:
+            return None
+        return self._ranking.hear(self._stream, query, answer)
+
+    def _keep(self, query: Query, result: Result, new: Sequence[Answer], *, reused: bool) -> None:
+        """Keep a result for the next delivery, with the answers that this session asked for."""
         self._tally.results.append(result)
-        self._tally.reused += reply.reused
-        self._confirming.note(query, result, reused=reply.reused)
-        if isinstance(reply.answer, Answer) and not reply.reused:
-            self._tally.new_answers.append(reply.answer)
+        self._tally.reused += reused
+        self._tally.new_answers.extend(new)
+        self._confirming.note(query, result, reused=reused)
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
-        return result
 
     def confirm(self) -> Delivery | None:
         """Check that reused answers come from the model that answers now; call it after the last question.
@@ -346,6 +397,8 @@ class Asker:
             return "nothing was gated, so that none of them was asked again"
         if self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
             return "the session ended before any of them was asked again"
+        if self.plan.ranks:
+            return "each answer was selected among several that are drawn, so that asking shows nothing"
         limit = self.plan.options.max_cost
         if limit is not None and (self._traffic.spent >= limit or (self.process.folder / STOP).exists()):
             return f"--max-cost={limit:g} was reached before any of them was asked again"
@@ -364,12 +417,9 @@ class Asker:
             stream.close()
         scored = []
         for query, prompt, answer in zip(queries, prompts, answers_again, strict=True):
-            result = self.plan.result(query, prompt, answer, self.process.folder.name, "", None)
             if isinstance(answer, Answer):
                 self._tally.new_answers.append(answer)
-                if result.answer is not None:
-                    result = self._judged(result, self._begin_judging(query, answer))
-            scored.append((answer, result))
+            scored.append((answer, self._result(query, Reply(prompt, "", answer), None)))
         return scored
 
     def _store_selection(self) -> None:
@@ -399,8 +449,9 @@ class Asker:
         """Submit an answer to the judge, before a test waits for its score."""
         if self._judge is None or query.technique in OPTION_TECHNIQUES:
             return None
-        benchmark = self.plan.benchmarks[query.item.benchmark]
-        return self._judge.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
+        answer = self.plan.read(answer)
+        benchmark, item = self.plan.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
+        return self._judge.judge.begin(benchmark, item, query.technique, answer, self.plan.by_rule(query, answer))
 
     def _judged(self, result: Result, pending: Pending | None) -> Result:
         """The result with the judge's score; unchanged if the judge is not asked about it."""
@@ -414,11 +465,16 @@ class Asker:
             return replace(result, score=Score(None, "error", why=str(error)))
         self._tally.replies.extend(judged.new_replies)
         self._tally.replies_reused += judged.reused
-        return replace(result, score=judged.score, judgement=judged.judgement)
+        score = rotation.score_back(judged.score, result.item, result.variant)
+        return replace(result, score=score, judgement=judged.judgement)
 
     def forget(self, query: Query) -> None:
         """Drop the answer to a question that will not be asked for again."""
-        if self._stream is not None:
+        if self._stream is None:
+            return
+        if self._ranking is not None:
+            self._ranking.forget(self._stream, query)
+        else:
             self._stream.forget(query)
 
     def deliver(self) -> tuple[Delivery, Sequence[Result]] | None:

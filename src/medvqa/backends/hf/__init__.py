@@ -96,6 +96,7 @@ class HF(Backend):
     Options = HFOptions
     options: HFOptions
     argument_is_path = True
+    converses = True
     _batch_size: int | None = None
     _started = False
 

@@ -8,7 +8,7 @@ from typing import Any
 from medvqa.comparing import Flip, Paired
 from medvqa.data import lexicon
 from medvqa.items import OUTCOMES, Benchmark, Result
-from medvqa.report.html.pack import Places, dimensions_of, judged
+from medvqa.report.html.pack import Places, beside, dimensions_of, judged
 from medvqa.report.html.pictures import Pictures
 
 
@@ -33,6 +33,7 @@ def pack(
     results: dict[str, list[Any]] = {name: [] for name in RESULTS}
     questions: dict[str, list[Any]] = {name: [] for name in QUESTIONS}
     judgements: dict[str, Any] = {}
+    folded: dict[str, Any] = {}
 
     def answered(result: Result) -> int:
         """Add a result; its place."""
@@ -49,6 +50,8 @@ def pack(
             column.append(row[name])
         if result.judgement is not None:
             judgements[str(place)] = judged(result.judgement)
+        if texts_beside := beside(result):
+            folded[str(place)] = texts_beside
         return place
 
     def asked(benchmark: str, new: Result, baseline: Result) -> int:
@@ -121,6 +124,7 @@ def pack(
         "questions": questions,
         "results": results,
         "judgements": judgements,
+        **({"beside": folded} if folded else {}),
         "csv": {"measures": measures, "ranking": ranking},
     }
 

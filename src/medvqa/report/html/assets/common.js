@@ -40,6 +40,12 @@ const common = (() => {
       .map(([name, text]) => html`<dt>${name}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
   </section>`;
 
+  // Texts beside the answer that are never scored, such as hidden thoughts: closed at first.
+  const Folded = ({ label, of }) => of.map(([name, texts]) => html`<details class="more folded"><summary>${visible(name)}</summary>
+    ${texts.map((text, i) => html`${texts.length > 1 && html`<p class="quiet">${i + 1}</p>`}
+      <div class="response" dir="auto" tabindex="0" role="region" aria-label=${flat(`${name} ${texts.length > 1 ? i + 1 : ""} of ${label}`)}>${visible(text)}</div>`)}
+  </details>`);
+
   const copy = (text) => async (event) => {
     const button = event.currentTarget;
     await navigator.clipboard.writeText(text);
@@ -143,5 +149,5 @@ const common = (() => {
   };
 
   const start = () => { theme(); sortable(); printing(); };
-  return { html, paint, $, read, visible, flat, count, percent, digits, took, used, spaced, title, copy, Column, Judged, byJudge, table, save, start };
+  return { html, paint, $, read, visible, flat, count, percent, digits, took, used, spaced, title, copy, Column, Judged, Folded, byJudge, table, save, start };
 })();

@@ -1,7 +1,7 @@
 // The flips of a comparison, and its tables as CSV.
 (() => {
   "use strict";
-  const { html, $, visible, flat, count, spaced, title, took, Column, Judged, byJudge } = common;
+  const { html, $, visible, flat, count, spaced, title, took, Column, Judged, Folded, byJudge } = common;
   const PAGE = 50;
 
   let data, units, state, opened = null, timer = 0;
@@ -131,7 +131,7 @@
 
   const of = (r) => ({
     outcome: data.outcomes[data.results.outcome[r]], extracted: data.results.extracted[r], why: data.texts[data.results.why[r]],
-    response: data.results.response[r], seconds: data.results.seconds[r], judge: data.judgements[r] ?? null,
+    response: data.results.response[r], seconds: data.results.seconds[r], judge: data.judgements[r] ?? null, beside: data.beside?.[r],
   });
   const Outcome = ({ name }) => html`<span class=${"outcome o-" + name}><span class="dot"></span>${name}</span>`;
   const Way = ({ way }) => html`<span class=${"outcome o-" + (way ? "correct" : "wrong")}><span class="dot"></span>${WAYS[way]}</span>`;
@@ -211,6 +211,7 @@
       <h3><span class="quiet">${side === "new" ? "New" : "Baseline"}</span> ${visible(name)} <${Outcome} name=${said.outcome} /></h3>
       ${said.response === null ? html`<p class="quiet">No answer.</p>` : said.response === "" ? html`<p class="quiet">An empty text.</p>`
         : html`<div class="response" dir="auto" tabindex="0" role="region" aria-label=${"Response of " + flat(what)}>${visible(said.response)}</div>`}
+      ${said.beside && html`<${Folded} label=${what} of=${said.beside} />`}
       ${said.judge && html`<${Judged} label=${what} of=${said.judge} />`}
       <dl class="meta">${facts.map(([term, text]) => html`<dt>${term}</dt><dd dir="auto">${visible(text)}</dd>`)}</dl>
     </section>`;

@@ -1,0 +1,128 @@
+"""Tables of one run's answers combined in several ways: by several numbers of samples, or by several thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from medvqa.benchmarks import not_known
+from medvqa.items import Benchmark, Result
+from medvqa.protocols import combining
+from medvqa.protocols.protocol import Protocol
+from medvqa.report.build import Part, Report, parts_of
+from medvqa.report.tables import TextTable, components, interval, value
+
+SAMPLES, THRESHOLD = "N", "threshold %"
+"""Headings of the first column."""
+_HOW = {
+    "mean": "mean of the first N answers",
+    "vote": "vote of the first N answers",
+    "best-oracle": "oracle, which knows the answer key",
+}
+
+
+def by_samples(
+    results: Sequence[Result],
+    run: Mapping[str, Any],
+    benchmarks: Mapping[str, Benchmark],
+    protocol: Protocol,
+    numbers: Sequence[int],
+) -> list[TextTable]:
+    """Return a table for each benchmark and technique: its headline measures over the first N samples, N by N."""
+    chosen = {f"{number}": replace(protocol, samples=number) for number in numbers}
+    return _tables(results, run, benchmarks, chosen, SAMPLES)
+
+
+def by_threshold(
+    results: Sequence[Result], run: Mapping[str, Any], benchmarks: Mapping[str, Benchmark], protocol: Protocol
+) -> list[TextTable]:
+    """Return a table for each benchmark and technique: its headline measures, threshold by threshold."""
+    chosen = {f"{one:g}": replace(protocol, thresholds=(one,)) for one in combining.thresholds(protocol)}
+    return _tables(results, run, benchmarks, chosen, THRESHOLD)
+
+
+def oracle(report: Report) -> list[TextTable]:
+    """Return the tables by threshold of an oracle's run with several thresholds; [] for other runs."""
+    protocol = Protocol.of(report.run)
+    if protocol.combine != "best-oracle" or len(protocol.thresholds) < 2:
+        return []
+    results = [result for part in report.parts for result in part.results]
+    return by_threshold(results, report.run, report.known, protocol)
+
+
+def details(report: Report) -> list[TextTable]:
+    """Return the tables that follow the headline measures: thresholds of an oracle, components of variance."""
+    parts = components(report)
+    return [*oracle(report), *([parts] if parts.rows else [])]
+
+
+def by_part(report: Report) -> list[dict[str, Any]]:
+    """Return an oracle's headline measures at each threshold, for metrics.json; [] for other runs."""
+    protocol = Protocol.of(report.run)
+    if protocol.combine != "best-oracle":
+        return []
+    rows = []
+    for part in report.parts:
+        for threshold in combining.thresholds(protocol):
+            run = combining.under(report.run, replace(protocol, thresholds=(threshold,)))
+            for one in parts_of(report.known[part.benchmark.name], part.results, run):
+                rows += [
+                    {"threshold": threshold, **{name: getattr(measure, name) for name in _WRITTEN}}
+                    for measure in one.headline
+                ]
+    return rows
+
+
+_WRITTEN = ("benchmark", "technique", "name", "value", "low", "high", "n", "count", "signature")
+"""Fields of a measure in metrics.json."""
+
+
+def _tables(
+    results: Sequence[Result],
+    run: Mapping[str, Any],
+    benchmarks: Mapping[str, Benchmark],
+    protocols: Mapping[str, Protocol],
+    heading: str,
+) -> list[TextTable]:
+    several = len({result.technique for result in results}) > 1
+    ordered = sorted(results, key=lambda result: result.key)
+    tables = []
+    for name, group in groupby(ordered, key=lambda result: result.item.benchmark):
+        if name not in benchmarks:
+            raise not_known("the run holds", name, benchmarks)
+        of_benchmark = list(group)
+        parts: dict[str, list[tuple[str, Part]]] = {}
+        for row, protocol in protocols.items():
+            samples = of_benchmark if protocol.samples is None else combining.first(of_benchmark, protocol.samples)
+            for part in parts_of(benchmarks[name], samples, combining.under(run, protocol)):
+                if part.results:
+                    parts.setdefault(part.technique, []).append((row, part))
+        for technique, rows in parts.items():
+            title = f"{name} {technique}" if several else name
+            (how,) = {_HOW.get(protocol.combine, protocol.combine) for protocol in protocols.values()}
+            tables.append(_table(f"{title}: {how}", heading, rows))
+    return tables
+
+
+def _table(title: str, heading: str, rows: Sequence[tuple[str, Part]]) -> TextTable:
+    """Return one table; votes have columns for ties and for questions without a vote."""
+    names = list(dict.fromkeys(measure.name for _, part in rows for measure in part.headline))
+    votes = any(part.votes is not None for _, part in rows)
+    columns = (
+        heading,
+        *(column for name in names for column in (f"{name} %", "95 % interval")),
+        *(("ties", "no vote") if votes else ()),
+    )
+    cells = []
+    for row, part in rows:
+        measures = {measure.name: measure for measure in part.headline}
+        found = [
+            text
+            for name in names
+            for text in ((value(measures[name]), interval(measures[name])) if name in measures else ("", ""))
+        ]
+        counts = [f"{part.votes.ties:,}", f"{part.votes.without:,}"] if part.votes is not None else []
+        cells.append((row, *found, *counts, *[""] * (len(columns) - 1 - len(found) - len(counts))))
+    return TextTable(title, columns, tuple(cells), frozenset(range(len(columns))))

@@ -1,0 +1,178 @@
+"""Best-self: ask for several answers to each question, and let the model select one of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from medvqa import engine
+from medvqa.engine import Reply, Stream
+from medvqa.items import Answer, AnswerError, Item, Prompt, Query, QuestionKey, Score, SelfRanking
+from medvqa.judging import ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """A lookahead that asks each question of another one `number` times, as samples 1 to `number`."""
+
+    questions: engine.Lookahead
+    number: int
+
+    def take(self, count: int) -> Sequence[Query]:
+        """Return the next samples, at most `count`, but all samples of one question at least."""
+        queries = self.questions.take(max(count // self.number, 1))
+        return [sample for query in queries for sample in samples(query, self.number)]
+
+    def exhausted(self) -> bool:
+        """Return whether no more questions will come."""
+        return self.questions.exhausted()
+
+    def stopped(self) -> bool:
+        """Return whether the session is about to end."""
+        return self.questions.stopped()
+
+
+def samples(query: Query, number: int) -> list[Query]:
+    """Return the queries for the candidates of a question."""
+    return [replace(query, sample=sample) for sample in range(1, number + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedAnswer:
+    """The answer to a question: the selected candidate, or the selecting reply if it selects none.
+
+    `prompt` and `digest` are those of the candidates. `score` is None if the answer is to be scored by rule or judge.
+    `new` holds the answers from this session, the selecting reply included. `then` is the callback's return value.
+    """
+
+    prompt: Prompt
+    digest: str
+    answer: Answer | AnswerError
+    ranking: SelfRanking | None = None
+    score: Score | None = None
+    new: tuple[Answer, ...] = ()
+    reused: bool = False
+    then: Any = None
+
+
+class RankingAsker:
+    """Collects the candidates of each question, and submits the prompt that selects one as soon as all are there."""
+
+    def __init__(
+        self,
+        number: int,
+        prompt: Callable[[Query], Prompt],
+        limited: Callable[[Prompt], Prompt],
+        read: Callable[[Answer], Answer],
+        follow: Callable[[Query, Answer], Any] | None = None,
+    ) -> None:
+        """Ask for `number` candidates.
+
+        `prompt` makes the prompt of a candidate, `limited` sets the limit of tokens of a selection, and `read` takes
+        the answer out of a reply. `follow` gets each selected answer before a test does.
+        """
+        self.number = number
+        self._prompt = prompt
+        self._limited = limited
+        self._read = read
+        self._follow = follow
+        self._lock = threading.Lock()
+        self._answers: dict[QuestionKey, dict[int, Answer]] = {}
+
+    def hear(self, stream: Stream, query: Query, answer: Answer) -> engine.Ticket | None:
+        """Note a candidate, in a lane's thread; return the ticket of the selection after the last one."""
+        with self._lock:
+            answers = self._answers.setdefault(query.key._replace(sample=0), {})
+            answers[query.sample] = answer
+            if len(answers) < self.number:
+                return None
+            del self._answers[query.key._replace(sample=0)]
+        candidates = [self._read(answers[sample]) for sample in sorted(answers)]
+
+        def select(reply: Answer, reused: bool) -> tuple[int | None, Any]:
+            chosen = ranking.selected(reply, self.number)
+            if chosen is None or self._follow is None:
+                return chosen, None
+            return chosen, self._follow(replace(query, sample=0), candidates[chosen - 1])
+
+        return stream.submit(self._selecting(query, candidates), select)
+
+    def answer(self, stream: Stream, query: Query) -> SelectedAnswer:
+        """Wait for the candidates of a question and for the selection."""
+        replies = [stream.answer(sample) for sample in samples(query, self.number)]
+        if (failed := self._failed(query, replies)) is not None:
+            return failed
+        ticket: engine.Ticket = next(reply.then for reply in replies if reply.then is not None)
+        reply = stream.wait(ticket)
+        chosen, then = reply.then if isinstance(reply.answer, Answer) else (None, None)
+        return self._selection(query.item, replies, reply, chosen, then)
+
+    def ask(self, ask: Callable[[Sequence[Prompt]], Sequence[Answer | AnswerError]], query: Query) -> SelectedAnswer:
+        """Ask directly, without a stream: all candidates, then the selection."""
+        prompts = [self._prompt(sample) for sample in samples(query, self.number)]
+        replies = [Reply(prompt, "", answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
+        if (failed := self._failed(query, replies)) is not None:
+            return failed
+        answers = [self._read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
+        prompt = self._selecting(query, answers)
+        (answer,) = ask([prompt])
+        chosen = ranking.selected(answer, self.number) if isinstance(answer, Answer) else None
+        return self._selection(query.item, replies, Reply(prompt, "", answer), chosen, None)
+
+    def forget(self, stream: Stream, query: Query) -> None:
+        """Drop the candidates of a question that will not be asked for again."""
+        for sample in samples(query, self.number):
+            stream.forget(sample)
+        with self._lock:
+            self._answers.pop(query.key, None)
+
+    def _selecting(self, query: Query, candidates: Sequence[Answer]) -> Prompt:
+        first = self._prompt(replace(query, sample=1))
+        return self._limited(ranking.prompt(first, query.item, list(map(shown, candidates))))
+
+    def _failed(self, query: Query, replies: Sequence[Reply]) -> SelectedAnswer | None:
+        """Return an error if a candidate is missing: a choice among fewer answers is another protocol."""
+        for number, reply in enumerate(replies, 1):
+            if isinstance(reply.answer, AnswerError):
+                with self._lock:
+                    self._answers.pop(query.key, None)
+                why = AnswerError(f"answer {number} of {self.number}: {reply.answer}")
+                return SelectedAnswer(reply.prompt, reply.digest, why, new=_new(replies))
+        return None
+
+    def _selection(
+        self, item: Item, replies: Sequence[Reply], reply: Reply, chosen: int | None, then: Any
+    ) -> SelectedAnswer:
+        first, everything = replies[0], (*replies, reply)
+        new, reused = _new(everything), all(each.reused for each in everything)
+        if isinstance(reply.answer, AnswerError):
+            why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
+            return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
+        answers = [self._read(each.answer) for each in replies if isinstance(each.answer, Answer)]
+        ranked = SelfRanking(tuple(map(shown, answers)), chosen, reply.answer.text, reply.prompt.template)
+        if chosen is not None:
+            return SelectedAnswer(
+                first.prompt, first.digest, answers[chosen - 1], ranked, new=new, reused=reused, then=then
+            )
+        score = unselected(item, reply.answer, self.number)
+        return SelectedAnswer(first.prompt, first.digest, reply.answer, ranked, score, new, reused)
+
+
+def shown(answer: Answer) -> str:
+    """Return the text of a candidate: the whole reply, if its answer is only a part of it."""
+    return answer.whole or answer.text
+
+
+def unselected(item: Item, reply: Answer, number: int) -> Score:
+    """Return the score of a question if the reply selects none of the candidates."""
+    if not item.answers:
+        return Score(None, "unscored", (), "no answer key")
+    if reply.finish == "refusal":
+        return Score(0.0, "refused", (), "the server reports a refusal")
+    return Score(0.0, "unparsed", (), f"the model selects none of its {number} answers")
+
+
+def _new(replies: Sequence[Reply]) -> tuple[Answer, ...]:
+    return tuple(reply.answer for reply in replies if isinstance(reply.answer, Answer) and not reply.reused)

@@ -1,0 +1,438 @@
+"""Reasoning, explanations, two turns, hidden thoughts and self-ranking, in whole sessions with a scripted server."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from medvqa import records
+from medvqa.cli import main
+from medvqa.items import Result
+from support import processes
+from support.pages import Page
+from support.servers import Reply, Request, Server, completion
+from support.sessions import SPREAD, SPREAD_SLOWLY, run, text
+from support.strangers import CONFTEST, TEST
+
+CONFIG = """
+backend = "openai"
+argument = "tiny"
+
+[options]
+base_url = "{url}"
+temperature = 0.7
+concurrency = 4
+retries = 0
+max_tokens = 16
+"""
+JUDGE = CONFIG.replace('"tiny"', '"judge"').replace("0.7", "0")
+COT, EXPLAIN = "Reason step by step before you answer", "on the first line of your reply"
+
+
+@pytest.fixture
+def slake(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(CONFTEST.replace("public=True)", 'public=True, techniques=("mc", "ff"))'))
+    pytester.makepyfile(test_slake=TEST)
+    return pytester
+
+
+@contextmanager
+def served(slake: pytest.Pytester, script: Callable[[Request], dict[str, Any]], delay: float = 0) -> Iterator[Server]:
+    """A server with configs for a model and a judge; `script` maps a request to a completion."""
+    with Server(lambda _, request: Reply(script(request), delay=delay)) as server:
+        (slake.path / "models").mkdir(exist_ok=True)
+        (slake.path / "models" / "tiny.toml").write_text(CONFIG.format(url=server.url))
+        (slake.path / "models" / "judge.toml").write_text(JUDGE.format(url=server.url))
+        yield server
+
+
+def said(request: Request) -> str:
+    """The text of the last turn."""
+    return request.body["messages"][-1]["content"][-1]["text"]
+
+
+def number(request: Request) -> int:
+    """The number of the question that a request is about."""
+    texts = [message["content"] for message in request.body["messages"] if message["role"] == "user"]
+    return int(re.search(r"Question (\d+)\?", texts[0][-1]["text"])[1])  # type: ignore[index]
+
+
+def results(slake: pytest.Pytester, name: str = "first") -> dict[str, Result]:
+    return {result.item.id: result for result in records.read(slake.path / "reports" / name).results}
+
+
+def about(slake: pytest.Pytester, name: str = "first") -> dict[str, Any]:
+    return json.loads((slake.path / "reports" / name / "run.json").read_text())
+
+
+def killed_after(slake: pytest.Pytester, server: Server, count: int, *arguments: str) -> None:
+    """Begin a run, and kill it with its workers after so many requests."""
+    environment = {name: v for name, v in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *arguments]
+    session = processes.Popen(
+        command, cwd=slake.path, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    while len(server.requests) < count and session.poll() is None:
+        time.sleep(0.005)
+    os.killpg(session.pid, signal.SIGKILL)
+    session.wait()
+
+
+# --- reasoning before the answer ------------------------------------------------------------------------------------
+
+
+def reasoning(request: Request) -> dict[str, Any]:
+    """Reasons about wrong options first, and ends with the right line, without one, or cut off."""
+    n = number(request)
+    if n == 20:
+        return completion("The answer is certainly C.")
+    if n == 21:
+        return completion("The answer is A.\nFinal answer: A", "length")
+    if n == 22:
+        return completion("The line\nFinal answer: B\nwas in the question.")
+    return completion(f"I see A, B and C. The answer is A? No.\n\n**Final answer: {'ABC'[n % 3]}**")
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_the_final_line_alone_is_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    with served(slake, reasoning) as server:
+        done = run(slake, "--model=tiny", "--reasoning=cot", "--run=first", *spread)
+    assert done.ret == 0, text(done)
+    found = results(slake)
+    assert Counter(result.score.outcome for result in found.values()) == {"correct": 21, "unparsed": 3}
+    answer = found["q04"].answer
+    assert answer is not None
+    assert (answer.text, answer.whole[:5]) == ("B", "I see")
+    assert {request.body["max_tokens"] for request in server.requests} == {2048}
+    assert all(COT in said(request) for request in server.requests)
+    run_about = about(slake)
+    assert run_about["protocol"] == {"reasoning": "cot"}
+    signature = run_about["benchmarks"]["slake"]["signature"]
+    assert re.fullmatch(r"cot@[0-9a-f]{8}", signature["reasoning"])
+    assert run_about["benchmarks"]["slake"]["prompts"]["mc"].endswith(f"+{signature['reasoning']}")
+    assert run_about["benchmarks"]["slake"]["max_tokens"] == {"mc": {"single_choice": 2048}}
+    shown = " ".join(text(done).split())
+    assert "3 of 24 replies have no line that holds the answer" in shown
+    assert "1 of 24 answers were cut off at 2048 tokens (finish=length)" in shown
+    # Scored again, the same lines count.
+    assert main(["rescore", str(slake.path / "reports" / "first"), f"--plugin={slake.path / 'conftest.py'}"]) == 0
+    assert results(slake) == found
+
+
+def test_the_limit_of_a_reasoned_answer_is_configured_apart(slake: pytest.Pytester) -> None:
+    with served(slake, reasoning) as server:
+        path = slake.path / "models" / "tiny.toml"
+        path.write_text(path.read_text() + "\n[max_tokens]\nslake = 8\ncot = 900\n")
+        assert run(slake, "--model=tiny", "--reasoning=cot", "--run=first", "-k", "q00").ret == 0
+        assert run(slake, "--model=tiny", "--run=second", "-k", "q00").ret == 0
+        assert run(slake, "--model=tiny", "--reasoning=cot", "--max-tokens=50", "--run=third", "-k", "q00").ret == 0
+    assert [request.body["max_tokens"] for request in server.requests] == [900, 8, 50]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--reasoning=cot", "--technique=gd", "--benchmark=phantom"), "--reasoning=cot: technique 'gd' compares"),
+        (("--explain", "--technique=ps", "--benchmark=phantom"), "--explain: technique 'ps' compares probabilities"),
+        (("--explain", "--reasoning=cot"), "--explain and --reasoning=cot: both say how to answer; leave one out"),
+        (("--reasoning=loud",), "no reasoning 'loud'; there are: cot, cot-2"),
+        (
+            ("--reasoning=cot-2", "--model=stubborn:A"),
+            "--reasoning=cot-2: backend 'stubborn' takes one turn alone, and this needs two; those that take several: "
+            "echo, hf, majority, openai, random. A class of your own that sends Prompt.turns before the text declares "
+            "converses = True",
+        ),
+        (("--combine=best-self",), "--combine=best-self: it combines several answers; add --samples=N"),
+        (
+            ("--combine=best-self", "--samples=3"),
+            "--combine=best-self: 'random' cannot select one of its answers: it reads no prompt",
+        ),
+    ],
+)
+def test_protocols_that_cannot_be_followed_are_refused(
+    slake: pytest.Pytester, arguments: tuple[str, ...], line: str
+) -> None:
+    model = () if any(name.startswith("--model") for name in arguments) else ("--model=random",)
+    done = run(slake, *model, *arguments)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert line in " ".join(text(done).split())
+
+
+# --- answer, then explanation ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_the_first_line_of_an_explained_answer_is_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    def script(request: Request) -> dict[str, Any]:
+        letter, cut = "ABC"[number(request) % 3], number(request) == 5
+        return completion(f"{letter}\nIt is neither A nor B nor C.\nFinal answer: D", "length" if cut else "stop")
+
+    with served(slake, script) as server:
+        assert run(slake, "--model=tiny", "--explain", "--run=first", *spread).ret == 0
+    found = results(slake)
+    assert {result.score.outcome for result in found.values()} == {"correct"}
+    assert all(EXPLAIN in said(request) for request in server.requests)
+    answer = found["q05"].answer
+    assert answer is not None
+    assert (answer.text, answer.cut, "neither" in answer.whole) == ("C", True, True)
+    page = Page((slake.path / "reports" / "first" / "index.html").read_text())
+    places = {page.data["items"]["id"][int(place)] for place in page.data["beside"]}
+    assert places == set(found)
+    assert page.data["beside"]["0"] == [["Whole reply", ["A\nIt is neither A nor B nor C.\nFinal answer: D"]]]
+
+
+# --- two turns ------------------------------------------------------------------------------------------------------
+
+
+def in_turns(request: Request) -> dict[str, Any]:
+    messages = request.body["messages"]
+    if len(messages) == 1:
+        return completion(f"The answer is A. I think of question {number(request)}.")
+    assert messages[1] == {"role": "assistant", "content": f"The answer is A. I think of question {number(request)}."}
+    return completion("ABC"[number(request) % 3])
+
+
+def turns(server: Server) -> Counter[tuple[int, int]]:
+    """Requests by question and turn."""
+    return Counter((number(request), len(request.body["messages"]) // 2 + 1) for request in server.requests)
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_the_last_reply_of_two_is_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    with served(slake, in_turns) as server:
+        done = run(slake, "--model=tiny", "--reasoning=cot-2", "--run=first", *spread)
+        assert done.ret == 0, text(done)
+        assert turns(server) == Counter({(n, turn): 1 for n in range(24) for turn in (1, 2)})
+        # All answers are stored: going on asks nothing.
+        assert run(slake, "--model=tiny", "--reasoning=cot-2", "--run=first").ret == 0
+    assert len(server.requests) == 48
+    found = results(slake)
+    assert {result.score.outcome for result in found.values()} == {"correct"}
+    answer = found["q07"].answer
+    assert answer is not None
+    assert answer.earlier == ("The answer is A. I think of question 7.",)
+    assert answer.usage == {"input": 2000, "output": 20}
+    assert about(slake)["usage"] == {"input": 48_000, "output": 480}
+    second = [said(request) for request in server.requests if len(request.body["messages"]) > 1]
+    assert set(second) == {"Therefore, among A through C, the answer is"}
+    # A recording holds the last replies.
+    recorded = slake.path / "reports" / "first" / "results.jsonl"
+    assert run(slake, f"--model=replay:{recorded}", "--reasoning=cot-2", "--run=again").ret == 0
+    assert {result.score.outcome for result in results(slake, "again").values()} == {"correct"}
+
+
+TWO = """
+text = "Q: {question}\\n{options}A: Let's think step by step."
+then = ["Therefore, among {first} through {last}, the answer is"]
+"""
+
+
+def test_a_prompt_file_has_turns_of_its_own(slake: pytest.Pytester) -> None:
+    (slake.path / "two.toml").write_text(TWO)
+    with served(slake, in_turns) as server:
+        assert run(slake, "--model=tiny", "--prompt=two.toml", "--run=first", "-k", "q01").ret == 0
+    first, second = server.requests
+    assert said(first) == "Q: Question 1?\nA. liver\nB. spleen\nC. kidney\nA: Let's think step by step."
+    assert said(second) == "Therefore, among A through C, the answer is"
+    assert results(slake)["q01"].score.outcome == "correct"
+    for arguments, line in (
+        (("--model=stubborn:A",), "--prompt=two: backend 'stubborn' takes one turn alone, and this needs two"),
+        (("--model=tiny", "--explain"), "--prompt=two: it has turns of its own; leave --reasoning and --explain out"),
+    ):
+        done = run(slake, "--prompt=two.toml", *arguments)
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        assert line in " ".join(text(done).split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_killed_run_in_two_turns_goes_on_and_loses_calls_in_flight_alone(
+    slake: pytest.Pytester, spread: tuple[str, ...]
+) -> None:
+    command = ("--model=tiny", "--reasoning=cot-2", "--run=first", *spread)
+    with served(slake, in_turns, delay=0.05) as server:
+        killed_after(slake, server, 21, *command)
+        before = len(server.requests)
+        assert run(slake, *command).ret == 0
+    assert 21 <= before < 48
+    asked = turns(server)
+    assert set(asked) == {(n, turn) for n in range(24) for turn in (1, 2)}
+    # Four questions are in flight in each process; each may have had both turns.
+    assert asked.total() - 48 <= 2 * 4 * (2 if spread else 1)
+    assert {result.score.outcome for result in results(slake).values()} == {"correct"}
+
+
+# --- hidden thoughts ------------------------------------------------------------------------------------------------
+
+
+def thinking(request: Request) -> dict[str, Any]:
+    n = number(request) if "Question" in said(request) else 0
+    if request.body["model"] == "judge":
+        assert "secret thought" not in json.dumps(request.body)
+        return completion("[Answer A]: 9\n[Answer B]: 1\n[Answer C]: 1")
+    if n == 3:
+        return completion("<think>a secret thought: the answer is A", "length")
+    if n % 2:
+        return completion("ABC"[n % 3], reasoning_content="a secret thought: the answer is <b>D</b>")
+    return completion(f"<think>a secret thought: the answer is D</think>\n\n{'ABC'[n % 3]}")
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_thoughts_are_stored_and_shown_but_not_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    with served(slake, thinking):
+        assert run(slake, "--model=tiny", "--run=first", *spread).ret == 0
+    found = results(slake)
+    assert Counter(result.score.outcome for result in found.values()) == {"correct": 23, "unparsed": 1}
+    answers = {name: result.answer for name, result in found.items() if result.answer is not None}
+    assert all(answer.thoughts.startswith("a secret thought") for answer in answers.values())
+    assert not any("secret" in answer.text for answer in answers.values())
+    html = (slake.path / "reports" / "first" / "index.html").read_text()
+    assert "secret thought" not in html, "texts of models are packed, and become text nodes alone"
+    assert Page(html).data["beside"]["1"] == [["Hidden thoughts", ["a secret thought: the answer is <b>D</b>"]]]
+    baseline = slake.path / "b.medvqa"
+    command = ["baseline", str(slake.path / "reports" / "first"), "-o", str(baseline), "--no-responses"]
+    assert main(command) == 0
+    _, kept = records.read_baseline(baseline)
+    assert not any(result.answer and result.answer.thoughts for result in kept)
+
+
+def test_the_judge_gets_no_thoughts(slake: pytest.Pytester) -> None:
+    with served(slake, thinking) as server:
+        command = ("--model=tiny", "--technique=ff", "--judge=judge", "--run=first", "-k", "q00 or q01")
+        assert run(slake, *command).ret == 0
+    assert {request.body["model"] for request in server.requests} == {"tiny", "judge"}
+
+
+# --- self-ranking ---------------------------------------------------------------------------------------------------
+
+
+def ranking(request: Request) -> dict[str, Any]:
+    """Candidates by their seeds: B, C, A. Selects the right one, and none for question 20."""
+    if request.body["model"] == "judge":
+        options = re.findall(r"\[Answer ([A-C])\]", said(request))
+        response = re.search(r"I think it is ([A-C])", said(request))[1]  # type: ignore[index]
+        return completion("\n".join(f"{o}: {9 if o == response else 1}" for o in dict.fromkeys(options)))
+    n, seed = number(request), request.body.get("seed", 0)
+    if "Select the best answer" in said(request):
+        assert seed == 0
+        shown = re.findall(r"I think it is ([A-C])\.", said(request))
+        assert shown == ["B", "C", "A"]
+        return completion("None of them." if n == 20 else f"Best: {shown.index('ABC'[n % 3]) + 1}")
+    return completion(f"I think it is {'ABC'[seed % 3]}.")
+
+
+def calls(server: Server) -> Counter[tuple[int, int | str]]:
+    """Requests by question, and sample or "select"."""
+    return Counter(
+        (number(request), "select" if "Select the best" in said(request) else request.body["seed"])
+        for request in server.requests
+        if request.body["model"] == "tiny"
+    )
+
+
+EACH_ONCE = Counter({(n, call): 1 for n in range(24) for call in (1, 2, 3, "select")})
+BEST = ("--model=tiny", "--samples=3", "--combine=best-self", "--run=first")
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_the_model_selects_one_of_its_answers(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    with served(slake, ranking) as server:
+        done = run(slake, *BEST, *spread)
+        assert done.ret == 0, text(done)
+        assert calls(server) == EACH_ONCE
+        assert run(slake, *BEST).ret == 0
+        assert calls(server) == EACH_ONCE, "all answers are stored"
+    found = results(slake)
+    assert len(found) == 24
+    assert Counter(result.score.outcome for result in found.values()) == {"correct": 23, "unparsed": 1}
+    one = found["q07"]
+    assert one.ranking is not None
+    assert one.answer is not None
+    assert (one.ranking.chosen, one.answer.text, one.sample) == (1, "I think it is B.", 0)
+    assert one.ranking.candidates == ("I think it is B.", "I think it is C.", "I think it is A.")
+    none = found["q20"]
+    assert none.ranking is not None
+    assert (none.ranking.chosen, none.score.why) == (None, "the model selects none of its 3 answers")
+    run_about = about(slake)
+    assert (run_about["repeat"], run_about["protocol"]) == (3, {"combine": "best-self"})
+    signature = run_about["benchmarks"]["slake"]["signature"]
+    assert signature["combine"] == "best-self"
+    assert re.fullmatch(r"ranking@[0-9a-f]{8}", signature["ranking"])
+    assert run_about["usage"] == {"input": 96_000, "output": 960}
+    assert run_about["sessions"][0]["asked"] == 24
+    assert "1 of 24 questions the model selected none of its answers" in " ".join(text(done).split())
+    # A reply that selects none stays one when it is scored again.
+    assert main(["rescore", str(slake.path / "reports" / "first"), f"--plugin={slake.path / 'conftest.py'}"]) == 0
+    assert results(slake) == found
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_the_selected_free_answer_alone_is_judged(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    with served(slake, ranking) as server:
+        done = run(slake, *BEST, "--technique=ff", "--judge=judge", *spread)
+    assert done.ret == 0, text(done)
+    assert calls(server) == EACH_ONCE
+    assert sum(request.body["model"] == "judge" for request in server.requests) == 23
+    found = results(slake)
+    assert Counter(result.score.outcome for result in found.values()) == {"correct": 23, "unparsed": 1}
+
+
+def test_a_missing_candidate_is_an_error_and_asked_again(slake: pytest.Pytester) -> None:
+    broken = [True]
+
+    def script(request: Request) -> dict[str, Any]:
+        if broken[0] and number(request) == 4 and request.body.get("seed") == 2:
+            return {"error": "none"}
+        return ranking(request)
+
+    with served(slake, script) as server:
+        assert run(slake, *BEST).ret == 1
+        failed = results(slake)["q04"]
+        assert failed.score.outcome == "error"
+        assert failed.score.why.startswith("answer 2 of 3: ")
+        assert (4, "select") not in calls(server)
+        broken[0] = False
+        assert run(slake, *BEST).ret == 0
+    assert calls(server) == EACH_ONCE + Counter({(4, 2): 1})
+    assert results(slake)["q04"].score.outcome == "correct"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("after", [5, 50])
+def test_a_killed_ranking_goes_on_and_loses_calls_in_flight_alone(
+    slake: pytest.Pytester, spread: tuple[str, ...], after: int
+) -> None:
+    with served(slake, ranking, delay=0.03) as server:
+        killed_after(slake, server, after, *BEST, *spread)
+        before = len(server.requests)
+        assert run(slake, *BEST, *spread).ret == 0
+    assert after <= before < 96
+    assert not EACH_ONCE - calls(server)
+    assert (calls(server) - EACH_ONCE).total() <= 4 * (2 if spread else 1)
+    assert Counter(result.score.outcome for result in results(slake).values()) == {"correct": 23, "unparsed": 1}
+
+
+def test_reasoned_answers_are_shown_whole_and_read_by_their_line(slake: pytest.Pytester) -> None:
+    def script(request: Request) -> dict[str, Any]:
+        if "Select the best answer" in said(request):
+            assert said(request).count("Final answer: ") == 3
+            return completion("Best: 2")
+        return completion(f"Because.\nFinal answer: {'ABC'[request.body['seed'] % 3]}")
+
+    with served(slake, script):
+        assert run(slake, *BEST, "--reasoning=cot", "-k", "q02").ret == 0
+    (result,) = results(slake).values()
+    assert result.answer is not None
+    assert result.ranking is not None
+    assert (result.answer.text, result.score.outcome) == ("C", "correct")
+    assert result.ranking.candidates[1] == "Because.\nFinal answer: C"
