@@ -433,7 +433,8 @@ def resolve(
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
-    asked = _protocol(options, setting, registry, chosen, techniques)
+    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
+    asked = _protocol(options, chosen, techniques, pool)
     if asked.shots and model.backend.recorded:
         raise UsageError(
             f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
@@ -577,21 +578,15 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(
-    options: Options,
-    setting: Setting,
-    registry: Registry,
-    chosen: Sequence[Benchmark],
-    techniques: Sequence[Technique],
-) -> Protocol:
-    """Return the protocol that the options name (UsageError)."""
+def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
+    """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
         shots=options.shots or 0,
-        pool="" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name,
+        pool=pool,
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
