@@ -227,14 +227,14 @@ class Judgement:
     """The replies of a judge about one answer.
 
     `judge` names the judge's model, `template` its prompt with a digest. `task` is a score by a rubric, how close the
-    answer is to each option, or which options it chooses. `replies` are in order: an unreadable reply is followed by
-    another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the digest of the prompt of
-    each reply.
+    answer is to each option, which options it chooses, or the kind of its error. `replies` are in order: an unreadable
+    reply is followed by another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the
+    digest of the prompt of each reply.
     """
 
     judge: str
     template: str
-    task: Literal["score", "closeness", "options"]
+    task: Literal["score", "closeness", "options", "kind"]
     replies: tuple[str, ...]
     seconds: float | None = None
     usage: Mapping[str, float] | None = None
@@ -412,9 +412,10 @@ class Benchmark:
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
     its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
     function as `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD.
-    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them.
-    function as `prompt`, and raises UsageError for a technique that it does not define. `dimensions` are the tags that
+    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
+    `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
+    `medvqa classify`.
     """
 
     name: str
@@ -445,6 +446,7 @@ class Benchmark:
     judged: frozenset[Kind] = frozenset()
     prompts: Mapping[str, Callable[[Item, Technique], Prompt] | str] = field(default_factory=dict)
     paper_prompts: tuple[str, ...] = ()
+    taxonomy: str = ""
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ COMMANDS = (
     "merge",
     "combine",
     "agreement",
+    "classify",
     "lexicon",
     "split",
     "models",

@@ -20,16 +20,19 @@ from medvqa.cli import (
     agreement,
     baseline,
     cache,
+    classify,
     combine,
     compare,
     gate,
     lexicon,
     merge,
     models,
+    paper,
     report,
     rescore,
     run,
     split,
+    sweep,
     table,
 )
 from medvqa.cli.common import Commands, say
@@ -176,8 +179,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
-        *(run, report, rescore, compare, table, gate),
-        *(baseline, merge, combine, agreement, lexicon, split, models, cache),
+        *(run, sweep, paper, report, rescore, compare, table, gate),
+        *(baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)

@@ -23,6 +23,7 @@ from medvqa.items import (
     Result,
     Technique,
 )
+from medvqa.judging import taxonomy
 from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
@@ -99,7 +100,8 @@ class Report:
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
     "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
     solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
-    stored verdict is on other results. `known`: the known benchmarks by name.
+    stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
+    wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others.
     """
 
     folder: Path
@@ -115,6 +117,9 @@ class Report:
     known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
+    errors: taxonomy.Classified | None = None
+    error_shares: tuple[taxonomy.ErrorShare, ...] = ()
+    errors_stale: bool = False
 
     @property
     def title(self) -> str:
@@ -187,6 +192,12 @@ def build(
         run, combining.combined(stored.results, protocol)
     )
     gate = None if stale else decided
+    classified = taxonomy.read(folder)
+    errors = classified if classified is not None and classified.is_of(stored.results) else None
+    shares: list[taxonomy.ErrorShare] = []
+    if errors is not None:
+        own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
+        shares = taxonomy.shares(errors, stored.results, run, own)
     return Report(
         folder,
         run,
@@ -200,6 +211,9 @@ def build(
         shots=protocol.shots_label,
         gate=gate,
         stale=stale,
+        errors=errors,
+        error_shares=tuple(shares),
+        errors_stale=classified is not None and errors is None,
     )
 
 

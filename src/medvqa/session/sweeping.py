@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from medvqa import configs, records, report
+from medvqa import configs, files, records, report
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
 from medvqa.report import Report
@@ -27,7 +27,7 @@ from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
 from medvqa.session.loop import OnProgress
 from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
-from medvqa.session.plan import resolve
+from medvqa.session.plan import Plan, resolve
 from medvqa.session.registry import Registry
 
 NAMED = {**OPTIONS, "select": SELECT}
@@ -132,6 +132,8 @@ class _File:
         inside, seen, at = table == "", -1, 0
         for count, line in enumerate(self.text.splitlines(), 1):
             if header := re.match(r"\s*\[\[?\s*\"?([\w-]+)", line):
+                if not table and header[1] == key:
+                    return count
                 seen += header[1] == table
                 inside = header[1] == table and seen == number
                 at = count if inside else at
@@ -144,7 +146,7 @@ def read(path: Path) -> Sweep:
     """Read the file of a sweep; UsageError names the file, the line and the key."""
     try:
         content = configs.read_toml(path)
-        file = _File(path, path.read_text("utf-8"))
+        file = _File(path, files.read(path, configs.MAX_BYTES).decode())
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     for key in content:
@@ -253,10 +255,11 @@ def _conduct(
     select = cell.options.get("select")
     options = _parsed(cell, setting)
     try:
-        if (stored := _finished(cell, options, select, setting, registry)) is not None:
+        plan = resolve(options, setting, registry)
+        if (stored := _finished(plan, cell.run, select)) is not None:
             code = 0 if stored.gate is None else stored.gate.verdict.exit_code
             return Done(cell, "finished", code, "", stored, _cost(setting, cell)), False
-        if max_cost is not None:
+        if max_cost is not None and _costs(plan):
             if spent >= max_cost:
                 why = f"the runs have cost {spent:.4g}: max-cost = {max_cost:g} is reached"
                 return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
@@ -273,26 +276,30 @@ def _conduct(
     return done, ended.interrupted
 
 
-def _finished(cell: Cell, options: Options, select: str | None, setting: Setting, registry: Registry) -> Report | None:
+def _costs(plan: Plan) -> bool:
+    """Whether a model of the run may cost something: it has prices, or is not on this machine."""
+    models = [plan.model, *([] if plan.judge is None else [plan.judge.chosen])]
+    return any(model.backend.priced or model.backend.sends_to is not None for model in models)
+
+
+def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
     """Return the report of a run that has a result for each selected question; None if it must be asked.
 
-    MedVQAError for options or data that cannot be used.
+    MedVQAError for data that cannot be used.
     """
-    folder = setting.reports / cell.run
+    folder = plan.setting.reports / run
     if not (folder / records.RUN).is_file():
         return None
-    plan = resolve(options, setting, registry)
     before = records.read_run(folder)
     if records.differences(before, about(plan)) or plan.reads_anew(before):
         return None  # `conduct` names the differences.
     stored = records.read(folder)
     answered = {result.key for result in stored.results if result.score.outcome != "error"}
     selected = selecting.select(plan, None if select is None else Expression.parse(select))
-    if not records.coverage(folder, before, stored).finished or not answered.issuperset(
-        q.key for q in selected.queries
-    ):
+    wanted = {query.key for query in selected.queries}
+    if not (wanted and wanted <= answered and records.coverage(folder, before, stored).finished):
         return None
-    return report.build(folder, registry.benchmarks, stored)
+    return report.build(folder, plan.registry.benchmarks, stored)
 
 
 def _cost(setting: Setting, cell: Cell) -> float:

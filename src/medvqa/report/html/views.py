@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medvqa import metrics
 from medvqa.data import lexicon
 from medvqa.data import published as papers
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
+from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import position, rotation
 from medvqa.protocols.variants import Variant
-from medvqa.report import tables
+from medvqa.report import errors, tables
 from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.html import figures, pack
 from medvqa.report.html.texts import label, link, title_of
@@ -191,6 +192,71 @@ class BenchmarkSection:
     letters: tuple[Letter, ...]
     calibrations: tuple[Calibration, ...]
     published: Published | None
+
+
+KIND_OF_ERROR = "kind of error"
+"""The dimension of the page for filters by kind of error; no option of pytest can select by such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """The share of one kind of error, and the link to its questions; `place`: the value of a dimension, or ""."""
+
+    cell: Measure
+    place: str
+    href: str
+    classified: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsView:
+    """The kinds of a run's wrong answers: rows over everything, rows by dimension, sentences, agreement."""
+
+    rows: tuple[ErrorRow, ...]
+    by: tuple[tuple[str, tuple[ErrorRow, ...]], ...]
+    lines: tuple[str, ...]
+    agreement: tables.TextTable | None
+
+
+def errors_view(report: Report) -> ErrorsView | None:
+    """The kinds of wrong answers; None without a classification."""
+    lines = tuple(errors.lines(report))
+    if not lines:
+        return None
+    shares = report.error_shares
+    by = tuple(
+        (name, tuple(_error_row(report, share) for share in shares if name in share.slice and share.count))
+        for name in errors.dimensions(report)
+    )
+    agreement = None if report.errors is None else errors.agreement(report.errors)
+    return ErrorsView(
+        tuple(_error_row(report, share) for share in shares if not share.slice),
+        by,
+        lines,
+        agreement if agreement is not None and agreement.rows else None,
+    )
+
+
+def _error_row(report: Report, share: ErrorShare) -> ErrorRow:
+    (dimension, value), *_ = [*share.slice.items(), ("", "")]
+    technique = value if dimension == "technique" else ""
+    tags = {dimension: value} if dimension not in ("", "technique") else {}
+    href = link(share.benchmark, technique, **{**tags, KIND_OF_ERROR: share.kind})
+    shown = title_of(dimension, value) if dimension else ""
+    return ErrorRow(errors.measure(share), shown, href, errors.classified_of(share))
+
+
+def with_errors(results: Iterable[Result], report: Report) -> list[Result]:
+    """Return results with the kind of their error as a tag."""
+    if report.errors is None:
+        return list(results)
+    kinds = errors.tags(report.errors)
+    return [
+        replace(result, item=replace(result.item, tags={**result.item.tags, KIND_OF_ERROR: found}))
+        if (found := kinds.get(tuple(map(str, result.key)))) is not None
+        else result
+        for result in results
+    ]
 
 
 def section(part: Part, report: Report, number: int) -> BenchmarkSection:
