@@ -27,6 +27,7 @@ from medvqa.cli import (
     lexicon,
     merge,
     models,
+    paper,
     report,
     rescore,
     run,
@@ -178,7 +179,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
-        *(run, sweep, report, rescore, compare, table, gate),
+        *(run, sweep, paper, report, rescore, compare, table, gate),
         *(baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)

@@ -52,6 +52,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_options(parser)
+    parser.set_defaults(command=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of runs."""
     for name, how in {
         "model": OPTIONS["model"],
         "benchmark": OPTIONS["benchmark"],
@@ -60,7 +66,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     }.items():
         old = (f"--{known}" for known, new in OLD_NAMES.items() if new == name)
         parser.add_argument(f"--{name}", *old, dest=name, **{**how, "help": how["help"].replace("%", "%%")})
-    parser.set_defaults(command=run)
 
 
 def run(typed: argparse.Namespace) -> tuple[str, int]:
@@ -85,7 +90,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
-    return "\n".join(_lines(ended, typed)), ended.exit_code
+    return "\n".join(lines_of(ended, typed)), ended.exit_code
 
 
 def progress_line() -> Progress:
@@ -99,7 +104,7 @@ def progress_line() -> Progress:
     return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
 
 
-def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
+def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
     from medvqa.report.terminal import can_draw, summary
 
