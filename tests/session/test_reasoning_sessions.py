@@ -230,6 +230,29 @@ def test_the_last_reply_of_two_is_scored(slake: pytest.Pytester, spread: tuple[s
     assert {result.score.outcome for result in results(slake, "again").values()} == {"correct"}
 
 
+TWO = """
+text = "Q: {question}\\n{options}A: Let's think step by step."
+then = ["Therefore, among {first} through {last}, the answer is"]
+"""
+
+
+def test_a_prompt_file_has_turns_of_its_own(slake: pytest.Pytester) -> None:
+    (slake.path / "two.toml").write_text(TWO)
+    with served(slake, in_turns) as server:
+        assert run(slake, "--model=tiny", "--prompt=two.toml", "--run=first", "-k", "q01").ret == 0
+    first, second = server.requests
+    assert said(first) == "Q: Question 1?\nA. liver\nB. spleen\nC. kidney\nA: Let's think step by step."
+    assert said(second) == "Therefore, among A through C, the answer is"
+    assert results(slake)["q01"].score.outcome == "correct"
+    for arguments, line in (
+        (("--model=stubborn:A",), "--prompt=two: backend 'stubborn' takes one turn alone, and this needs two"),
+        (("--model=tiny", "--explain"), "--prompt=two: it has turns of its own; leave --reasoning and --explain out"),
+    ):
+        done = run(slake, "--prompt=two.toml", *arguments)
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        assert line in " ".join(text(done).split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_killed_run_in_two_turns_goes_on_and_loses_calls_in_flight_alone(

@@ -230,6 +230,7 @@ def test_a_run_that_was_stopped_while_it_was_written_is_not_gone_on_with(
     assert repository.run("--run=first", "--limit=2")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_judge_is_compared_with_itself_without_the_rubric(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -344,6 +344,7 @@ def test_every_output_names_the_one_setting_that_differs(repository: Path, capsy
         "new": "shown",
         "baseline": "blank",
         "effect": effect,
+        "reverse": False,
     }
     (row, *_) = csv.DictReader(io.StringIO((repository / "x.csv").read_text()))
     assert (row["differs"], row["new_setting"], row["baseline_setting"], row["effect"]) == (

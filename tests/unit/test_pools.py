@@ -288,3 +288,11 @@ def test_examples_are_asked_by_the_named_prompt_and_follow_its_order(tmp_path: P
         chosen = plan.chooser(PHANTOM).choose(item, 3)
         assert [shot.text for shot in prompt.shots] == [template(example, "mc").text for example in chosen]
         assert ("expert radiologist" in prompt.shots[0].text) == (variant == "4-expert")
+
+
+def test_examples_are_not_rotated(tmp_path: Path) -> None:
+    plan = resolved(tmp_path, rotate="all")
+    item = plan.items(PHANTOM)[0]
+    first, second = (plan.prompt(Query(item, "mc", 0, variant)) for variant in ("r1", "r2"))
+    assert first.text != second.text
+    assert first.shots == second.shots

@@ -99,6 +99,7 @@ BENCHMARKS = (
         prompt=_prompt_medlesionvqa,
         score=_score_medlesionvqa,
         techniques=("mc", "ps"),
+        dimensions=medlesionvqa.DIMENSIONS,
         applies=_applies_medlesionvqa,
     ),
 )

@@ -32,6 +32,7 @@ from medvqa.cli import (
     rescore,
     run,
     split,
+    sweep,
     table,
 )
 from medvqa.cli.common import Commands, say
@@ -178,7 +179,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
-        *(run, paper, report, rescore, compare, table, gate),
+        *(run, sweep, paper, report, rescore, compare, table, gate),
         *(baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)

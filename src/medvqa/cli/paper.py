@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, data_of, known_from, say
-from medvqa.cli.run import add_options, lines_of, progress
+from medvqa.cli.run import add_options, lines_of, progress_line
 from medvqa.data import published
 from medvqa.items import OPTION_TECHNIQUES, UsageError
 from medvqa.session.options import OPTIONS, listed
@@ -84,7 +84,7 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     _check_judge(typed, known, raw["benchmark"])
     try:
         ended = conduct(
-            Options.of(raw, here), setting, known, select=typed.select, say=say, on_progress=progress().show
+            Options.of(raw, here), setting, known, select=typed.select, say=say, on_progress=progress_line().show
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED

@@ -80,11 +80,11 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         drawn.append(html.draw(built, load, options.images))
         texts.append(summary(report.write(built, drawn[-1]), width=100, exits=False))
     if len(runs) > 1:
-        texts.append(_compared(runs, options.output, registry, drawn))
+        texts.append(compared_page(runs, options.output, registry, drawn))
     return "\n".join(texts), unfinished
 
 
-def _compared(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:
+def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:
     """Write the page that compares the runs with the first; return its path and lines about runs not comparable."""
     from medvqa import comparing, printing, records
     from medvqa.report import html

@@ -86,15 +86,15 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             known_from(typed),
             select=typed.select,
             say=say,
-            on_progress=progress().show,
+            on_progress=progress_line().show,
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
     return "\n".join(lines_of(ended, typed)), ended.exit_code
 
 
-def progress() -> Progress:
-    """Return the display of a run's progress on standard error."""
+def progress_line() -> Progress:
+    """Return the progress of one run: a line that is rewritten on a terminal, and written now and then elsewhere."""
     from medvqa.session.progress import Progress
 
     def rewrite(line: str) -> None:

@@ -22,7 +22,8 @@ _Values = Mapping[str, str]
 class Difference:
     """One setting that differs between two runs: its key, its name, and its values in both, in words.
 
-    `effect` is the meaning of new minus baseline, such as "the gain of 3 shots".
+    `effect` is the meaning of new minus baseline, such as "the gain of 3 shots". `reverse`: the baseline has the
+    setting, and the new run lacks it.
     """
 
     setting: str
@@ -30,6 +31,7 @@ class Difference:
     new: str
     baseline: str
     effect: str
+    reverse: bool = False
 
     def line(self, new: str, baseline: str) -> str:
         """Name the setting and its values in the runs of these names: `the image: blank in NEW, shown in BASE`."""
@@ -174,7 +176,7 @@ def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _V
     # An ablation takes the image away; every other setting adds something.
     gains = bool(ours) != (key == IMAGE)
     effect = f"the gain of {setting.gain(ours or theirs)}{'' if gains else ', with the sign reversed'}"
-    return Difference(key, setting.name, new, baseline, effect)
+    return Difference(key, setting.name, new, baseline, effect, not gains)
 
 
 def _plain(key: str, name: str, new: str, baseline: str) -> Difference:

@@ -94,6 +94,11 @@ class Templates:
     by_kind: Mapping[Kind, Template] = field(default_factory=dict)
 
     @property
+    def converses(self) -> bool:
+        """Whether any template has further turns."""
+        return any(template.then for template in (*self.by_technique.values(), *self.by_kind.values()))
+
+    @property
     def techniques(self) -> tuple[Technique, ...]:
         """The techniques that the prompt defines."""
         return tuple(technique for technique in TECHNIQUES if technique in self.by_technique)

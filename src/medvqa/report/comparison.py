@@ -156,15 +156,15 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None)
         tuple(
             (
                 row.metric,
-                *_values(row),
+                *compared_values(row),
                 str(row.comparison.gained),
                 str(row.comparison.lost),
                 with_unit(row.comparison.units, row.counted),
                 str(row.comparison.groups),
-                _p(row.adjusted),
+                chance(row.adjusted),
                 str(row.comparison.discordant_groups),
                 _detectable(row),
-                *([_p(row.comparison.mcnemar)] if exact else []),
+                *([chance(row.comparison.mcnemar)] if exact else []),
                 *([_bounds(row.resampled)] if resampled else []),
             )
             for row in rows
@@ -173,7 +173,8 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None)
     )
 
 
-def _values(compared: Compared) -> tuple[str, str, str, str]:
+def compared_values(compared: Compared) -> tuple[str, str, str, str]:
+    """A measure in both runs, the difference and its bounds; counts alone if there are few units."""
     shown = compared.shown
     if not compared.percent:
         before, after = (figure(end, is_percent=False) for end in (shown.baseline, shown.new))
@@ -196,7 +197,7 @@ def numbers(compared: Sequence[Compared]) -> list[str]:
         + (f" ({bounds})" if bounds else "")
         for row in compared
         if not row.percent and not row.slice
-        for before, after, difference, bounds in [_values(row)]
+        for before, after, difference, bounds in [compared_values(row)]
     ]
 
 
@@ -227,12 +228,12 @@ def by_dimension(
     rows = [
         (
             row.slice[dimension],
-            *_values(row),
+            *compared_values(row),
             str(row.comparison.gained),
             str(row.comparison.lost),
             with_unit(row.comparison.units, row.counted),
             str(row.comparison.groups),
-            _p(row.adjusted),
+            chance(row.adjusted),
         )
         for row in kept
     ]
@@ -502,7 +503,8 @@ def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:
     return "–" if bounds is None else " to ".join(_points(bound, sign=sign) for bound in bounds)
 
 
-def _p(value: float | None) -> str:
+def chance(value: float | None) -> str:
+    """A p-value with three digits, a dash without one."""
     if value is None:
         return "–"
     return "<0.001" if value < 0.001 else f"{value:.3f}"

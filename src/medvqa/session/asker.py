@@ -27,6 +27,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
+from medvqa.session import checks
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -209,6 +210,7 @@ class Asker:
         """
         making = f"model '{self.plan.options.model}'"
         try:
+            checks.check_selected_votes(self.plan, self._selection[0] if self._selection else ())
             # Loading may kill the process: open the journal first, which identifies a dead worker.
             journal = records.Journal(self.process.folder, self.process.name)
             self._close = self.plan.model.backend.close

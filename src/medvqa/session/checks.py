@@ -27,14 +27,14 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.items(name)
         if plan.ablation == "shuffle":
             plan.shuffled(name)
+        if plan.protocol.shots:
+            shot_checks.check(plan, name)
         _check_prompts(plan, name)
     if plan.protocol.rotations != 0 and not any(map(plan.rotates, plan.benchmarks)):
         raise UsageError(
             f"--rotate: {', '.join(plan.benchmarks)} has no question whose options technique "
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
-    for name in plan.benchmarks if plan.protocol.shots else ():
-        shot_checks.check(plan, name)
     _check_votes(plan)
     plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
@@ -52,10 +52,13 @@ def _check_prompts(plan: Plan, name: str) -> None:
 
 
 def _check_votes(plan: Plan) -> None:
-    """UsageError for a benchmark whose answers cannot be voted on; if a part of it is selected, only if none can."""
+    """UsageError for a named benchmark whose answers cannot be voted on; if a part is selected, only if none can."""
     if plan.protocol.combine != "vote":
         return
     for name, benchmark in plan.benchmarks.items():
+        if name not in plan.options.benchmarks:
+            # No test may ask its questions: `check_selected_votes` checks those that are asked.
+            continue
         items = plan.items(name)
         mute = [item for item in items if not voting.can_vote(item, benchmark)]
         if mute and not (plan.selects and len(mute) < len(items)):

@@ -433,7 +433,8 @@ def resolve(
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
-    asked = _protocol(options, setting, registry, chosen, techniques)
+    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
+    asked = _protocol(options, chosen, techniques, pool)
     if asked.shots and model.backend.recorded:
         raise UsageError(
             f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
@@ -442,7 +443,15 @@ def resolve(
     configs.check_prompts(model.config, registry.benchmarks)
     for benchmark in chosen:
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
-        naming.check(naming.asked(typed, benchmark), techniques, benchmark)
+        names = naming.asked(typed, benchmark)
+        naming.check(names, techniques, benchmark)
+        for named in (benchmark.prompts.get(name) for name in names):
+            if isinstance(named, Templates) and named.converses:
+                _check_turns(f"--prompt={named.name}", model, registry)
+                if asked.instruction is not None:
+                    raise UsageError(
+                        f"--prompt={named.name}: it has turns of its own; leave --reasoning and --explain out"
+                    )
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
@@ -569,21 +578,15 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(
-    options: Options,
-    setting: Setting,
-    registry: Registry,
-    chosen: Sequence[Benchmark],
-    techniques: Sequence[Technique],
-) -> Protocol:
-    """Return the protocol that the options name (UsageError)."""
+def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
+    """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
         shots=options.shots or 0,
-        pool="" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name,
+        pool=pool,
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
@@ -638,8 +641,13 @@ def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Tech
             f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
-    backend = model.backend
-    if instruction.then and not (backend.converses or backend.recorded):
+    if instruction.then:
+        _check_turns(typed, model, registry)
+
+
+def _check_turns(typed: str, model: Chosen, registry: Registry) -> None:
+    """UsageError if the model cannot be sent the earlier turns of a conversation."""
+    if not (model.backend.converses or model.backend.recorded):
         able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
         raise UsageError(
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "

@@ -20,9 +20,12 @@
         sample: c.sample[i], variant: c.variant?.[i] ?? "", ofPrompt: data.prompt_terms?.[i] ?? c.terms[i],
         question: data.texts[c.question[i]], pair: c.pair[i], response: c.response[i],
       };
-      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
       const ways = [...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample ${row.sample}`] : [])];
       row.label = ways.length ? `${id} (${ways.join(", ")})` : id;
+<<<<<<< HEAD
+      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
+=======
+>>>>>>> lead
       return row;
     });
     items.forEach((row) => {
@@ -163,7 +166,9 @@
         ${(named.length > 0 || state.q || state.outcomes.length > 0) &&
           html`<button type="button" onClick=${() => go(fresh(state.b, state.technique))}>Clear</button>`}</p>
       ${command === null
-        ? html`<p class="quiet">pytest cannot select by this dimension: its name has other characters than letters, digits and _.</p>`
+        ? html`<p class="quiet">${picked("prompt") !== undefined && data.prompt_terms
+            ? `The option of pytest for a prompt: --prompt=${picked("prompt")}`
+            : "pytest cannot select by this dimension: its name has other characters than letters, digits and _."}</p>`
         : html`${m && html`<p class="line"><code id="expression">-m "${m}"</code><button type="button" onClick=${copy(`-m "${m}"`)}>Copy</button></p>`}
           <p class="line"><code id="command">${visible(command)}</code><button type="button" onClick=${copy(command)}>Copy</button></p>`}
     </div>`;
