@@ -90,6 +90,8 @@ class _Result(msgspec.Struct):
     technique: str = ""
     sample: int = 0
     judgement: _Judgement | None = None
+    variant: str = ""
+    prompt: str = ""
 
 
 _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
@@ -101,6 +103,7 @@ class _Recording:
     """The content of a file; None for an item without an answer.
 
     `replies`: a judge's replies in results.jsonl, None for other files. `closeness`: those of MediConfusion's file.
+    `variants`: the answers of a run that asked each question in several ways, by key and the digest of the prompt.
     """
 
     answers: Mapping[Key, Answer | None]
@@ -108,6 +111,7 @@ class _Recording:
     closeness: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
     """SHA-256 of the file in hex."""
+    variants: Mapping[tuple[Key, str], Answer | None] = field(default_factory=dict)
 
     @cached_property
     def repeat(self) -> int:
@@ -246,6 +250,14 @@ class Replay(Backend):
                 key = (benchmark, technique, prompt.item, prompt.sample)
                 if key in answers:
                     answer = answers[key]
+                    if variants := self._recording.variants:
+                        asked = key, digest(prompt)
+                        if asked not in variants:
+                            return AnswerError(
+                                f"{self._path} has no answer for {prompt.item} to this prompt: it was recorded with "
+                                "several prompts or rotations; ask by the same ones"
+                            )
+                        answer = variants[asked]
                     if answer is None:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
@@ -316,17 +328,21 @@ def _read_results(path: Path) -> _Recording:
     decoder = msgspec.json.Decoder(_Result)
     answers: dict[Key, Answer | None] = {}
     replies: dict[tuple[str, str, str], str] = {}
+    variants: dict[tuple[Key, str], Answer | None] = {}
     with limits.opened(path, str(path)) as file:
         for number, line in json_text.lines(file, str(path), limits.MAX_RESULT):
             try:
                 result = _result(decoder, line)
             except json_text.ERRORS as error:
                 raise DataError(f"{path} line {number}: no result: {error}") from None
-            answers[result.item.benchmark, result.technique, result.item.id, result.sample] = result.answer
+            key = result.item.benchmark, result.technique, result.item.id, result.sample
+            answers[key] = result.answer
+            if result.variant:
+                variants[key, result.prompt] = result.answer
             if result.judgement is not None:
                 for question, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
                     replies[result.item.benchmark, result.item.id, question] = reply
-    return _Recording(answers, replies)
+    return _Recording(answers, replies, variants=variants)
 
 
 def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:
