@@ -131,11 +131,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One solved example that precedes the question."""
+    """One solved example that precedes the question; `end` follows its answer in raw prompts (not in chats)."""
 
     text: str
     answer: str
     images: tuple[Image, ...] = ()
+    end: str = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ class Prompt:
     instance `mediconfusion/mc@1f2e3d4c`. `sample` numbers repetitions of the same prompt from 1, 0 if asked once;
     a model that samples uses it as its seed, or as part of it. `max_tokens` limits the new tokens of an answer in
     words; 0: no limit; None: the model's own limit. `turns` precede `text` in the same conversation; the images then
-    belong to the first of them. `then` holds the user's further texts: the engine sends each after the reply to the
+    belong to the first of them. `variant` is as in `QuestionKey`, for models that answer by the question's key. `then`
+    holds the user's further texts: the engine sends each after the reply to the
     text before it, and the last reply is the answer.
     """
 
@@ -172,6 +174,7 @@ class Prompt:
     technique: Technique = "mc"
     template: str = ""
     sample: int = 0
+    variant: str = ""
     max_tokens: int | None = None
     turns: tuple[Turn, ...] = ()
     then: tuple[str, ...] = ()
@@ -224,14 +227,14 @@ class Judgement:
     """The replies of a judge about one answer.
 
     `judge` names the judge's model, `template` its prompt with a digest. `task` is a score by a rubric, how close the
-    answer is to each option, or which options it chooses. `replies` are in order: an unreadable reply is followed by
-    another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the digest of the prompt of
-    each reply.
+    answer is to each option, which options it chooses, or the kind of its error. `replies` are in order: an unreadable
+    reply is followed by another. `seconds` and `usage` are as in `Answer`, summed over the replies; `asked` has the
+    digest of the prompt of each reply.
     """
 
     judge: str
     template: str
-    task: Literal["score", "closeness", "options"]
+    task: Literal["score", "closeness", "options", "kind"]
     replies: tuple[str, ...]
     seconds: float | None = None
     usage: Mapping[str, float] | None = None
@@ -239,7 +242,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class SelfRanking:
     """The choice of a model among its own answers to a question, for `--combine=best-self`.
 
     `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
@@ -270,7 +273,7 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
-    ranking: Ranking | None = None
+    ranking: SelfRanking | None = None
 
     @property
     def key(self) -> QuestionKey:
@@ -409,9 +412,10 @@ class Benchmark:
     `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
     its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
     function as `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD.
-    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them.
-    function as `prompt`, and raises UsageError for a technique that it does not define. `dimensions` are the tags that
+    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
+    `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
+    `medvqa classify`.
     """
 
     name: str
@@ -442,6 +446,7 @@ class Benchmark:
     judged: frozenset[Kind] = frozenset()
     prompts: Mapping[str, Callable[[Item, Technique], Prompt] | str] = field(default_factory=dict)
     paper_prompts: tuple[str, ...] = ()
+    taxonomy: str = ""
 
 
 @runtime_checkable

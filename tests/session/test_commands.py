@@ -28,6 +28,7 @@ def test_questions(item, evaluate):
 """
 ENDS = {
     "--benchmark=medlesionvqa --data=DATA": "is not there, under --data=DATA",
+    "--benchmark=medlesionvqa-val --data=DATA": "is not there, under --data=DATA",
     "gpt-4o": "set OPENAI_API_KEY",
     "openai:NAME": "set OPENAI_API_KEY",
     "=qwen": "HF_HUB_OFFLINE",

@@ -1,6 +1,7 @@
 """`medvqa rescore`: what the model said is scored again, and the model is asked nothing."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -227,3 +228,43 @@ def test_a_run_that_was_stopped_while_it_was_written_is_not_gone_on_with(
     assert "it was being scored again, and that was stopped: type medvqa rescore reports/first once more" in output
     assert repository.rescore("first") == 0
     assert repository.run("--run=first", "--limit=2")[0] == 0
+
+
+@pytest.mark.slow
+def test_a_judge_is_compared_with_itself_without_the_rubric(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run judged by Table 10, its copy judged by Figure 3(b), and their agreement."""
+
+    def strict(number: int, request: Request) -> Reply:
+        """Without the rubric, half credit is none."""
+        reply = judges.reply(text_of(request).replace("Correct answer:", "Reference answer:"))
+        has_rubric = "Supplementary scoring rules" in text_of(request)
+        return Reply(completion(reply if has_rubric else reply.replace("<result>0.5<", "<result>0.0<")))
+
+    with Server(strict) as server:
+        judge = repository.judge(server.url)
+        assert repository.run(judge, "--run=rubric")[0] == 0
+        shutil.copytree(repository.path / "reports/rubric", repository.path / "reports/plain")
+        assert repository.rescore("plain", judge, "--judge-prompt=score:without-rubric") == 0
+    capsys.readouterr()
+    assert main(["agreement", "reports/rubric", "reports/plain", "--json=agreement.json"]) == 0
+    assert "openai:judge (rubric) – openai:judge (plain)" in capsys.readouterr().out
+    overall = json.loads((repository.path / "agreement.json").read_text())["agreements"][0]
+    half = sum(value == 0.5 for _, value in repository.scores("rubric").values() if value is not None)
+    assert overall["confusion"][1] == [half, 0, 0]
+    assert half > 0
+    assert overall["exact"]["value"] == pytest.approx(1 - half / overall["n"])
+    assert overall["difference"]["value"] == pytest.approx(half / 2 / overall["n"])
+    labels = [repository.about(run)["benchmarks"][OPEN]["signature"]["judge_prompts"] for run in ("rubric", "plain")]
+    assert labels[0] != labels[1]
+
+
+def test_a_prompt_that_ships_is_named_and_others_are_listed(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert repository.run("--run=first")[0] == 0
+    assert repository.rescore("first", "--judge=echo:1", "--judge-prompt=score:rubric") == 4
+    message = capsys.readouterr().err
+    assert "--judge-prompt=score:rubric: cannot be read: No such file or directory; " in message
+    assert "the prompts that ship are score:without-rubric" in message

@@ -70,6 +70,7 @@ DEFAULTS: dict[str, Any] = {
     "looks": True,
     "reads": True,
     "recorded": False,
+    "converses": False,
     "batch_size": None,
     "concurrency": None,
     "patience": 0.0,
@@ -368,7 +369,7 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
     ],
     **{
         name: [(1, "is of type int; True or False")]
-        for name in ("priced", "looks", "reads", "recorded", "argument_is_path")
+        for name in ("priced", "looks", "reads", "converses", "recorded", "argument_is_path")
     },
     **{
         name: [("8", "is '8'; a whole number of 1"), (0, "is 0; a"), (1.5, "is 1.5; a"), (True, "is True; a whole")]
@@ -583,6 +584,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         "looks": False,
         "reads": False,
         "recorded": True,
+        "converses": True,
         "batch_size": 3,
         "concurrency": 4,
         "patience": 5.0,

@@ -289,3 +289,116 @@ def test_cache_says_what_it_needs(store: Path, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         main(["cache", "prune", "--older=-1"])
     assert ended.value.code == 4
+
+
+# Tables, counts and splits
+
+
+def test_a_table_has_a_row_for_each_run_each_group_and_chance(
+    stranger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(stranger / "reports/first", stranger / "reports/second")
+    runs = ["reports/first", "reports/second"]
+    assert main(["table", *runs, "--by=modality", "--group=both=first,reports/second/", "--csv=table.csv"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:6]] == [
+        ["run", "overall", "CT"],
+        ["first", "75.00", "75.00"],
+        ["second", "75.00", "75.00"],
+        ["mean", "of", "both", "(2", "runs)", "75.00", "75.00"],
+        ["chance", "50.00", "50.00"],
+    ]
+    assert (stranger / "table.csv").read_text().splitlines()[1] == "first,1,accuracy,,,0.75"
+    assert main(["table", *runs, "--by=modality", "--gap"]) == 0
+    assert "+25.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--by=organ"], "--by=organ: no such dimension; there are: "),
+        (["--measure=f1"], "--measure=f1: reports/first has no such measure with slices; there are: accuracy"),
+        (["--measure=invalid_rate", "--gap"], "--gap: invalid_rate has no level of chance"),
+        (["--group=open"], "--group=open: write a name and runs, as --group=open=reports/a,reports/b"),
+        (["--group=open=third"], "--group=open=third: 'third' is none of the runs; there are: reports/first, first"),
+        (["--benchmark=other"], "--benchmark=other: not in all of these runs; in all are: slake"),
+    ],
+)
+def test_a_table_of_things_that_are_not_there_is_refused(
+    stranger: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["table", "reports/first", *arguments]) == 4
+    assert message in capsys.readouterr().err
+
+
+def test_counts_stand_in_a_table_for_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon", "--benchmark=phantom-medlesionvqa", "--counts", "--dimension=ability+question_type"]) == 0
+    lines = [line.rsplit(maxsplit=1) for line in capsys.readouterr().out.rstrip().splitlines()]
+    assert lines[1] == ["ability+question_type", "questions"]
+    assert lines[2] == ["Attribute Recognition + fill-in-the-blank", "8"]
+    assert lines[-1] == ["together", "92"]
+
+
+def test_the_tree_of_crossed_dimensions_opens_one_into_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon", "--benchmark=phantom-medlesionvqa", "--dimension=ability+question_type"]) == 0
+    assert "lexicon(ability='attribute_recognition', question_type='judgment')" in capsys.readouterr().out
+    assert main(["lexicon", "--benchmark=phantom-medlesionvqa", "--dimension=ability+organ"]) == 4
+    assert "no dimension 'ability+organ'; there are: ability, " in capsys.readouterr().err
+
+
+def test_tags_of_one_s_own_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "patterns.csv").write_text("id,pattern\n1,devices\n2/1,vascular\n")
+    command = ["lexicon", "--benchmark=phantom-mediconfusion", "--tags=patterns.csv"]
+    assert main([*command, "--counts", "--dimension=pattern"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.rstrip().splitlines()]
+    assert rows[2:] == [["devices", "2"], ["vascular", "1"], ["together", "3"]]
+    assert main([*command, "--tags=absent.csv"]) == 4
+    assert "--tags=absent.csv: no such file" in capsys.readouterr().err
+
+
+def test_a_split_is_written_and_selects_by_tags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MEDVQA_DATA", raising=False)
+    command = ["split", "--benchmark=phantom-mediconfusion"]
+    assert main([*command, "--whole=pairs", "--train=16", "--output=pairs.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert "wrote pairs.csv: 16 pairs to train and 20 pairs to test, by category, seed 0" in printed
+    assert "pairs of test share an image, a patient or an article with train; --whole=groups keeps" in printed
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "0 pairs of test share an image" in printed
+    assert "--tags=split.csv --select=\"lexicon(split='test')\" asks test" in printed
+    rows = (tmp_path / "split.csv").read_text().splitlines()
+    assert (rows[0], len(rows)) == ("benchmark,id,split", 37)
+    assert main(command) == 4
+    assert "split.csv exists already; remove it, or name another file" in capsys.readouterr().err
+    count = ["lexicon", "--benchmark=phantom-mediconfusion", "--tags=split.csv", "--counts", "--dimension=split"]
+    assert main(count) == 0
+    assert capsys.readouterr().out.split()[-2:] == ["together", "72"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--benchmark=phantom"], "--benchmark=phantom: one of phantom-gmai-mmbench, phantom-mediconfusion, "),
+        (["--benchmark=phantom-mediconfusion", "--by=organ"], "--by=organ: no such dimension; there are: category"),
+        (["--benchmark=phantom-mediconfusion", "--train=36"], "--train=36: a number of pairs from 1 to 35, or a share"),
+        (["--benchmark=phantom-mediconfusion", "--train=half"], "--train=half: a number of pairs from 1 to 35"),
+        (["--benchmark=phantom-mediconfusion", "--train=nan%"], "--train=nan%: a number of pairs from 1 to 35"),
+        (["--benchmark=phantom-medlesionvqa", "--train=0"], "--train=0: a number of questions from 1 to 91"),
+    ],
+)
+def test_a_split_that_cannot_be_made_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["split", *arguments]) == 4
+    assert message in capsys.readouterr().err

@@ -239,7 +239,10 @@ def test_each_technique_is_compared_with_itself() -> None:
     assert found.of("slake", "gd") == found.parts[1]
     with pytest.raises(KeyError):
         found.of("slake", "ps")
-    assert compared(side("new", results), side("old", likely)).parts == ()
+    only = compared(side("new", results), side("old", likely))
+    assert [(part.technique, part.matched) for part in only.parts] == [("mc", 6)], "the technique is the difference"
+    assert only.difference is not None
+    assert only.difference.line("new", "old") == "the technique: mc in new, gd in old"
 
 
 def test_a_benchmark_that_nobody_knows_is_a_usage_error() -> None:
@@ -716,3 +719,207 @@ def test_another_limit_of_tokens_is_told(now: Any, was: Any, note: list[str]) ->
 
     results = answers("x", "AB").results
     assert comparing.notes(side("new", results, **run(now)), side("old", results, **run(was))) == note
+
+
+# Runs that differ in one setting
+
+MODEL = {"model": {"name": "m", "fingerprint": "f1"}}
+
+
+def asked(name: str, texts: str = "AB" * 6, **changes: Any) -> Side:
+    """A run of one model, with settings in its signature."""
+    return replace(answers(name, texts), run=about(**{**MODEL, **changes}))
+
+
+ONE_SETTING = [
+    pytest.param(
+        {"signature": {"ablation": "blank"}},
+        "the image: blank in new, shown in old",
+        "the gain of the image, with the sign reversed",
+        "the gain of the image",
+        id="image",
+    ),
+    pytest.param(
+        {"signature": {"shots": "3"}},
+        "the shots: 3 shots in new, 0 shots in old",
+        "the gain of 3 shots",
+        "the gain of 3 shots, with the sign reversed",
+        id="shots",
+    ),
+    pytest.param(
+        {"signature": {"shots": "1", "pool": "pool.jsonl"}},
+        "the shots: 1 shot from pool.jsonl in new, 0 shots in old",
+        "the gain of 1 shot from pool.jsonl",
+        "the gain of 1 shot from pool.jsonl, with the sign reversed",
+        id="pool",
+    ),
+    pytest.param(
+        {"signature": {"reasoning": "cot"}},
+        "the reasoning: cot in new, none in old",
+        "the gain of reasoning (cot)",
+        "the gain of reasoning (cot), with the sign reversed",
+        id="reasoning",
+    ),
+    pytest.param(
+        {"signature": {"explain": "yes"}},
+        "the explanation: asked for in new, not asked for in old",
+        "the gain of an explanation",
+        "the gain of an explanation, with the sign reversed",
+        id="explain",
+    ),
+    pytest.param(
+        {"signature": {"repeat": "10", "combine": "vote"}, "repeat": 10},
+        "the answers: vote of 10 answers in new, one answer in old",
+        "the effect of vote of 10 answers instead of one answer",
+        "the effect of one answer instead of vote of 10 answers",
+        id="vote",
+    ),
+    pytest.param(
+        {"signature": {"repeat": "100", "combine": "best-oracle", "thresholds": "1,2"}, "repeat": 100},
+        "the answers: best-oracle of 100 answers at 1,2 % in new, one answer in old",
+        "the effect of best-oracle of 100 answers at 1,2 % instead of one answer",
+        "the effect of one answer instead of best-oracle of 100 answers at 1,2 %",
+        id="oracle",
+    ),
+    pytest.param(
+        {"signature": {"rotations": "all"}},
+        "the order of options: all rotations in new, as given in old",
+        "the effect of all rotations instead of as given",
+        "the effect of as given instead of all rotations",
+        id="rotations",
+    ),
+    pytest.param(
+        {"prompts": {"mc": "slake/mc@2"}},
+        "the prompt: slake/mc@2 in new, slake/mc@1111 in old",
+        "the effect of slake/mc@2 instead of slake/mc@1111",
+        "the effect of slake/mc@1111 instead of slake/mc@2",
+        id="prompt",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "line", "effect", "reverse"), ONE_SETTING)
+def test_runs_that_differ_in_one_setting_are_compared_and_the_setting_is_named(
+    changes: dict[str, Any], line: str, effect: str, reverse: str
+) -> None:
+    new, old = asked("new", "AAAAAABBBBBB", **changes), asked("old", "ABABABABABAB")
+    assert comparing.contrast(new, old).refusals == ()
+    paired = compared(new, old)
+    assert paired.difference is not None
+    assert (paired.difference.line("new", "old"), paired.difference.effect) == (line, effect)
+    turned = compared(old, new)
+    assert turned.difference is not None
+    assert turned.difference.effect == reverse
+    one, other = (of(each, "accuracy").comparison for each in (paired, turned))
+    assert (one.gained, one.lost) == (other.lost, other.gained) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "changes", [case.values[0] for case in ONE_SETTING if case.id != "samples"], ids=[case.id for case in ONE_SETTING]
+)
+def test_a_gate_refuses_runs_that_differ_in_one_setting(changes: dict[str, Any]) -> None:
+    new, old = asked("new", **changes), asked("old")
+    assert comparing.refusals(new, old)
+    assert comparing.refusals(old, new)
+
+
+def test_the_mean_of_samples_is_named_and_no_obstacle_for_a_gate() -> None:
+    new, old = asked("new", repeat=5, signature={"repeat": "5"}), asked("old")
+    difference = comparing.contrast(new, old).difference
+    assert difference is not None
+    assert difference.line("new", "old") == "the answers: mean of 5 answers in new, one answer in old"
+    assert comparing.refusals(new, old) == []
+
+
+def test_two_settings_are_refused_in_a_line_that_names_both() -> None:
+    new, old = asked("new", signature={"ablation": "blank", "shots": "3"}), asked("old")
+    assert comparing.contrast(new, old) == comparing.Contrast(
+        None,
+        (
+            "slake: the ablation is blank in new and none in old",
+            "slake: shots is 3 in new and not recorded in old",
+            "2 settings differ, so no effect can be told: the image: blank in new, shown in old; the shots: 3 shots in "
+            "new, 0 shots in old",
+        ),
+    )
+
+
+def test_another_model_is_a_second_difference() -> None:
+    new = asked("new", signature={"ablation": "blank"}, model={"name": "other", "fingerprint": "f2"})
+    assert comparing.contrast(new, asked("old")).refusals[-1] == (
+        "2 settings differ, so no effect can be told: the model: other in new, m in old; the image: blank in new, "
+        "shown in old"
+    )
+    plain = asked("new", model={"name": "other", "fingerprint": "f2"})
+    assert comparing.contrast(plain, asked("old")) == comparing.Contrast(None, ())
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ({"model": {"name": "m"}}, {"model": {"name": "m"}}, True),
+        ({"model": {"name": "m"}}, {"model": {"name": "n"}}, False),
+        (
+            {"model": {"name": "m"}, "config": {"options": {"temperature": 0}}},
+            {"model": {"name": "m"}, "config": {"options": {"temperature": 1}}},
+            False,
+        ),
+        (
+            {"model": {"name": "m", "fingerprint": "x"}, "config": {"argument": "a"}},
+            {"model": {"name": "m", "fingerprint": "x"}, "config": {"argument": "b"}},
+            True,
+        ),
+    ],
+)
+def test_a_model_is_the_same_by_its_fingerprint_or_else_by_its_config(
+    ours: dict[str, Any], theirs: dict[str, Any], same: bool
+) -> None:
+    new, old = asked("new", signature={"ablation": "blank"}, **ours), asked("old", **theirs)
+    assert (comparing.contrast(new, old).refusals == ()) is same
+
+
+@pytest.mark.parametrize("part", [{"data": "999"}, {"extraction": "official"}, {"answers": "category"}, {"judge": "j"}])
+def test_data_extraction_key_and_judge_never_differ(part: dict[str, str]) -> None:
+    contrast = comparing.contrast(asked("new", signature={"ablation": "blank", **part}), asked("old"))
+    assert contrast.difference is None
+    assert len(contrast.refusals) == 2
+
+
+def test_a_typed_token_limit_is_a_difference_and_one_that_comes_with_a_setting_is_not() -> None:
+    def limited(name: str, limit: int, typed: int | None = None, **signature: str) -> Side:
+        run = about(**MODEL, signature=signature, options={"max_tokens": typed})
+        run["benchmarks"]["slake"]["max_tokens"] = {"mc": {"single_choice": limit}}
+        return replace(answers(name, "AB" * 6), run=run)
+
+    new, old = limited("new", 512, 512), limited("old", 32)
+    difference = comparing.contrast(new, old).difference
+    assert difference is not None
+    assert difference.line("new", "old") == "the token limit: 512 tokens in new, 32 tokens in old"
+    budget = comparing.contrast(limited("new", 512, reasoning="cot"), old)
+    assert budget.difference is not None
+    assert budget.difference.setting == "reasoning"
+    both = comparing.contrast(limited("new", 512, 512, reasoning="cot"), old)
+    assert both.refusals[-1].endswith("the token limit: 512 tokens in new, default in old")
+
+
+def test_a_technique_among_several_is_refused() -> None:
+    results = [said(question(n), "A") for n in range(3)]
+    likely = [replace(result, technique="gd") for result in results]
+    assert comparing.contrast(side("new", results), side("old", [*results, *likely])).refusals == (
+        "slake: the technique is mc in new and mc, gd in old",
+    )
+
+
+def test_a_ranking_names_the_setting_of_each_run() -> None:
+    runs = [asked("old"), asked("blank", "B" * 12, signature={"ablation": "blank"}), asked("again", "A" * 12)]
+    (accuracy, *_) = comparing.rank(runs, KNOWN)
+    assert {row.name: row.differs for row in accuracy.rows} == {"old": "", "blank": "blank", "again": ""}
+
+
+@given(st.text("AB", min_size=12, max_size=12), st.text("AB", min_size=12, max_size=12))
+@examples(20)
+def test_the_gain_of_the_image_is_the_paired_difference_of_the_two_runs(shown: str, blank: str) -> None:
+    ablated, plain = asked("blank", blank, signature={"ablation": "blank"}), asked("shown", shown)
+    named, unnamed = compared(plain, ablated), compared(plain, asked("other", blank))
+    assert unnamed.difference is None
+    assert named.tables == unnamed.tables

@@ -324,6 +324,72 @@ def test_runs_that_differ_are_a_usage_error_that_names_the_difference(
     assert "! not comparable: slake: the data set is 9a8b in other and 1f2e in old" in capsys.readouterr().out
 
 
+def test_every_output_names_the_one_setting_that_differs(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(repository / "reports/blank", run("blank", "B" * 20 + "AAAA"), about(ablation="blank"))
+    files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md"]
+    line, effect = "the image: shown in old, blank in blank", "the gain of the image"
+    assert main(["compare", "reports/blank", "reports/old", PLUGIN, *files]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"old against blank ({line})\n")
+    assert f"{effect}; difference in points, new minus baseline" in printed
+    assert "measure   baseline: blank  new: shown  difference" in printed
+    assert f"accuracy by modality ({effect}; exploratory" in printed
+    written = (repository / "x.md").read_text()
+    assert written.startswith(f"# old against blank \\({line}\\)\n")
+    assert "| baseline: blank | new: shown |" in written
+    (told,) = json.loads((repository / "x.json").read_text())["comparisons"]
+    assert told["differs"] == {
+        "setting": "ablate",
+        "name": "the image",
+        "new": "shown",
+        "baseline": "blank",
+        "effect": effect,
+        "reverse": False,
+    }
+    (row, *_) = csv.DictReader(io.StringIO((repository / "x.csv").read_text()))
+    assert (row["differs"], row["new_setting"], row["baseline_setting"], row["effect"]) == (
+        "ablate",
+        "shown",
+        "blank",
+        effect,
+    )
+    assert main(["compare", "reports/old", "reports/blank", "reports/new", PLUGIN, "--json=x.json"]) == 0
+    printed = capsys.readouterr().out
+    assert "blank against old (the image: blank in blank, shown in old)" in printed
+    assert "the gain of the image, with the sign reversed; difference in points" in printed
+    assert "new against old\n" in printed
+    assert "rank  run    differs in" in printed
+    (ranking, *_) = json.loads((repository / "x.json").read_text())["rankings"]
+    assert {each["name"]: each.get("differs") for each in ranking["runs"]} == {
+        "old": None,
+        "new": None,
+        "blank": "blank",
+    }
+
+
+def test_runs_that_differ_in_two_settings_are_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(repository / "reports/two", run("two", "AB" * 12), about(ablation="blank", shots="3"))
+    assert main(["compare", "reports/old", "reports/two", PLUGIN]) == 4
+    assert capsys.readouterr().err == (
+        "medvqa: these runs are not comparable:\n"
+        "  slake: the ablation is blank in two and none in old\n"
+        "  slake: shots is 3 in two and not recorded in old\n"
+        "  2 settings differ, so no effect can be told: the image: blank in two, shown in old; the shots: 3 shots in "
+        "two, 0 shots in old\n"
+        "--anyway compares them nevertheless, --benchmark=NAME one benchmark alone\n"
+    )
+
+
+def test_a_hostile_value_of_a_setting_is_harmless(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(repository / "reports/other", run("other", "AB" * 12), about(shots="3", pool=HOSTILE))
+    assert main(["compare", "reports/old", "reports/other", PLUGIN, "--markdown=x.md", "--csv=x.csv"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    written = (repository / "x.md").read_text()
+    assert "\x1b" not in written
+    assert "<b>" not in written
+    assert "\n# heading" not in written
+
+
 def test_files_are_written(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md"]
     assert main(["compare", "reports/old", "reports/new", PLUGIN, "--bootstrap", *files]) == 0

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import PIL.Image
@@ -20,11 +20,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-medvqa[hf]'")
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
 
-from medvqa import configs  # noqa: E402
+from medvqa import configs, engine  # noqa: E402
 from medvqa.backend import loaded  # noqa: E402
 from medvqa.backends import pytest_medvqa_backends  # noqa: E402
 from medvqa.backends.hf import HF, HFOptions, checkpoint, loading  # noqa: E402
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Technique, UsageError  # noqa: E402
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Technique, Turn, UsageError  # noqa: E402
 from support import tinies  # noqa: E402 - imports torch
 
 OPTIONS: dict[str, HFOptions] = {
@@ -277,6 +277,30 @@ def test_shots_with_images_are_answered(load: Callable[..., HF], pictures: list[
         assert_same(in_batches(load("qwen2_vl"), asked, 5), in_batches(load("qwen2_vl"), asked, 1))
 
 
+@pytest.mark.parametrize("technique", ["mc", "gd", "ps"])
+def test_a_raw_prompt_holds_shots_with_their_own_ends(
+    load: Callable[..., HF], pictures: list[Image], technique: Technique
+) -> None:
+    """As Med-Flamingo is asked, whose own checkpoint is none of transformers'."""
+    options = HFOptions(form="raw", raw="{system}{image}{text}")
+    shots = tuple(
+        Shot(f"Question: Is it {colour}? Answer:", "Yes", (picture,), end)
+        for colour, picture, end in zip(("red", "blue"), pictures[:2], ("<|endofchunk|>", "|endofchunk|>"), strict=True)
+    )
+    prompt = Prompt(
+        "Question: Is it? Answer:", (pictures[2],), "Look. ", shots, options=CHOICES[0], technique=technique
+    )
+    assert text_of(load("llava", options), prompt) == (
+        "Look. <image>Question: Is it red? Answer: Yes<|endofchunk|><image>Question: Is it blue? Answer: "
+        "Yes|endofchunk|><image>Question: Is it? Answer:"
+    )
+    answers = load("llava", options).generate([prompt, replace(prompt, shots=shots[::-1])])
+    assert all(isinstance(answer, Answer) for answer in answers)
+    if technique != "mc":
+        first, second = (answer.option_logprobs for answer in answers if isinstance(answer, Answer))
+        assert first != second, "the order of shots counts"
+
+
 def test_a_prompt_is_written_by_a_raw_template(load: Callable[..., HF], pictures: list[Image]) -> None:
     options = HFOptions(form="raw", raw="{system}\n{image}Q: {text}\nA:")
     shot = Shot("Is it {text}?", "Yes", (pictures[0],))
@@ -284,6 +308,41 @@ def test_a_prompt_is_written_by_a_raw_template(load: Callable[..., HF], pictures
     assert text_of(load("llava", options), prompt) == (
         "Be brief.\n<image>Q: Is it {text}?\nA: Yes\n\n\n<image><image>Q: Is it {image}?\nA:"
     )
+
+
+def test_earlier_turns_are_written_with_the_images_in_the_first(load: Callable[..., HF], pictures: list[Image]) -> None:
+    turns = (Turn("Is it red?", "I look."), Turn("And?", "It is."))
+    prompt = Prompt("Therefore?", tuple(pictures[:2]), system="Be brief.", turns=turns)
+    written = load("qwen3_vl")._writer.write(prompt)
+    image = "<|vision_start|><|image_pad|><|vision_end|>"
+    assert written.text == (
+        f"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{image}{image}Is it red?<|im_end|>\n"
+        "<|im_start|>assistant\nI look.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"
+        "<|im_start|>assistant\nIt is.<|im_end|>\n<|im_start|>user\nTherefore?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert written.images == tuple(pictures[:2])
+    raw = HFOptions(form="raw", raw="{system}\n{image}Q: {text}\nA:")
+    assert text_of(load("llava", raw), prompt) == (
+        "Be brief.\n<image><image>Q: Is it red?\nA: I look.\n\n\nQ: And?\nA: It is.\n\n\nQ: Therefore?\nA:"
+    )
+
+
+def test_a_reply_may_not_hold_the_image_token(load: Callable[..., HF]) -> None:
+    (answer,) = load("llava").generate([Prompt("Therefore?", turns=(Turn("Is it?", "I see <image>."),))])
+    assert str(answer) == "the prompt's text holds the model's image token '<image>'"
+
+
+@pytest.mark.parametrize("form", ["auto", "raw"])
+def test_two_turns_of_a_batch_are_asked_as_those_of_each_prompt(
+    load: Callable[..., HF], pictures: list[Image], form: Literal["auto", "raw"]
+) -> None:
+    model = load("qwen2_vl", HFOptions(form=form))
+    then = [("Therefore?",), (), ("So?", "Then?")]
+    prompts = [Prompt(f"Is it {n}?", (pictures[n],), then=then[n], max_tokens=8) for n in range(3)]
+    together = answered(engine.ask(model, prompts))
+    alone = [answer for prompt in prompts for answer in answered(engine.ask(model, [prompt]))]
+    assert [len(answer.earlier) for answer in together] == [1, 0, 2]
+    assert [(answer.text, answer.earlier) for answer in together] == [(a.text, a.earlier) for a in alone]
 
 
 def test_a_system_prompt_of_the_config_replaces_the_benchmarks(load: Callable[..., HF]) -> None:

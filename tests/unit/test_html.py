@@ -20,7 +20,7 @@ from medvqa import benchmarks, report
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.cli import main
 from medvqa.comparing import gating
-from medvqa.data import lexicon
+from medvqa.data import lexicon, published
 from medvqa.items import Answer, Benchmark, Image, Item, Result, Score
 from medvqa.report import html, tables
 from medvqa.report.html import facts, figures, pack, page, pictures, texts, views
@@ -638,28 +638,30 @@ def test_only_rows_of_the_same_technique_stand_beside_a_run(tmp_path: Path) -> N
 
 @needs_shared
 def test_published_rows_are_those_of_the_papers() -> None:
-    papers = views.papers()
+    papers = {
+        name: published.overall(name) for table in published.tables().values() for name in table.benchmarks.values()
+    }
     tables_of = json.loads((REFERENCE / "gmai-mmbench" / "paper_tables.json").read_text())["table2_tasks"]
     for split in ("val", "test"):
-        rows = {name: value for name, _, value in papers[f"gmai-mmbench-{split}"]["rows"]}
+        rows = {name: value for name, _, (value,) in papers[f"gmai-mmbench-{split}"].rows}
         assert {name: row[split] for name, row in tables_of.items()}.items() <= rows.items()
         assert rows.keys() - tables_of.keys() == {"TransCore-M", "GPT-4o"}
     confusing = json.loads((REFERENCE / "mediconfusion" / "paper_table1.json").read_text())["table1"]
-    for name, technique, *values in papers["mediconfusion"]["rows"][1:]:
+    for name, technique, values in papers["mediconfusion"].rows[1:]:
         place = ("mc", "gd", "ff", "ps").index(technique)
-        assert values == [column[place] for column in confusing[name]]
+        assert list(values) == [column[place] for column in confusing[name]]
     lesions = json.loads((REFERENCE / "medlesionvqa" / "paper_table2.json").read_text())["vqa"]
     known = {
         round(100 * row[split], 2) for row in lesions.values() for split in ("val", "test") if row[split] is not None
     }
     for split in ("val", "test"):
-        values = {value for _, _, value in papers[f"medlesionvqa-{split}"]["rows"]}
+        values = {value for _, _, (value,) in papers[f"medlesionvqa-{split}"].rows}
         assert len(values & known) >= 20
     paper = (REFERENCE.parent / "papers" / "medlesionvqa.txt").read_text()
     for name, value in (("Senior", 0.7321), ("Primary", 0.6144), ("Gemini-2.5", 0.5624), ("GPT-5", 0.5252)):
         assert re.search(rf"{name}[^\n]* {value:.4f}", paper.replace(" 05252", " 0.5252"))
-        assert round(100 * value, 2) in {row[2] for row in papers["medlesionvqa-val"]["rows"]}
-    abilities = papers["medlesionvqa-val"]["abilities"]
+        assert round(100 * value, 2) in {row[2][0] for row in papers["medlesionvqa-val"].rows}
+    abilities = papers["medlesionvqa-val"].abilities
     for who in ("Senior", "Primary"):
         line = " ".join(f"{value / 100:.4f}" for value in abilities[f"{who.lower()} physicians"].values())
         assert line in re.sub(r" +", " ", paper)

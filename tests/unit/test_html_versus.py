@@ -257,6 +257,28 @@ def test_runs_that_may_not_be_compared_are_told_as_medvqa_compare_tells_it(
     assert not list(tmp_path.glob("*.html"))
 
 
+def test_the_page_names_the_one_setting_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    about = {name: {"signature": {"extraction": "sound"}, "prompts": {"mc": "x@1"}} for name in pages.PHANTOM}
+    blank = {
+        name: {**entry, "signature": {"extraction": "sound", "ablation": "blank"}} for name, entry in about.items()
+    }
+    first, second, third = (
+        pages.write(tmp_path / name, pages.guesses(), benchmarks=benchmarks)
+        for name, benchmarks in (("first", about), ("second", blank), ("third", about))
+    )
+    assert main(["report", str(first), str(second), "--images=none"]) == 0
+    parsed = pages.Page((tmp_path / "second-against-first.html").read_text())
+    line = "the image: blank in second, shown in first"
+    assert f"Comparison: second against first ({line})" in parsed.text
+    assert "New minus baseline is the gain of the image, with the sign reversed" in parsed.text
+    assert {"baseline: shown, %", "new: blank, %"} <= {each.text for each in parsed.all("th")}
+    assert main(["report", str(first), str(second), str(third), "--images=none", "-o", str(tmp_path / "all.html")]) == 0
+    parsed = pages.Page((tmp_path / "all.html").read_text())
+    sections = sections_of(parsed)
+    assert line in " ".join(each.text for each in sections["second"])
+    assert "the image" not in " ".join(each.text for each in sections["third"])
+
+
 def test_the_page_of_several_runs_needs_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = pages.write(tmp_path / "first", pages.guesses()[:3])
     assert main(["report", str(run), "-o", "x.html"]) == 4

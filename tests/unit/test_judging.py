@@ -303,7 +303,12 @@ class TestPrompts:
 
     def test_prompts_are_files_that_ship(self) -> None:
         files = {file.name for file in (resources.files("medvqa.judging") / "prompts").iterdir()}
-        assert files == {f"{name}.txt" for name in (*judging.TASKS, "options-vlmevalkit")}
+        assert files == {f"{name}.txt" for name in (*judging.TASKS, "options-vlmevalkit", "score-without-rubric")}
+        assert judging.variants("score") == ["without-rubric"]
+        assert judging.variants("closeness") == []
+        for task in judging.TASKS:
+            for variant in judging.variants(task):
+                assert judging.Settings(prompts={task: shipped(f"{task}-{variant}")}).template(task).prompt
 
 
 class TestOnesOwnPrompts:

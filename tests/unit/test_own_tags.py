@@ -60,7 +60,7 @@ def test_ids_must_exist_in_one_benchmark(tmp_path: Path) -> None:
     both = {"mine": ITEMS, "other": others}
     with pytest.raises(UsageError, match="row 2: no question or pair of mine, other has the id '9'"):
         written(tmp_path, "id,part\n9,a\n").check(both, both)
-    with pytest.raises(UsageError, match="row 2: mine and other have the id '1'; add a column benchmark"):
+    with pytest.raises(UsageError, match="row 2: mine, other have the id '1'; add a column benchmark"):
         written(tmp_path, "id,part\n1,a\n").check(both, both)
     with pytest.raises(UsageError, match="row 2: no benchmark 'theirs'"):
         written(tmp_path, "id,benchmark,part\n1,theirs,a\n").check(both, both)

@@ -46,13 +46,14 @@ def test_the_digest_sees_all_that_a_model_sees_and_nothing_else() -> None:
         replace(plain, system="be brief"),
         replace(plain, technique="gd"),
         replace(plain, shots=(Shot("q", "a"),)),
+        replace(plain, shots=(Shot("q", "a", end="<|endofchunk|>"),)),
         replace(plain, shots=(Shot("q", "a", ITEM.images),)),
         replace(plain, images=(Image("2.png"),)),
         replace(plain, images=(Image("1.png", blank=True),)),
         replace(plain, images=(Image("1.png", digest="ab", blank=True),)),
         replace(plain, images=(Image("1.png", digest="ab"),)),
     ]
-    assert len({prompts.digest(prompt) for prompt in [plain, *seen]}) == 10
+    assert len({prompts.digest(prompt) for prompt in [plain, *seen]}) == 11
     moved = replace(plain, images=(Image("elsewhere.png", digest="ab"),))
     assert prompts.digest(moved) == prompts.digest(seen[-1]), "an image is its content, wherever it lies"
     assert prompts.digest(replace(plain, item="2")) == prompts.digest(plain)
@@ -209,9 +210,32 @@ def test_a_toml_has_settings_and_parts_for_techniques_and_kinds(tmp_path: Path) 
     assert next(iter(about.values()))["order"] == "text-first"
 
 
+def test_a_toml_may_have_further_turns(tmp_path: Path) -> None:
+    """As MedXpertQA's official protocol, whose questions hold their options."""
+    written_prompt = """
+system = "You are a helpful medical assistant."
+text = "Q: {question}\\n{options}A: Let's think step by step."
+then = ["Therefore, among {first} through {last}, the answer is"]
+"""
+    prompt = prompt_files.read(written(tmp_path, "two.toml", written_prompt))
+    assert prompt.converses
+    asked = prompt(ITEM, "mc")
+    assert (asked.text, asked.then) == (
+        "Q: Which?\nA. liver\nB. spleen\nA: Let's think step by step.",
+        ("Therefore, among A through B, the answer is",),
+    )
+    assert prompt(ITEM, "gd").then == ()
+    (about,) = prompt.about("mc").values()
+    assert about["then"] == "Therefore, among {first} through {last}, the answer is"
+    assert not prompt_files.read(written(tmp_path, "mine.toml", TOML)).converses
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("mine.toml", 'text = "{question}"\nthen = "x"', ", line 2: then is 'x'; expected: a list of texts"),
+        ("mine.toml", 'text = "{question}"\nthen = [3]', ", line 2: then holds 3; expected: a list of texts"),
+        ("mine.toml", 'text = "{question}"\nthen = ["{x}"]', ", line 2: the texts of `then` may have the fields"),
         ("mine.txt", "Look.\nAnswer {query}\n{options}", ", line 2: the text has the field {query}. Its fields are"),
         ("mine.txt", "a\nb {question} }\n", ", line 2: the text has a single }"),
         ("mine.txt", "{options}\n", ", line 1: the text has no field {question}"),

@@ -4,13 +4,15 @@ import json
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa.data.selection import Shard, broken_pairs, components, share, stratified
+from medvqa.benchmarks import mediconfusion
+from medvqa.data.selection import Shard, broken_pairs, components, halves, share, straddling, stratified
 from medvqa.items import Image, Item, UsageError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
@@ -312,3 +314,63 @@ def test_sharing_out_130000_items_takes_no_time() -> None:
     drawn = share(items, Shard(3, 8))
     print(f"{1000 * (time.process_time() - start):.0f} ms")
     assert abs(len(drawn) - 130_000 / 8) <= 2
+
+
+# halves
+
+
+def clustered(id: str, pair: str | None, cluster: str | None, task: str | None) -> Item:
+    return replace(item(id, pair, task), cluster_id=cluster)
+
+
+clustered_items = st.lists(
+    st.tuples(st.booleans(), st.sampled_from(["a", "b", "c", None]), task), min_size=2, max_size=30
+).map(
+    lambda units: [
+        clustered(f"{n}/{k}", f"{n}" if paired else None, cluster, each)
+        for n, (paired, cluster, each) in enumerate(units)
+        for k in ((1, 2) if paired else (1,))
+    ]
+)
+
+
+@given(clustered_items, st.data(), seeds, st.booleans())
+def test_halves_are_a_partition_that_keeps_what_belongs_together(
+    items: list[Item], data: st.DataObject, seed: int, groups: bool
+) -> None:
+    size = data.draw(st.integers(1, len(items) - 1))
+    train, test = halves(items, size, dimension="task", seed=seed, groups=groups)
+    assert sorted(each.id for each in [*train, *test]) == sorted(each.id for each in items)
+    assert len(train) <= size
+    assert not {each.pair_id for each in train} & {each.pair_id for each in test} - {None}
+    if groups:
+        assert straddling(train, test) == []
+        assert not {each.cluster_id for each in train} & {each.cluster_id for each in test} - {None}
+
+
+@given(clustered_items, seeds, st.booleans(), st.randoms(use_true_random=False))
+def test_halves_do_not_depend_on_order(items: list[Item], seed: int, groups: bool, random: object) -> None:
+    shuffled = random.sample(items, len(items))  # type: ignore[attr-defined]
+    size = max(1, len(items) // 2)
+    one, other = (halves(each, size, dimension="task", seed=seed, groups=groups) for each in (items, shuffled))
+    assert {each.id for each in one[0]} == {each.id for each in other[0]}
+
+
+def test_halves_of_groups_have_their_share_of_each_value() -> None:
+    """24 groups of 4 items in two tasks, 72 and 24 of them: half of each task on either side."""
+    items = [clustered(f"{n}", None, f"{n // 4}", "bone" if n < 72 else "muscle") for n in range(96)]
+    for seed in range(5):
+        train, _ = halves(items, 48, dimension="task", seed=seed, groups=True)
+        assert Counter(each.tags["task"][0] for each in train) == {"bone": 36, "muscle": 12}
+
+
+def test_mediconfusion_divides_into_84_and_92_pairs() -> None:
+    """As in its appendix D, whose seed is not published. Whole pairs alone share images across the parts."""
+    if not (REFERENCE / "mediconfusion").is_dir():
+        pytest.skip("the MediConfusion data set is not here")
+    items = list(mediconfusion.items(REFERENCE))
+    for groups, shared in ((False, True), (True, False)):
+        train, test = halves(items, 168, dimension="category", groups=groups)
+        assert (len(train), len(test)) == (168, 184)
+        assert bool(straddling(train, test)) is shared
+        assert broken_pairs(train) == broken_pairs(test) == ()

@@ -7,7 +7,7 @@ import pytest
 from medvqa import answers, records
 from medvqa.backend import Backend
 from medvqa.engine import Failure, ask, attempt
-from medvqa.items import Answer, AnswerError, Item, Prompt, Ranking, Result, Score, Turn
+from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, SelfRanking, Turn
 from medvqa.metrics import is_complete
 from medvqa.records import decode, encode
 
@@ -177,7 +177,7 @@ def test_long_thoughts_are_shortened() -> None:
 FULL = Answer("B", thoughts="t", earlier=("first",), whole="x\nFinal answer: B", cut=True)
 
 
-def result(answer: Answer, ranking: Ranking | None = None) -> Result:
+def result(answer: Answer, ranking: SelfRanking | None = None) -> Result:
     item = Item("q", "b", "single_choice", "?", {"A": "a", "B": "b"}, ("B",))
     return Result("r", item, "p", answer, Score(1.0, "correct", ("B",)), ranking=ranking)
 
@@ -186,7 +186,7 @@ def test_answers_keep_thoughts_and_earlier_replies() -> None:
     assert answers.decode(answers.encode(FULL)) == FULL == answers.checked(FULL)
     assert b"thoughts" not in answers.encode(Answer("B"))
     assert b"whole" not in answers.encode(Answer("B"))
-    ranked = result(FULL, Ranking(("A", "B"), 2, "Best: 2", "ranking@1"))
+    ranked = result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1"))
     assert decode(encode(ranked)) == ranked
     assert encode(result(Answer("B"))).endswith(b'"sample":0}')
 
@@ -198,6 +198,6 @@ def test_all_texts_of_an_answer_are_redacted() -> None:
 
 
 def test_a_baseline_without_responses_has_no_thoughts_and_no_candidates() -> None:
-    kept = records.without_response(result(FULL, Ranking(("A", "B"), 2, "Best: 2", "ranking@1")))
+    kept = records.without_response(result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1")))
     assert kept.ranking is None
     assert kept.answer == Answer(records.response_digest(FULL))

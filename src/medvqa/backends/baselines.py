@@ -56,7 +56,7 @@ class Random(Backend):
         return DETERMINISTIC
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        """Answer each prompt by a draw that depends on the seed, benchmark, item, technique and sample alone."""
+        """Answer each prompt by a draw that depends on the seed and the question's key alone."""
         return [self._weigh(p) if p.technique in OPTION_TECHNIQUES else self._draw(p) for p in prompts]
 
     def _number(self, *parts: str) -> int:
@@ -65,14 +65,16 @@ class Random(Backend):
         return int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest(), "big")
 
     def _weigh(self, prompt: Prompt) -> Answer:
-        drawn = {key: self._number(prompt.benchmark, prompt.item, prompt.technique, key) for key in prompt.options}
+        parts = (prompt.benchmark, prompt.item, prompt.technique, *([prompt.variant] if prompt.variant else []))
+        drawn = {key: self._number(*parts, key) for key in prompt.options}
         total = log(sum(drawn.values()) or 1)
         return Answer("", {key: log(number or 1) - total for key, number in drawn.items()})
 
     def _draw(self, prompt: Prompt) -> Answer | AnswerError:
         # 256 bits modulo a small number: the bias is below 2 ** -200.
         sample = (str(prompt.sample),) if prompt.sample else ()
-        number = self._number(prompt.benchmark, prompt.item, *sample)
+        variant = (f"variant {prompt.variant}",) if prompt.variant else ()
+        number = self._number(prompt.benchmark, prompt.item, *variant, *sample)
         letters = list(prompt.options)
         if letters and prompt.kind == "multiple_response":
             members = 1 + number % (2 ** len(letters) - 1)

@@ -9,7 +9,7 @@
 - Rows with an index and a prediction, as VLMEvalKit writes them
   (https://github.com/open-compass/VLMEvalKit/blob/0044c573821b996d6fe051a8804500bcf25d5a67/vlmeval/inference.py):
   a table (TSV, CSV, XLSX), a JSON array or JSON lines.
-- Rows with an id and a response, in the same containers; they may tell the benchmark and the technique.
+- Rows with an id and a response, in the same containers; they may tell the benchmark, the technique and the variant.
 - Rows of either kind may say how the answer ended, as `finish` or `finish_reason`: "length" for one that was cut off.
 - results.jsonl of a run folder. As a judge it replays the replies of that run's judge, and no answer of its model.
 
@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,12 @@ from medvqa.backend import Backend
 from medvqa.data import json_text, limits, tables
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
+from medvqa.protocols import rotation
 from medvqa.protocols.prompts import digest
+from medvqa.protocols.variants import Variant
 
-Key = tuple[str, str, str, int]
-"""Benchmark, technique, item id and sample number; "" and 0 if the file does not say."""
+Key = tuple[str, str, str, str, int]
+"""Benchmark, technique, item id, variant and sample number; "" and 0 if the file does not say."""
 
 FORMATS = (
     "a replay file is MediConfusion's result JSON, a table (TSV, CSV, XLSX) or JSON (lines) with index and "
@@ -76,6 +78,7 @@ class _Pair(msgspec.Struct):
 class _ItemId(msgspec.Struct):
     id: str
     benchmark: str = ""
+    options: dict[str, str] = {}
 
 
 class _Judgement(msgspec.Struct):
@@ -89,9 +92,8 @@ class _Result(msgspec.Struct):
     answer: Answer | None
     technique: str = ""
     sample: int = 0
-    judgement: _Judgement | None = None
     variant: str = ""
-    prompt: str = ""
+    judgement: _Judgement | None = None
 
 
 _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
@@ -103,7 +105,6 @@ class _Recording:
     """The content of a file; None for an item without an answer.
 
     `replies`: a judge's replies in results.jsonl, None for other files. `closeness`: those of MediConfusion's file.
-    `variants`: the answers of a run that asked each question in several ways, by key and the digest of the prompt.
     """
 
     answers: Mapping[Key, Answer | None]
@@ -111,7 +112,11 @@ class _Recording:
     closeness: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
     """SHA-256 of the file in hex."""
-    variants: Mapping[tuple[Key, str], Answer | None] = field(default_factory=dict)
+
+    @cached_property
+    def variants(self) -> frozenset[str]:
+        """The variants that the file has answers in."""
+        return frozenset(variant for *_, variant, _ in self.answers)
 
     @cached_property
     def repeat(self) -> int:
@@ -186,7 +191,7 @@ class Replay(Backend):
 
     def recorded_by(self, benchmark: str) -> Collection[str]:
         """The techniques of the answers to a benchmark, () if an answer is recorded without one (see `check`)."""
-        techniques = {technique for name, technique, _, _ in self._recording.answers if name in (benchmark, "")}
+        techniques = {technique for name, technique, *_ in self._recording.answers if name in (benchmark, "")}
         return () if "" in techniques else sorted(techniques, key=TECHNIQUES.index)
 
     def fingerprint(self) -> str:
@@ -218,7 +223,7 @@ class Replay(Backend):
         benchmarks.add("")
         return [
             item_id
-            for benchmark, _, item_id, _ in self._recording.answers
+            for benchmark, _, item_id, *_ in self._recording.answers
             if benchmark in benchmarks and (benchmark, item_id) not in recorded
         ]
 
@@ -228,7 +233,7 @@ class Replay(Backend):
 
     def _score(self, prompt: Prompt) -> Answer | AnswerError:
         """The recorded reply of a judge, if the prompt shows an answer of this file."""
-        answer = self._recording.answers.get(("", "ff", prompt.item, 0))
+        answer = self._recording.answers.get(("", "ff", prompt.item, "", 0))
         reply = self._recording.closeness.get(prompt.item)
         if reply is None or answer is None:
             return AnswerError(f"{self._path} has no scores of a judge for {prompt.item}")
@@ -247,21 +252,21 @@ class Replay(Backend):
             return AnswerError(f"{self._path} has no reply of a judge to {prompt.template} about {prompt.item}")
         for benchmark in (prompt.benchmark, ""):
             for technique in (prompt.technique, ""):
-                key = (benchmark, technique, prompt.item, prompt.sample)
+                key = (benchmark, technique, prompt.item, prompt.variant, prompt.sample)
                 if key in answers:
                     answer = answers[key]
-                    if variants := self._recording.variants:
-                        asked = key, digest(prompt)
-                        if asked not in variants:
-                            return AnswerError(
-                                f"{self._path} has no answer for {prompt.item} to this prompt: it was recorded with "
-                                "several prompts or rotations; ask by the same ones"
-                            )
-                        answer = variants[asked]
                     if answer is None:
                         return AnswerError(f"{self._path} has no answer for {prompt.item}: none was recorded")
                     return answer
-        if any((b, t, prompt.item, 1) in answers for b in (prompt.benchmark, "") for t in (prompt.technique, "")):
+        variants = self._recording.variants
+        if variants - {prompt.variant} and prompt.variant not in variants:
+            which = (
+                f"{prompt.item} in variant {prompt.variant}" if prompt.variant else f"{prompt.item} without a variant"
+            )
+            recorded = ", ".join(sorted(name or "none" for name in variants))
+            return AnswerError(f"{self._path} has no answer for {which}; variants recorded: {recorded}")
+        places = product((prompt.benchmark, ""), (prompt.technique, ""))
+        if any((*place, prompt.item, prompt.variant, 1) in answers for place in places):
             which = f"sample {prompt.sample} of {prompt.item}" if prompt.sample else prompt.item
             repeat = self._recording.repeat
             return AnswerError(
@@ -314,10 +319,10 @@ def _read_mediconfusion(path: Path, rows: Iterable[tables.TableRow]) -> _Recordi
             # A judge's reason stands beside answers in FF alone; else nothing tells the technique.
             technique = "" if slot.gpt_reason is msgspec.UNSET else "ff"
             # The official code takes null as an answer that names no option, and counts it as invalid.
-            answers["", technique, name, 0] = Answer(slot.full_answer or "", finish=UNKNOWN)
+            answers["", technique, name, "", 0] = Answer(slot.full_answer or "", finish=UNKNOWN)
             if technique == "ff" and (slot.A, slot.B) != (0, 0):
                 closeness[name] = f"A: {slot.A}\nB: {slot.B}\nYour explanation: {slot.gpt_reason or ''}"
-    if len({technique for _, technique, _, _ in answers}) > 1:
+    if len({technique for _, technique, *_ in answers}) > 1:
         mixed = next(key[2] for key in answers if key[1] != next(iter(answers))[1])
         raise DataError(f"{path}: some answers have a gpt_reason and some have none, the first that differs: {mixed}")
     return _Recording(answers, closeness=closeness)
@@ -328,21 +333,25 @@ def _read_results(path: Path) -> _Recording:
     decoder = msgspec.json.Decoder(_Result)
     answers: dict[Key, Answer | None] = {}
     replies: dict[tuple[str, str, str], str] = {}
-    variants: dict[tuple[Key, str], Answer | None] = {}
     with limits.opened(path, str(path)) as file:
         for number, line in json_text.lines(file, str(path), limits.MAX_RESULT):
             try:
                 result = _result(decoder, line)
             except json_text.ERRORS as error:
                 raise DataError(f"{path} line {number}: no result: {error}") from None
-            key = result.item.benchmark, result.technique, result.item.id, result.sample
-            answers[key] = result.answer
-            if result.variant:
-                variants[key, result.prompt] = result.answer
+            key = (result.item.benchmark, result.technique, result.item.id, result.variant, result.sample)
+            answers[key] = _as_given(result)
             if result.judgement is not None:
                 for question, reply in zip(result.judgement.asked, result.judgement.replies, strict=False):
                     replies[result.item.benchmark, result.item.id, question] = reply
-    return _Recording(answers, replies, variants=variants)
+    return _Recording(answers, replies)
+
+
+def _as_given(result: _Result) -> Answer | None:
+    """Return the answer with log-probabilities by the letters that were shown."""
+    if result.answer is None or result.answer.option_logprobs is None:
+        return result.answer
+    return rotation.answer_shown(result.answer, result.item.options, Variant.parse(result.variant).rotation)
 
 
 def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:
@@ -375,11 +384,15 @@ def _entry(row: tables.TableRow) -> tuple[Key, Answer | None]:
     if "finish" in row.values or "finish_reason" in row.values:
         finish = row.text("finish") or row.text("finish_reason")
     if text_name == "prediction":
-        return ("", "", item_id, 0), None if text is None or text.startswith(_FAILED) else Answer(text, finish=finish)
+        return ("", "", item_id, "", 0), None if text is None or text.startswith(_FAILED) else Answer(
+            text, finish=finish
+        )
     technique = row.text("technique")
     if technique and technique not in TECHNIQUES:
         raise row.error(f"no technique {technique!r}; known: {', '.join(TECHNIQUES)}", "technique")
-    return (row.text("benchmark"), technique, item_id, 0), None if text is None else Answer(text, finish=finish)
+    return (row.text("benchmark"), technique, item_id, row.text("variant"), 0), None if text is None else Answer(
+        text, finish=finish
+    )
 
 
 def _pair_of_names(names: Iterable[str]) -> tuple[str, str] | None:

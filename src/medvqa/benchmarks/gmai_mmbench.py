@@ -253,6 +253,7 @@ VAL = Benchmark(
     headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
     public=True,
+    taxonomy="gmai-mmbench",
 )
 
 TEST = replace(

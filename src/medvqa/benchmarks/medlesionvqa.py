@@ -226,6 +226,11 @@ def score(item: Item, answer: Answer) -> Score:
     return score_partial_credit(item, answer) if item.kind in CHOICE_KINDS else unscored(item, answer)
 
 
+DIMENSIONS = (
+    *("ability", "attribute", "question_type", "modality_dependence"),
+    *("language", "body_region", "lesion", "disease"),
+)
+
 BENCHMARKS = tuple(
     Benchmark(
         name=f"medlesionvqa-{split}",
@@ -251,11 +256,8 @@ BENCHMARKS = tuple(
             *metrics.rates,
         ),
         headline=("mean_score", "macro_score"),
-        dimensions=(
-            *("ability", "attribute", "question_type", "modality_dependence"),
-            *("language", "body_region", "lesion", "disease"),
-            "ability+question_type",
-        ),
+        dimensions=(*DIMENSIONS, "ability+question_type"),
+        taxonomy="medlesionvqa",
     )
     for split in SPLITS
 )

@@ -49,7 +49,7 @@ def _prompt_medlesionvqa(item: Item, technique: Technique) -> Prompt:
     """The parent's prompt; for PS the prefix, which a term of the vocabulary continues."""
     if technique != "ps":
         return medlesionvqa.prompt(item, technique)
-    return PREFIX.prompt(replace(item, options={term: term for term in item.extra["vocabulary"]}), technique)
+    return PREFIX.prompt(replace(item, options={term: term for term in item.extra.get("vocabulary", ())}), technique)
 
 
 def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
@@ -99,6 +99,7 @@ BENCHMARKS = (
         prompt=_prompt_medlesionvqa,
         score=_score_medlesionvqa,
         techniques=("mc", "ps"),
+        dimensions=medlesionvqa.DIMENSIONS,
         applies=_applies_medlesionvqa,
     ),
 )

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,10 +123,14 @@ class Source:
         """
         if _URL.match(self.shown):
             raise DataError(f"{_clipped(self.shown)}: a table is a file; download it, and give its path")
+        yield from self.items_of(tables.read(self.file, name=self.shown, fold=True, key="id"))
+
+    def items_of(self, rows: Iterable[tables.TableRow]) -> Iterator[Item]:
+        """Yield the questions of rows, whose columns have names in lower case; see `items`."""
         read: dict[str, tuple[Item, list[str], str]] = {}
         pairs: dict[str, list[str]] = {}
         columns_of: dict[tuple[str, ...], TableColumns] = {}
-        for row in tables.read(self.file, name=self.shown, fold=True, key="id"):
+        for row in rows:
             header = tuple(row.values)
             if header not in columns_of:
                 # Rows of JSON may have other columns than the first.
@@ -268,6 +272,7 @@ class Source:
             raise row.error(f"'{_clipped(others[0])}' is no judgment: write yes or no", columns.answer)
         several = "multiple_response" if len(answers) > 1 else "single_choice"
         images = self._images(row, columns)
+        shared = {role: text for role, column in columns.links.items() if (text := row.text(column).strip())}
         item = Item(
             id=row.identifier(columns.id) if columns.id else str(row.number),
             benchmark="",
@@ -280,9 +285,9 @@ class Source:
                 name: values for name, column in columns.tags.items() if (values := lexicon.slugs(_texts(row, column)))
             },
             pair_id=(row.text(columns.pair).strip() or None) if columns.pair else None,
+            extra=shared,
         )
-        shared = {role: row.text(column).strip() for role, column in columns.links.items()}
-        return item, [*(f"image {image.name}" for image in images), *(f"{r} {v}" for r, v in shared.items() if v)]
+        return item, [*(f"image {image.name}" for image in images), *(f"{r} {v}" for r, v in shared.items())]
 
     def _images(self, row: tables.TableRow, columns: TableColumns) -> tuple[Image, ...]:
         folder = self.images or self.file.parent

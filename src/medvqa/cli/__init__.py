@@ -16,7 +16,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medvqa import __version__, printing, usercode
-from medvqa.cli import agreement, baseline, cache, combine, compare, gate, lexicon, merge, models, report, rescore, run
+from medvqa.cli import (
+    agreement,
+    baseline,
+    cache,
+    classify,
+    combine,
+    compare,
+    gate,
+    lexicon,
+    merge,
+    models,
+    paper,
+    report,
+    rescore,
+    run,
+    split,
+    sweep,
+    table,
+)
 from medvqa.cli.common import Commands, say
 from medvqa.items import MedVQAError, UsageError
 
@@ -160,7 +178,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         "--traceback", action="store_true", help="show the traceback of errors in code that is not pytest-medvqa's own"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (run, report, rescore, compare, gate, baseline, merge, combine, agreement, lexicon, models, cache):
+    for command in (
+        *(run, sweep, paper, report, rescore, compare, table, gate),
+        *(baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
+    ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)
     if not (words and words[0] in commands.choices):

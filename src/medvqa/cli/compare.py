@@ -21,7 +21,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="list what changed between runs on the same questions",
         description="Compare runs on the same questions: differences of measures with bounds, slices, questions whose "
-        "score changed (flips), and for more than two runs a ranking.",
+        "score changed (flips), and for more than two runs a ranking. --by shows a trend over a number of "
+        "each run, such as the size of its model.",
     )
     compare.add_argument(
         "runs",
@@ -68,7 +69,14 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     compare.add_argument(
         "--anyway",
         action="store_true",
-        help="compare runs that differ in data, technique, prompt, judge or extraction, and say so",
+        help="compare runs that differ in data, judge or extraction, or in several settings, and say so",
+    )
+    compare.add_argument(
+        "--by",
+        type=Path,
+        metavar="FILE",
+        help="a table with the columns 'run' (or 'model') and a number of each, such as its parameters: show the "
+        "measures in its order, and their slopes on its logarithm",
     )
     compare.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write measures and slices as CSV")
@@ -88,6 +96,7 @@ def _limit(text: str) -> int | None:
 def run(options: argparse.Namespace) -> str:
     """Return the comparisons as text. UsageError names each difference of runs that are not comparable."""
     from medvqa import comparing, records
+    from medvqa.comparing import trend
     from medvqa.report import comparison
 
     news, baselines = options.runs, options.baseline
@@ -101,7 +110,7 @@ def run(options: argparse.Namespace) -> str:
     registry = known_from(options)
     sides = _load([*baselines, *news], options.benchmark)
     pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
-    refusals = [comparing.refusals(new, baseline) for new, baseline in pairs]
+    refusals = [comparing.contrast(new, baseline).refusals for new, baseline in pairs]
     if any(refusals) and not options.anyway:
         lines = [line for reasons in refusals for line in reasons]
         raise UsageError(
@@ -126,10 +135,17 @@ def run(options: argparse.Namespace) -> str:
     rankings = comparing.rank(list(sides.values()), registry.benchmarks) if len(sides) > 2 else []
     if rankings:
         sections.append(comparison.Section("Ranking", (), tuple(map(comparison.ranked, rankings))))
+    trends = []
+    if options.by is not None:
+        by, numbers = trend.numbers(options.by, list(sides.values()))
+        trends = comparing.trends(list(sides.values()), registry.benchmarks, by, numbers)
+        # Pairs of runs are not the point; their notes hold for the trend too.
+        sections = [section for section in sections if section.notes and not section.tables]
+        sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))
     with_notes = list(zip(comparisons, refusals, notes, strict=True))
     try:
         if options.json is not None:
-            records.write_json(options.json, comparison.as_json(with_notes, rankings))
+            records.write_json(options.json, comparison.as_json(with_notes, rankings, trends))
         if options.csv is not None:
             records.write_atomic(options.csv, comparison.as_csv(comparisons).encode())
         if options.markdown is not None:

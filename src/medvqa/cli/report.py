@@ -80,11 +80,11 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         drawn.append(html.draw(built, load, options.images))
         texts.append(summary(report.write(built, drawn[-1]), width=100, exits=False))
     if len(runs) > 1:
-        texts.append(_compared(runs, options.output, registry, drawn))
+        texts.append(compared_page(runs, options.output, registry, drawn))
     return "\n".join(texts), unfinished
 
 
-def _compared(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:
+def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:
     """Write the page that compares the runs with the first; return its path and lines about runs not comparable."""
     from medvqa import comparing, printing, records
     from medvqa.report import html
@@ -95,13 +95,13 @@ def _compared(runs: Sequence[Path], output: Path | None, registry: Registry, dra
         replace(side, name=str(path)) if names[side.name] > 1 else side for side, path in zip(sides, runs, strict=True)
     ]
     baseline, *others = sides
-    compared, lines = [], []
+    compared, lines = list[html.Versus](), list[str]()
     for new in others:
-        refusals = comparing.refusals(new, baseline)
+        refusals = comparing.contrast(new, baseline).refusals
         paired = comparing.compare(new, baseline, registry.benchmarks)
         if not refusals and not paired.parts:
-            refusals = [f"{new.name} and {baseline.name} have no benchmark and technique in common"]
-        compared.append(html.Versus(paired, tuple(refusals), tuple(comparing.notes(new, baseline))))
+            refusals = (f"{new.name} and {baseline.name} have no benchmark and technique in common",)
+        compared.append(html.Versus(paired, refusals, tuple(comparing.notes(new, baseline))))
         lines += refusals
     messages = [f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)]
     comparable = [baseline, *(versus.paired.new for versus in compared if not versus.refusals)]

@@ -52,6 +52,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_options(parser)
+    parser.set_defaults(command=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of runs."""
     for name, how in {
         "model": OPTIONS["model"],
         "benchmark": OPTIONS["benchmark"],
@@ -60,7 +66,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     }.items():
         old = (f"--{known}" for known, new in OLD_NAMES.items() if new == name)
         parser.add_argument(f"--{name}", *old, dest=name, **{**how, "help": how["help"].replace("%", "%%")})
-    parser.set_defaults(command=run)
 
 
 def run(typed: argparse.Namespace) -> tuple[str, int]:
@@ -81,14 +86,15 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             known_from(typed),
             select=typed.select,
             say=say,
-            on_progress=_progress().show,
+            on_progress=progress_line().show,
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
-    return "\n".join(_lines(ended, typed)), ended.exit_code
+    return "\n".join(lines_of(ended, typed)), ended.exit_code
 
 
-def _progress() -> Progress:
+def progress_line() -> Progress:
+    """Return the progress of one run: a line that is rewritten on a terminal, and written now and then elsewhere."""
     from medvqa.session.progress import Progress
 
     def rewrite(line: str) -> None:
@@ -98,7 +104,7 @@ def _progress() -> Progress:
     return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
 
 
-def _lines(ended: Ended, typed: argparse.Namespace) -> list[str]:
+def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
     from medvqa.report.terminal import can_draw, summary
 

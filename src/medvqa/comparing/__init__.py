@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from medvqa.comparing.differing import Contrast, Difference, contrast
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, notes, refusals
+from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
     "LEVEL",
     "Compared",
+    "Contrast",
+    "Difference",
     "Flip",
     "Paired",
     "PairedPart",
     "Ranked",
     "Ranking",
     "Side",
+    "Trend",
+    "TrendRow",
     "beside",
     "compare",
+    "contrast",
     "load",
     "notes",
     "rank",
     "refusals",
+    "trends",
 ]

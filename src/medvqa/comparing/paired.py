@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from medvqa import metrics as measures
 from medvqa import records, statistics
 from medvqa.benchmarks import not_known
-from medvqa.comparing import matching
+from medvqa.comparing import differing, matching
+from medvqa.comparing.differing import Difference
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
@@ -119,7 +120,10 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part."""
+    """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
+
+    `difference`: the one setting in which the runs differ; None if there is none, or several.
+    """
 
     new: Side
     baseline: Side
@@ -127,6 +131,7 @@ class Paired:
     tables: tuple[Compared, ...]
     flips: tuple[Flip, ...]
     level: float
+    difference: Difference | None = None
 
     @property
     def unmatched(self) -> tuple[str, ...]:
@@ -173,8 +178,11 @@ def compare(
 
     `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
     options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
-    seeded cluster bootstrap of headline measures. UsageError for an unknown benchmark.
+    seeded cluster bootstrap of headline measures. If the runs differ in one setting (`differing.contrast`), the result
+    names it, and techniques that differ are compared with each other. UsageError for an unknown benchmark.
     """
+    difference = differing.contrast(new, baseline).difference
+    baseline = differing.aligned(new, baseline, difference)
     new_techniques, baseline_techniques = new.asked, baseline.asked
     common = {
         name: [technique for technique in new_techniques[name] if technique in baseline_techniques[name]]
@@ -195,6 +203,7 @@ def compare(
         tuple(_one_family([measure for _, compared, _ in compared_parts for measure in compared])),
         tuple(flip for _, _, flips in compared_parts for flip in flips),
         level,
+        difference,
     )
 
 

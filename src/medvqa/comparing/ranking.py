@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
 from medvqa import statistics
-from medvqa.comparing import matching
+from medvqa.comparing import differing, matching
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
 from medvqa.metrics import Tabled
-from medvqa.statistics import Table
+from medvqa.statistics import Influences, Table
 
 if TYPE_CHECKING:
     from medvqa.comparing.matching import Samples
@@ -27,7 +27,8 @@ class Ranked:
     """One run: its value with its own 95 % interval, its rank and its possible ranks.
 
     `rank` counts from 1; equal values share one. `best`: one more than the number of runs shown to be better. `worst`:
-    the number of runs less those shown to be worse (adjusted p at most 5 %).
+    the number of runs less those shown to be worse (adjusted p at most 5 %). `differs`: the value of the one setting in
+    which the run differs from the first run of the comparison, "" without one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Ranked:
     rank: int
     best: int
     worst: int
+    differs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +60,44 @@ class Ranking:
     adjusted: Mapping[tuple[str, str], float | None]
 
 
+@dataclass(frozen=True, slots=True)
+class InCommon:
+    """One headline measure of several runs on the items that all of them have; `tabled`: its terms, run by run.
+
+    `items` and `scored` as in `Ranking`.
+    """
+
+    benchmark: str
+    technique: str
+    items: int
+    scored: int
+    tabled: Sequence[Tabled]
+
+
 def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ranking]:
-    """Rank runs with different names by each headline measure, on the items that all of them have."""
+    """Rank runs with different names by each headline measure, on the items that all of them have.
+
+    Runs that differ from the first in one setting are matched with it as in a comparison (`paired.compare`).
+    """
+    first, *others = sides
+    differences = [differing.contrast(side, first).difference for side in others]
+    sides = [first, *(differing.aligned(first, side, d) for side, d in zip(others, differences, strict=True))]
+    differs = ["", *("" if difference is None else difference.new for difference in differences)]
+    names = [side.name for side in sides]
+    return [_ranking(measure, names, differs) for measure in in_common(sides, benchmarks)]
+
+
+def in_common(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> Iterator[InCommon]:
+    """Yield each headline measure of each benchmark and technique that all runs have, without numbers that are no
+    percentages."""
     techniques_of_sides = [side.asked for side in sides]
-    return [
-        ranking
-        for name, techniques in techniques_of_sides[0].items()
-        if name in benchmarks
-        for technique in techniques
-        if all(technique in others.get(name, ()) for others in techniques_of_sides)
-        for ranking in _rankings(sides, benchmarks[name], technique)
-    ]
+    for name, techniques in techniques_of_sides[0].items():
+        for technique in techniques:
+            if name in benchmarks and all(technique in others.get(name, ()) for others in techniques_of_sides):
+                yield from _in_common(sides, benchmarks[name], technique)
 
 
-def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> list[Ranking]:
+def _in_common(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> Iterator[InCommon]:
     chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
     rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
     failed: list[FailedMetric] = []
@@ -83,24 +109,8 @@ def _rankings(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> li
     ]
     answered = [{result.item.id for result in results if matching.scored([result])} for results in rows]
     items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
-    names = [side.name for side in sides]
-    return [
-        _ranking(
-            one_measure,
-            Ranking(
-                benchmark.name,
-                technique,
-                one_measure[0].metric.name,
-                one_measure[0].metric.better,
-                items,
-                scored,
-                (),
-                {},
-            ),
-            names,
-        )
-        for one_measure in map(measures.scored_in_all, zip(*tabled, strict=True))
-    ]
+    for one_measure in map(measures.scored_in_all, zip(*tabled, strict=True)):
+        yield InCommon(benchmark.name, technique, items, scored, one_measure)
 
 
 def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]]:
@@ -115,9 +125,9 @@ def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[
     return [[result for key, samples in side if key in kept for result in samples] for side in sides]
 
 
-def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> Ranking:
-    metric = tabled[0].metric
-    estimates = [_estimate(table) for table in tabled]
+def _ranking(measure: InCommon, names: Sequence[str], differs: Sequence[str]) -> Ranking:
+    tabled, metric = measure.tabled, measure.tabled[0].metric
+    estimates = [estimate(table) for table in tabled]
     compared = {(i, j): _difference(tabled[i], tabled[j], metric) for i, j in combinations(range(len(tabled)), 2)}
     tested = [pair for pair, (_, p) in compared.items() if p is not None]
     corrected = statistics.holm([p for _, p in compared.values() if p is not None]).tolist()
@@ -140,17 +150,27 @@ def _ranking(tabled: Sequence[Tabled], blank: Ranking, names: Sequence[str]) -> 
         Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below)
         for name, estimate, key, above, below in zip(names, estimates, keys, better, worse, strict=True)
     ]
-    return replace(
-        blank,
-        rows=tuple(sorted(ranked, key=lambda row: (row.rank, row.name))),
-        adjusted={(names[i], names[j]): p for (i, j), p in adjusted.items()},
+    ranked = [replace(row, differs=value) for row, value in zip(ranked, differs, strict=True)]
+    return Ranking(
+        measure.benchmark,
+        measure.technique,
+        metric.name,
+        metric.better,
+        measure.items,
+        measure.scored,
+        tuple(sorted(ranked, key=lambda row: (row.rank, row.name))),
+        {(names[i], names[j]): p for (i, j), p in adjusted.items()},
     )
 
 
-def _estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
+def influences(tabled: Tabled) -> Influences:
+    """The contributions of the units to a measure over all items."""
+    return tabled.mean(statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table())))
+
+
+def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
     """Value and two-sided interval over all items."""
-    ratios = statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table()))
-    ratios = tabled.mean(ratios)
+    ratios = influences(tabled)
     low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary and tabled.over is None)
     value, below, above = (float(values[0]) for values in (ratios.value, low, high))
     if value != value:

@@ -123,6 +123,11 @@ class Side:
             for name in sorted(techniques)
         }
 
+    @property
+    def model(self) -> str:
+        """The model's name, as in reports."""
+        return str((self.run.get("model") or {}).get("name") or (self.run.get("config") or {}).get("name") or "unknown")
+
     def signature(self, benchmark: str) -> dict[str, str]:
         """The signature of a benchmark, without prompt and technique."""
         return dict(self.run.get("benchmarks", {}).get(benchmark, {}).get("signature", {}))
@@ -182,33 +187,51 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
     return [side.only(benchmarks) for side in plain] if benchmarks else plain
 
 
+TECHNIQUE, PROMPT = "technique", "prompt"
+"""Parts of `Refused` that no signature holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A reason why two runs are not comparable.
+
+    `part`: the part of a signature that differs, "technique", "prompt", or "" for a missing benchmark.
+    """
+
+    part: str
+    line: str
+
+
 def refusals(new: Side, baseline: Side) -> list[str]:
     """Reasons why two runs are not comparable, one line per difference, naming both; [] if they are.
 
     Differences: data set version, prompt, judge, extraction, ablation, origin of the answer key, and a benchmark or
     technique that only the baseline has. Extra benchmarks or techniques of the new run are no difference.
     """
-    reasons, new_techniques = [], new.asked
+    return [reason.line for reason in refused(new, baseline)]
+
+
+def refused(new: Side, baseline: Side) -> list[Refused]:
+    """The reasons of `refusals`, each with the part that differs."""
+    reasons, new_techniques = list[Refused](), new.asked
     for benchmark, techniques in baseline.asked.items():
         has = new_techniques.get(benchmark)
         if has is None:
-            reasons.append(f"{benchmark} is in {baseline.name} alone")
+            reasons.append(Refused("", f"{benchmark} is in {baseline.name} alone"))
             continue
-        differences = _different(benchmark, new, baseline)
+        reasons += _different(benchmark, new, baseline)
         if not set(techniques) <= set(has):
-            differences.append(
-                _line(benchmark, "the technique", (new, ", ".join(has)), (baseline, ", ".join(techniques)))
-            )
+            line = _line(benchmark, "the technique", (new, ", ".join(has)), (baseline, ", ".join(techniques)))
+            reasons.append(Refused(TECHNIQUE, line))
         for technique in (technique for technique in techniques if technique in has):
             prompts = [(side, side.prompt(benchmark, technique)) for side in (new, baseline)]
             if prompts[0][1] != prompts[1][1]:
-                differences.append(_line(benchmark, f"the prompt of {technique}", *prompts))
-        reasons += differences
+                reasons.append(Refused(PROMPT, _line(benchmark, f"the prompt of {technique}", *prompts)))
     return reasons
 
 
-def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
-    """Lines about differing parts of the signatures, the named parts first."""
+def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
+    """Differing parts of the signatures, the named parts first."""
     one, other = new.signature(benchmark), baseline.signature(benchmark)
     shared = set(new.asked[benchmark]) & set(baseline.asked[benchmark])
     if not any(shared & set(_judged_by(side, benchmark)) for side in (new, baseline)):
@@ -219,10 +242,16 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[str]:
     noted = NOTED - {"repeat"} if {"combine"} & (one.keys() | other.keys()) else NOTED
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
     return [
-        _line(
-            benchmark,
-            WHAT.get(name, name),
-            *((side, signature.get(name) or ABSENT.get(name)) for side, signature in ((new, one), (baseline, other))),
+        Refused(
+            name,
+            _line(
+                benchmark,
+                WHAT.get(name, name),
+                *(
+                    (side, signature.get(name) or ABSENT.get(name))
+                    for side, signature in ((new, one), (baseline, other))
+                ),
+            ),
         )
         for name in names
         if one.get(name) != other.get(name)
@@ -243,7 +272,7 @@ def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:
     )
 
 
-def _limits(side: Side, benchmark: str, technique: str) -> str:
+def token_limits(side: Side, benchmark: str, technique: str) -> str:
     """The token limits of a run, for instance "512" or "32, none"; "" if not recorded."""
     limits = side.run.get("benchmarks", {}).get(benchmark, {}).get("max_tokens", {}).get(technique, {})
     return ", ".join(str(number or "none") for number in sorted(set(limits.values())))
@@ -258,7 +287,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
         elif more := [technique for technique in techniques if technique not in baseline_techniques[benchmark]]:
             lines.append(f"{benchmark}: technique {', '.join(more)} is in {new.name} alone, and not compared")
         for technique in (technique for technique in techniques if technique in baseline_techniques.get(benchmark, ())):
-            now, was = (_limits(side, benchmark, technique) for side in (new, baseline))
+            now, was = (token_limits(side, benchmark, technique) for side in (new, baseline))
             # A run of an earlier version recorded no limit.
             if now and was and now != was:
                 lines.append(

@@ -87,7 +87,7 @@ class OwnTags:
                 )
             if len(holders) > 1:
                 raise UsageError(
-                    f"--tags: {row.where}: {' and '.join(holders)} have the id '{row.id}'; add a column benchmark"
+                    f"--tags: {row.where}: {', '.join(holders)} have the id '{row.id}'; add a column benchmark"
                 )
 
 

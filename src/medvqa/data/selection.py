@@ -32,6 +32,10 @@ def components(groups: Iterable[Sequence[str]]) -> dict[str, str]:
     return {node: root(node) for node in parent}
 
 
+Unit = tuple[str, ...]
+"""The name of items that are drawn as a whole."""
+
+
 def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed: int = 0) -> list[Item]:
     """Draw at most `limit` items in their given order, with whole pairs and in proportion to a dimension's values.
 
@@ -45,10 +49,10 @@ def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed
     if limit >= len(items):
         return list(items)
 
-    units: defaultdict[tuple[str, str, str], list[Item]] = defaultdict(list)
+    units: defaultdict[Unit, list[Item]] = defaultdict(list)
     for item in items:
         units[_unit(item)].append(item)
-    strata: defaultdict[str, list[tuple[bytes, tuple[str, str, str]]]] = defaultdict(list)
+    strata: defaultdict[str, list[tuple[bytes, Unit]]] = defaultdict(list)
     for unit, members in units.items():
         first = min(members, key=lambda item: item.id)
         value = next(iter(first.tags.get(dimension, ())), "") if dimension else ""
@@ -57,7 +61,7 @@ def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed
 
     # Order units by the middle of their place in their stratum, as a share of it: any limit then serves every
     # stratum in proportion.
-    order: list[tuple[float, bytes, tuple[str, str, str]]] = []
+    order: list[tuple[float, bytes, Unit]] = []
     for ranked in strata.values():
         total = sum(len(units[unit]) for _, unit in ranked)
         before = 0
@@ -65,13 +69,74 @@ def stratified(items: Sequence[Item], limit: int, *, dimension: str | None, seed
             order.append(((2 * before + len(units[unit])) / (2 * total), digest, unit))
             before += len(units[unit])
 
-    drawn: set[tuple[str, str, str]] = set()
+    drawn: set[Unit] = set()
     left = limit
     for _, _, unit in sorted(order):
         if len(units[unit]) <= left:
             drawn.add(unit)
             left -= len(units[unit])
     return [item for item in items if _unit(item) in drawn]
+
+
+def halves(
+    items: Sequence[Item], size: int, *, dimension: str | None, seed: int = 0, groups: bool = False
+) -> tuple[list[Item], list[Item]]:
+    """Divide the items of one benchmark into at most `size` items (training) and the rest (test).
+
+    Whole pairs are drawn by `stratified`. `groups`: items that share a pair, a cluster or an image, also through
+    others, stay together; the parts are then as alike in `dimension` as these groups allow (`_balanced`).
+    """
+    if groups:
+        drawn = _balanced(items, size, dimension, seed)
+    else:
+        drawn = {item.id for item in stratified(items, size, dimension=dimension, seed=seed)}
+    return [item for item in items if item.id in drawn], [item for item in items if item.id not in drawn]
+
+
+def _balanced(items: Sequence[Item], size: int, dimension: str | None, seed: int) -> set[str]:
+    """Return the ids of at most `size` items in whole groups, with about their share of each value of `dimension`.
+
+    Groups go, the largest first, to the part that lacks more of their values, as in the iterative stratification of
+    Sechidis et al. (2011), Machine Learning and Knowledge Discovery in Databases 3:145. Groups of one size are in the
+    order of digests of the seed and their names.
+    """
+    group_of = _groups(items)
+    members: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        members[group_of[item.id]].append(item)
+    whole = _values(items, dimension)
+    share = size / len(items)
+    lacking = [{value: part * count for value, count in whole.items()} for part in (share, 1 - share)]
+    drawn: set[str] = set()
+    for _, group in sorted(members.items(), key=lambda entry: (-len(entry[1]), _digest(f"{seed}\0{entry[0]}"))):
+        counts = _values(group, dimension)
+        # A value that is rare in the whole weighs as much as a frequent one.
+        train, test = (sum(n * part[value] / whole[value] for value, n in counts.items()) for part in lacking)
+        chosen = 0 if train / share >= test / (1 - share) and len(drawn) + len(group) <= size else 1
+        if chosen == 0:
+            drawn.update(item.id for item in group)
+        for value, n in counts.items():
+            lacking[chosen][value] -= n
+    return drawn
+
+
+def _values(items: Iterable[Item], dimension: str | None) -> Counter[str]:
+    """Count the items by their values in a dimension, and all items as ""."""
+    return Counter(value for item in items for value in ("", *(item.tags.get(dimension, ()) if dimension else ())))
+
+
+def straddling(train: Iterable[Item], test: Iterable[Item]) -> list[Item]:
+    """Return the items of `test` that share a pair, a cluster or an image with `train`, also through others."""
+    train, test = list(train), list(test)
+    group_of = _groups([*train, *test])
+    trained = {group_of[item.id] for item in train}
+    return [item for item in test if group_of[item.id] in trained]
+
+
+def _groups(items: Iterable[Item]) -> dict[str, str]:
+    """Return the name of the group of each item of one benchmark, by id."""
+    found = components([_joins(item) for item in items])
+    return {name.removeprefix(_ID): group for name, group in found.items() if not name.startswith(_JOINT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +219,6 @@ def broken_pairs(items: Iterable[Item]) -> tuple[str, ...]:
     return tuple(sorted({pair for (_, pair), size in sizes.items() if size == 1}))
 
 
-def _unit(item: Item) -> tuple[str, str, str]:
+def _unit(item: Item) -> Unit:
     """Return the unit to draw as a whole: a pair, or an item without pair."""
     return (item.benchmark, "item", item.id) if item.pair_id is None else (item.benchmark, "pair", item.pair_id)

@@ -6,7 +6,7 @@
 
 from medvqa.engine.asking import Failure, Unavailable, ask, attempt
 from medvqa.engine.identity import Identity, identify
-from medvqa.engine.judges import Judge, JudgedAnswer, Pending
+from medvqa.engine.judges import Judge, JudgedAnswer, JudgeReplies, Pending
 from medvqa.engine.stream import (
     FAREWELL,
     AnswerMemory,
@@ -27,6 +27,7 @@ __all__ = [
     "Failure",
     "Identity",
     "Judge",
+    "JudgeReplies",
     "JudgedAnswer",
     "Limits",
     "Lookahead",

@@ -44,6 +44,22 @@ class JudgedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeReplies:
+    """The replies about one answer: `readings`, one for each prompt of the case, unless there is a problem.
+
+    `why`: the judge did not answer. `unread`: its last reply is unreadable. `new_replies` and `reused` are as in
+    `JudgedAnswer`.
+    """
+
+    readings: tuple[judging.JudgeReading, ...]
+    judgement: Judgement
+    why: str
+    unread: str
+    new_replies: tuple[Answer, ...]
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Step:
     """The reading of one reply; `following` is the next prompt if the reply was unreadable."""
 
@@ -78,8 +94,10 @@ class Judge:
     def begin(self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score) -> Pending:
         """Submit the judge's prompts about an answer with its score by rule, if it needs a judge."""
         case = judging.case_of(benchmark, item, technique, answer, score, self.settings)
-        if case is None:
-            return Pending(item, score)
+        return Pending(item, score) if case is None else self.submit(item, case, score)
+
+    def submit(self, item: Item, case: judging.Case, score: Score) -> Pending:
+        """Submit the prompts of a case."""
         return Pending(item, score, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
 
     def finish(self, pending: Pending) -> JudgedAnswer:
@@ -87,16 +105,29 @@ class Judge:
 
         Raises the exception of a memory that cannot store replies.
         """
-        if pending.case is None:
+        case = pending.case
+        if case is None:
             return JudgedAnswer(pending.score)
         if not pending.tickets:
-            return JudgedAnswer(judging.score(pending.case, pending.item, (), self.settings))
+            return JudgedAnswer(judging.score(case, pending.item, (), self.settings))
+        replies = self.replies(case, pending.tickets)
+        why, unread = replies.why, replies.unread
+        if unread and not why and case.extractor is not None:
+            score = replace(case.otherwise, why=f"{unread}; by rule: {case.otherwise.why}")
+        elif why or unread:
+            score = Score(None, "error", why=why or unread)
+        else:
+            score = judging.score(case, pending.item, replies.readings, self.settings)
+        return JudgedAnswer(score, replies.judgement, replies.new_replies, replies.reused)
+
+    def replies(self, case: judging.Case, tickets: Sequence[Ticket]) -> JudgeReplies:
+        """Wait for the judge's replies to the submitted prompts of a case, and read them; raises as `finish`."""
         readings: list[judging.JudgeReading] = []
         replies: list[Answer] = []
         digests: list[str] = []
         new_replies: list[Answer] = []
         why = unread = ""
-        for ticket in pending.tickets:
+        for ticket in tickets:
             following: Ticket | None = ticket
             tries = 0
             while following is not None:
@@ -116,14 +147,10 @@ class Judge:
                         unread = unread or self._unreadable(step.read, reply.answer, tries)
                 else:
                     readings.append(step.read)
-        judgement = self._judgement(pending.case, replies, digests)
-        if unread and not why and pending.case.extractor is not None:
-            score = replace(pending.case.otherwise, why=f"{unread}; by rule: {pending.case.otherwise.why}")
-        elif why or unread:
-            score = Score(None, "error", why=why or unread)
-        else:
-            score = judging.score(pending.case, pending.item, readings, self.settings)
-        return JudgedAnswer(score, judgement, tuple(new_replies), len(replies) - len(new_replies))
+        judgement = self._judgement(case, replies, digests)
+        return JudgeReplies(
+            tuple(readings), judgement, why, unread, tuple(new_replies), len(replies) - len(new_replies)
+        )
 
     def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
         cut = "; its reply was cut off: let it write more tokens" if scoring.cut_off(answer) else ""

@@ -47,6 +47,12 @@ class ComparedRuns:
         return self._paired.new.name
 
     @property
+    def differs(self) -> str:
+        """The one setting in which the runs differ, as "the image: blank in NEW, shown in BASELINE"; "" without one."""
+        difference = self._paired.difference
+        return "" if difference is None else difference.line(self.new, self.baseline)
+
+    @property
     def unchanged(self) -> bool:
         """Whether both runs have the same questions, and the same response and score to each."""
         return self._paired.unchanged
@@ -112,9 +118,10 @@ def compare(
     loaded run. `benchmark` compares only the benchmarks of these names. `bootstrap` adds the cluster bootstrap of
     headline measures. `benchmarks`, `metrics` and `plugins` are as for `medvqa.load`; loaded runs bring their own.
 
-    Raises UsageError, which names each difference, if the runs differ in data, technique, prompt, judge or extraction.
-    With `anyway=True`, they are compared nevertheless, and `notes` names the differences. Raises UsageError too if a
-    path is no run, or if the runs have no benchmark and technique in common. Raises DataError if a file is damaged.
+    Runs that differ in one setting of a run, such as the ablation, are compared, and `differs` names it. Raises
+    UsageError, which names each difference, if they differ in two settings, or in data, judge or extraction. With
+    `anyway=True`, they are compared nevertheless, and `notes` names the differences. Raises UsageError too if a path is
+    no run, or if the runs have no benchmark and technique in common. Raises DataError if a file is damaged.
     """
     runs = (baseline, new)
     registry = joined(
@@ -125,7 +132,7 @@ def compare(
     sides = [run._side() if isinstance(run, LoadedRun) else _side(run) for run in runs]
     names = (benchmark,) if isinstance(benchmark, str) else tuple(benchmark)
     baseline_side, new_side = comparing.beside(list(zip(paths, sides, strict=True)), names, option="benchmark=")
-    refusals = comparing.refusals(new_side, baseline_side)
+    refusals = comparing.contrast(new_side, baseline_side).refusals
     if refusals and not anyway:
         raise UsageError(
             "these runs are not comparable:\n  "
@@ -135,7 +142,7 @@ def compare(
     paired = comparing.compare(new_side, baseline_side, registry.benchmarks, bootstrap=bootstrap)
     if not paired.parts:
         raise UsageError(f"{new_side.name} and {baseline_side.name} have no benchmark and technique in common")
-    return ComparedRuns(paired, registry, tuple(refusals), tuple(comparing.notes(new_side, baseline_side)))
+    return ComparedRuns(paired, registry, refusals, tuple(comparing.notes(new_side, baseline_side)))
 
 
 def _side(run: str | os.PathLike[str]) -> Side:

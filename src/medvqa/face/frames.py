@@ -62,6 +62,22 @@ RESULT: Mapping[str, str] = {
 }
 """Columns of `results`: name -> type. `option_logprobs` holds dicts, option -> natural logarithm, or None."""
 
+ERROR: Mapping[str, str] = {
+    "benchmark": "string",
+    "item": "string",
+    "technique": "string",
+    "variant": "string",
+    "sample": "int64",
+    "outcome": "string",
+    "kind_of_error": "string",
+    "by": "string",
+    "why": "string",
+    "first": "string",
+    "first_by": "string",
+}
+"""Columns of `errors`: name -> type. `kind_of_error` is missing for an unclassified answer; `first` is the kind before
+people's correction."""
+
 MEASURE: Mapping[str, str] = {
     "benchmark": "string",
     "technique": "string",
@@ -174,6 +190,28 @@ def items(report: Report) -> pd.DataFrame:
     by_key = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
     rows = [by_key[key] for key in sorted(by_key)]
     return _tagged(ITEM, [_item(item) for item in rows], rows)
+
+
+def errors(report: Report) -> pd.DataFrame:
+    """Return a row per classified wrong answer (`medvqa classify`); columns as in `ERROR`. Without rows if none is."""
+    labels = () if report.errors is None else report.errors.labels
+    rows = [
+        (
+            label.benchmark,
+            label.item,
+            label.technique,
+            label.variant,
+            label.sample,
+            label.outcome,
+            label.kind or None,
+            label.by,
+            label.why,
+            label.first or None,
+            label.first_by,
+        )
+        for label in labels
+    ]
+    return _frame(ERROR, rows)
 
 
 def measures(report: Report) -> pd.DataFrame:

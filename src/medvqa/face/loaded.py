@@ -74,6 +74,14 @@ class LoadedRun:
         """
         return frames.results(self._report)
 
+    @cached_property
+    def errors(self) -> pd.DataFrame:
+        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/errors.md.
+
+        MedVQAError if pandas is not installed.
+        """
+        return frames.errors(self._report)
+
     @property
     def selection(self) -> Selection:
         """The part of each benchmark that the run selected: `selection.benchmarks["NAME"]["mc"]` prints "77 of 143"."""

@@ -9,7 +9,7 @@ from medvqa.judging.replies import Complaint, JudgeReading, again, read
 from medvqa.judging.rescoring import chose_none, led_by, rescored
 from medvqa.judging.scores import score
 from medvqa.judging.settings import RECORDED, Settings
-from medvqa.judging.templates import TASKS, Task
+from medvqa.judging.templates import TASKS, Task, shipped, variants
 
 __all__ = [
     "RECORDED",
@@ -28,4 +28,6 @@ __all__ = [
     "read",
     "rescored",
     "score",
+    "shipped",
+    "variants",
 ]

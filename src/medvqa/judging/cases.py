@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Extractor, Item, Prompt, Score, Technique
 from medvqa.judging import fences, rules
@@ -27,16 +28,18 @@ class Case:
     `score` without readings returns `otherwise`, and the result has no judgement. `otherwise` is the score by rule, or
     the score if the judge finds no answer. `again` is added to a prompt after a complaint. `choose` is the benchmark's
     scorer for chosen letters. `extractor` is set if replies are read by the rule of the benchmark's owners; the score
-    by rule then stands if a reply is unreadable.
+    by rule then stands if a reply is unreadable. `kinds` are the names that a reply may give, for the task "kind" of
+    `medvqa.judging.taxonomy`, which gives no score.
     """
 
-    task: Task
+    task: Task | Literal["kind"]
     template: str
     prompts: tuple[Prompt, ...]
     otherwise: Score
     again: str = ""
     choose: Callable[[Item, Answer], Score] | None = field(default=None, repr=False, compare=False)
     extractor: Extractor | None = field(default=None, repr=False, compare=False)
+    kinds: tuple[str, ...] = ()
 
 
 def may_ask(benchmark: Benchmark, item: Item, technique: Technique, settings: Settings) -> bool:

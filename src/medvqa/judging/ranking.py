@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from medvqa.items import Answer, Item, Prompt
 from medvqa.judging import fences
@@ -45,7 +46,7 @@ _BEST = re.compile(
 def prompt(first: Prompt, item: Item, candidates: Sequence[str]) -> Prompt:
     """Return the prompt that shows a question with its images, its options and the candidates, numbered from 1.
 
-    `first` is the prompt of the candidates; its images, options and system prompt stay.
+    `first` is the prompt of the candidates; its images, options and system prompt stay, and no solved examples.
     """
     question = fences.neutral(item.question)
     options = "\n".join(f"{letter}. {fences.neutral(text)}" for letter, text in first.options.items())
@@ -59,16 +60,13 @@ def prompt(first: Prompt, item: Item, candidates: Sequence[str]) -> Prompt:
         "options": f"\n\nOptions:\n{fences.fenced(options, fence)}" if options else "",
         "candidates": "\n\n".join(f"Answer {n}:\n{fences.fenced(text, fence)}" for n, text in enumerate(shown, 1)),
     }
-    return Prompt(
+    return replace(
+        first,
         text=filled(TEMPLATE.text, values),
-        images=first.images,
-        system=first.system,
-        benchmark=first.benchmark,
-        item=first.item,
-        kind=first.kind,
-        options=first.options,
-        technique=first.technique,
+        shots=(),
+        then=(),
         template=TEMPLATE.label,
+        sample=0,
         max_tokens=TEMPLATE.max_tokens,
     )
 

@@ -14,8 +14,11 @@ from medvqa.scoring import without_reasoning
 
 SCORES = (0.0, 0.5, 1.0)
 """The scale of MedLesionVQA's rubric."""
+NO_KIND = "none"
+"""Means "none of the kinds" in a reply."""
 
 _RESULT = re.compile(r"(</?result>)")
+_KIND = re.compile(r"(</?kind>)")
 _NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})?")
 _EXPLANATION = re.compile(r"^[ \t]*(?:your )?explanation\b", re.M | re.I)
 _CLOSENESS = re.compile(r"^[ \t]*\[?(?:Answer )?([A-Z])\]?[ \t]*:(.*)$", re.M)
@@ -25,14 +28,16 @@ _BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]、，]+|\band\b")
 
 @dataclass(frozen=True, slots=True)
 class JudgeReading:
-    """The content of one reply: a `score`, the closeness of the answer to every option, or the chosen `letters`.
+    """The content of one reply: a `score`, the closeness of the answer to every option, the `letters` or the `kind`.
 
-    `letters` are in option order, () if the judge finds no option in the answer.
+    `letters` are in option order, () if the judge finds no option in the answer. `kind` is a kind of error, "" if the
+    judge finds none.
     """
 
     score: float | None = None
     closeness: Mapping[str, float] = field(default_factory=dict)
     letters: tuple[str, ...] = ()
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeR
     Marked reasoning (<think>) is ignored. A score needs exactly one <result>...</result> with 0, 0.5 or 1. Two are a
     complaint even if equal, since one may be copied from the judged answer. Closeness needs exactly one line per
     option with a number from 1 to 10, before any explanation. Options need letters alone, or Z; one letter if one
-    option is right. A benchmark's `extractor` replaces these rules for options.
+    option is right. A benchmark's `extractor` replaces these rules for options. A kind needs exactly one
+    <kind>...</kind> with a name of the case, or "none".
 
     `finished` False: the reply was cut off at a token limit, so its last letter or number is ignored or a complaint.
     """
@@ -61,6 +67,8 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeR
         return _score(reply)
     if case.task == "closeness":
         return _closeness(reply, tuple(options), finished=finished)
+    if case.task == "kind":
+        return _kind(reply, case.kinds)
     if not finished:
         return Complaint("It was cut off before its end.")
     if case.extractor is not None:
@@ -91,6 +99,22 @@ def _score(reply: str) -> JudgeReading | Complaint:
     if float(content) not in SCORES:
         return Complaint(f"{content} is not one of 0.0, 0.5 and 1.0.")
     return JudgeReading(score=float(content))
+
+
+def _kind(reply: str, kinds: tuple[str, ...]) -> JudgeReading | Complaint:
+    parts = _KIND.split(reply)
+    tags = parts[1::2]
+    if tags.count("<kind>") > 1 or tags.count("</kind>") > 1:
+        return Complaint("It has more than one <kind>.")
+    if tags != ["<kind>", "</kind>"]:
+        return Complaint("It has no <kind>...</kind>.")
+    named = " ".join(_MARKUP.sub("", parts[2]).split()).casefold()
+    if named == NO_KIND:
+        return JudgeReading()
+    found = [kind for kind in kinds if kind.casefold() == named]
+    return (
+        JudgeReading(kind=found[0]) if found else Complaint("What stands in <kind>...</kind> is no name of the list.")
+    )
 
 
 def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> JudgeReading | Complaint:

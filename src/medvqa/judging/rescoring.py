@@ -10,6 +10,7 @@ from medvqa.judging.cases import case_of
 from medvqa.judging.replies import JudgeReading, read
 from medvqa.judging.scores import score as score_of
 from medvqa.judging.settings import Settings
+from medvqa.protocols import rotation
 
 
 def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Result:
@@ -46,9 +47,10 @@ def rescored(
         return result
     if chose_none(result):
         return result
-    score = scoring.by_rule(result.item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
+    item = rotation.as_shown(result.item, result.variant)
+    score = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
     if settings is not None:
-        case = case_of(benchmark, result.item, result.technique, result.answer, score, settings)
+        case = case_of(benchmark, item, result.technique, result.answer, score, settings)
         if case is not None and not case.prompts:
-            score = score_of(case, result.item, (), settings)
-    return replace(result, score=score)
+            score = score_of(case, item, (), settings)
+    return replace(result, score=rotation.score_back(score, result.item, result.variant))

@@ -19,18 +19,21 @@ from medvqa.protocols import prompts
 
 Task = Literal["score", "closeness", "options"]
 TASKS: tuple[Task, ...] = get_args(Task)
+"""The tasks of scoring. The task "kind" (`medvqa.judging.taxonomy`) finds the kind of a wrong answer."""
 
-FIELDS: Mapping[Task, tuple[str, ...]] = {
+FIELDS: Mapping[str, tuple[str, ...]] = {
     "score": ("question", "reference", "response"),
     "closeness": ("question", "options", "response"),
     "options": ("question", "options", "response"),
+    "kind": ("question", "options", "reference", "response", "kinds"),
 }
 """Required fields in the prompt of a task; their values are fenced."""
 
-OTHER_FIELDS: Mapping[Task, tuple[str, ...]] = {
+OTHER_FIELDS: Mapping[str, tuple[str, ...]] = {
     "score": ("fence",),
     "closeness": ("fence", "number", "names", "format"),
     "options": ("fence", "letters"),
+    "kind": ("fence", "image"),
 }
 """Optional fields of a prompt: `fence` is the name of the tag around data; docs/judging.md describes the others."""
 
@@ -59,7 +62,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=32)
-def parse(task: Task, text: str) -> JudgePrompt:
+def parse(task: str, text: str) -> JudgePrompt:
     """Return the template in a file's text; UsageError for unknown, missing or repeated sections and fields."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     label = prompts.Template(f"judging/{task}", text).label
@@ -82,6 +85,12 @@ def parse(task: Task, text: str) -> JudgePrompt:
     if twice := [name for name in FIELDS[task] if prompt.count(f"{{{name}}}") > 1]:
         raise UsageError(f"judge prompt for '{task}': the field {{{twice[0]}}} occurs twice")
     return JudgePrompt(label, prompt, sections.get("system", ""), sections.get("again", _AGAIN))
+
+
+def variants(task: Task) -> list[str]:
+    """Return the names of further shipped prompts for a task, as in `--judge-prompt=score:without-rubric`."""
+    names = (file.name for file in (resources.files(__package__) / "prompts").iterdir())
+    return sorted(name.removeprefix(f"{task}-").removesuffix(".txt") for name in names if name.startswith(f"{task}-"))
 
 
 @lru_cache(maxsize=8)

@@ -164,6 +164,11 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
     }
 
 
+def groups(rows: Sequence[Result]) -> NDArray[np.intp]:
+    """Return the number of each row's independent group, (rows,): one `cluster_id`, one pair, or one item."""
+    return _observations(rows)[1]
+
+
 def _together(first: Sequence[Result], second: Sequence[Result]) -> list[Unit]:
     """Return the variants and samples that both questions of a pair have."""
     others = {(result.variant, result.sample): result for result in second}

@@ -55,6 +55,7 @@ def measures(
     benchmark: str,
     signature: Mapping[str, str],
     score: Callable[[Item, Answer], Score] | None = None,
+    orders: Callable[[Item], int] = lambda item: 1,
     read_by: Mapping[Kind, str] | None = None,
     failed: MutableSequence[FailedMetric] | None = None,
 ) -> list[Measure]:
@@ -66,8 +67,9 @@ def measures(
     category. The last result of a key counts. The order of `results` does not change a bit of the values.
 
     `signature`: the parts that say how the answers were obtained. `score`: the benchmark's scoring; without it,
-    multiple response and open questions have no references. `read_by`: the rule that read the answers, by kind of
-    question; a measure's signature names the rules of its own kinds as `extraction`.
+    multiple response and open questions have no references. `orders`: the number of orders in which an item was asked,
+    if a result is right only if all answers are; references then guess in each order. `read_by`: the rule that read the
+    answers, by kind of question; a measure's signature names the rules of its own kinds as `extraction`.
 
     A measure without units is left out. Over everything it stays, as null, if the metric applies to any unit. A metric
     is appended to `failed` if it raises an exception or its terms break the rules of `Metric`; without that list,
@@ -78,7 +80,7 @@ def measures(
         return []
     majority = references.majority_answers(result.item for result in metric_tables[0].rows)
     lines = {
-        unit: references.of_units(frame.units, frame.blind.tolist(), majority, score)
+        unit: references.of_units(frame.units, frame.blind.tolist(), majority, score, orders)
         for unit, frame in {table.metric.unit: table.frame for table in metric_tables}.items()
     }
     # A macro average shares the terms of its micro average. Metrics with equal denominators share one correction.

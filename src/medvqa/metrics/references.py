@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Unit = tuple[Result, ...]
 Scorer = Callable[[Item, Answer], Score]
+Orders = Callable[[Item], int]
+"""In how many orders of its options an item was asked."""
 Trials = list[tuple[float, Unit]]
 """Made-up results of one unit with their probabilities; [] if the reference is not defined."""
 
@@ -96,10 +98,15 @@ class References:
 
 
 def of_units(
-    units: Sequence[Unit], blind: Sequence[bool], majority: dict[Kind, str], score: Scorer | None
+    units: Sequence[Unit],
+    blind: Sequence[bool],
+    majority: dict[Kind, str],
+    score: Scorer | None,
+    orders: Orders = lambda item: 1,
 ) -> References:
     """Make up answers to the units; `blind`: True for a unit in a pair that only the image tells apart.
 
+    `orders` returns in how many orders of its options an item was asked; it is right only if all answers are right.
     `score` is the benchmark's scoring. Without it, multiple response and open questions have no references. Questions
     that a judge scored have none either, unless they are single choice.
     """
@@ -116,10 +123,13 @@ def of_units(
             class_of_key[key] = len(trials)
             items = [result.item for result in unit]
             by_rule = None if judged else score
+            counts = [orders(item) for item in items]
+            rotated = max(counts) > 1
             trials.append(
                 {
-                    RANDOM: _random(items, by_rule),
-                    MAJORITY: _trials([(1.0, tuple(majority.get(item.kind, "") for item in items))], items, by_rule),
+                    RANDOM: _random_in_orders(items, counts) if rotated else _random(items, by_rule),
+                    # Constant letters name other options in each order.
+                    MAJORITY: [] if rotated else _majority(items, majority, by_rule),
                     IMAGE_BLIND: _image_blind(items, by_rule) if blind[i] else [],
                 }
             )
@@ -143,6 +153,43 @@ def _random(items: Sequence[Item], score: Scorer | None) -> Trials:
         for combined in product(*(_random_answers(item) for item in items))
     ]
     return _trials(answers, items, score)
+
+
+MOST_SEQUENCES = 64
+"""Most sequences of choices of one item that are combined with those of the other item of its pair."""
+
+
+def _random_in_orders(items: Sequence[Item], orders: Sequence[int]) -> Trials:
+    """Try independent random letters in each order of the options, for single choices."""
+    if any(item.kind != "single_choice" or not item.answers for item in items):
+        return []
+    if len(items) == 1:
+        (item,), (count,) = items, orders
+        chance = (len(item.answers) / len(item.options)) ** count
+        right, wrong = _letter(item, item.answers[0]), Score(0.0, "wrong")
+        return [
+            (weight, (Result("", item, "", Answer(""), score),))
+            for weight, score in ((chance, right), (1 - chance, wrong))
+        ]
+    if any(len(item.options) ** count > MOST_SEQUENCES for item, count in zip(items, orders, strict=True)):
+        return []
+    each = [list(product(item.options, repeat=count)) for item, count in zip(items, orders, strict=True)]
+    weight = 1 / prod(map(len, each))
+    return [
+        (weight, tuple(_choice(item, choices) for item, choices in zip(items, combined, strict=True)))
+        for combined in product(*each)
+    ]
+
+
+def _choice(item: Item, choices: Sequence[str]) -> Result:
+    """Return the result of the letters chosen in each order: right only if all are."""
+    if len(set(choices)) == 1:
+        return Result("", item, "", Answer(choices[0]), _letter(item, choices[0]))
+    return Result("", item, "", Answer(""), Score(0.0, "wrong", tuple(choices)))
+
+
+def _majority(items: Sequence[Item], majority: dict[Kind, str], score: Scorer | None) -> Trials:
+    return _trials([(1.0, tuple(majority.get(item.kind, "") for item in items))], items, score)
 
 
 def _random_answers(item: Item) -> list[tuple[float, str]]:

@@ -49,7 +49,7 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
-        case_ids = [selecting.called(*case, several=several) for case in cases]
+        case_ids = list(selecting.names_of(cases, several=several).values())
         # Session scope: pytest then sorts tests by technique, variant and sample.
         metafunc.parametrize(ASKED, cases, ids=case_ids, indirect=True, scope="session")
 

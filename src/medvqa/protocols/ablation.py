@@ -41,7 +41,7 @@ def shuffled(items: Sequence[Item]) -> dict[str, tuple[Image, ...]]:
     connected to one another.
     """
     with_images = [item for item in items if item.images]
-    same = _common_names(image for item in with_images for image in item.images)
+    same = common_names(image for item in with_images for image in item.images)
     links = [
         (
             f"item {item.id}",
@@ -73,7 +73,7 @@ def _rank(name: str) -> bytes:
     return blake2b(name.encode(errors="surrogatepass")).digest()
 
 
-def _common_names(images: Iterable[Image]) -> dict[Image, str]:
+def common_names(images: Iterable[Image]) -> dict[Image, str]:
     """Return a name for every image, the same for images with equal bytes.
 
     The name is the digest if the benchmark gives it, or if files have equal sizes (other files are not read), else the

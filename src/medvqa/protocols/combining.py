@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from medvqa.items import Benchmark, Measure, Result
-from medvqa.protocols import voting
+from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
 
 THRESHOLD = 1.0
@@ -19,15 +19,22 @@ ORACLE = "oracle_"
 def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
-    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. UsageError if a
-    vote has nothing to vote on (`voting.ballot`).
+    With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
+    folded last: those of each sample, or the votes. UsageError if a vote has nothing to vote on (`voting.ballot`).
     """
     if protocol.combine == "vote":
-        return tuple(voting.vote(samples) for samples in voting.by_question(tuple(results)).values())
-    if protocol.combine == "best-oracle":
+        results = [voting.vote(samples) for samples in voting.by_question(tuple(results)).values()]
+    elif protocol.combine == "best-oracle":
         threshold = thresholds(protocol)[0]
-        return tuple(voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values())
+        results = [voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values()]
+    if protocol.rotations != 0:
+        results = rotation.folded(results, protocol.rotations)
     return tuple(results)
+
+
+def folds(protocol: Protocol) -> bool:
+    """Return whether several answers to a question become one result."""
+    return protocol.combine in ("vote", "best-oracle") or protocol.rotations != 0
 
 
 def thresholds(protocol: Protocol) -> tuple[float, ...]:
@@ -41,11 +48,15 @@ def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
     `models`: the names of the models that gave them, if there are several.
     """
     of = "" if protocol.samples is None else f" of {protocol.samples}"
+    names = []
     if protocol.combine == "vote":
-        return f"vote{of} answers" + (f" by {len(models)} models" if len(models) > 1 else "")
+        names.append(f"vote{of} answers" + (f" by {len(models)} models" if len(models) > 1 else ""))
     if protocol.combine == "best-oracle":
-        return f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %"
-    return ""
+        names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
+    if protocol.rotations != 0:
+        number = "every order" if protocol.rotations is None else f"each of {protocol.rotations} orders"
+        names.append(f"right in {number} of the options")
+    return ", ".join(names)
 
 
 def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:

@@ -22,7 +22,9 @@ SHOWING: tuple[Technique, ...] = ("mc", "gd")
 """Techniques that show the options, and use the text outside of any table."""
 
 _OPTION_FIELDS = re.compile(r"\{\{|\}\}|\{(letter|text)\}|[{}]")
-_TYPES: Mapping[str, type] = {"text": str, "option": str, "system": str, "order": str, "max_tokens": int}
+_TURN_FIELDS = re.compile(r"\{\{|\}\}|\{(first|last)\}|[{}]")
+_TYPES: Mapping[str, type] = {"text": str, "option": str, "system": str, "order": str, "max_tokens": int, "then": list}
+_KINDS: Mapping[type, str] = {str: "a text", int: "a number", list: "a list of texts"}
 
 
 def is_file(typed: str) -> bool:
@@ -111,6 +113,7 @@ class _Reader:
             merged.get("system", ""),
             None if part in OPTION_TECHNIQUES else merged.get("max_tokens"),
             merged.get("order", ORDERS[0]),
+            () if part in OPTION_TECHNIQUES else tuple(merged.get("then", ())),
         )
 
     def _check(self, settings: Mapping[str, Any]) -> None:
@@ -119,12 +122,16 @@ class _Reader:
             if name not in _TYPES:
                 raise self._error(name, f"no key '{name}'; there are: {', '.join(_TYPES)}")
             if not isinstance(value, _TYPES[name]) or isinstance(value, bool):
-                kind = "a text" if _TYPES[name] is str else "a number"
-                raise self._error(name, f"{name} is {value!r:.60}; expected: {kind}")
+                raise self._error(name, f"{name} is {value!r:.60}; expected: {_KINDS[_TYPES[name]]}")
         if "max_tokens" in settings and settings["max_tokens"] < 0:
             raise self._error("max_tokens", f"max_tokens is {settings['max_tokens']}; expected: 0 (no limit) or more")
         if "order" in settings and settings["order"] not in ORDERS:
             raise self._error("order", f"order is {settings['order']!r:.60}; there are: {', '.join(ORDERS)}")
+        for text in settings.get("then", ()):
+            if not isinstance(text, str):
+                raise self._error("then", f"then holds {text!r:.60}; expected: {_KINDS[list]}")
+            if {match[0] for match in _TURN_FIELDS.finditer(text)} & {"{", "}"}:
+                raise self._error("then", "the texts of `then` may have the fields {first} and {last}, and no other")
         if "option" in settings:
             found = [match[0] for match in _OPTION_FIELDS.finditer(settings["option"])]
             if {"{", "}"} & set(found) or "{text}" not in found:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from medvqa.items import (
@@ -20,6 +20,7 @@ from medvqa.items import (
     Kind,
     Order,
     Prompt,
+    Shot,
     Technique,
     UsageError,
 )
@@ -77,8 +78,8 @@ class Template:
     def about(self) -> dict[str, str]:
         """Return the parts that a model sees, for run.json; empty ones and the default order are left out."""
         parts = {"text": self.text, "option": self.option, "system": self.system}
-        order = {} if self.order == ORDERS[0] else {"order": self.order}
-        return {name: value for name, value in parts.items() if value} | order
+        parts |= {} if self.order == ORDERS[0] else {"order": self.order}
+        return {name: value for name, value in {**parts, "then": "\n".join(self.then)}.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,11 @@ class Templates:
     name: str
     by_technique: Mapping[Technique, Template]
     by_kind: Mapping[Kind, Template] = field(default_factory=dict)
+
+    @property
+    def converses(self) -> bool:
+        """Whether any template has further turns."""
+        return any(template.then for template in (*self.by_technique.values(), *self.by_kind.values()))
 
     @property
     def techniques(self) -> tuple[Technique, ...]:
@@ -119,18 +125,21 @@ class Templates:
         return {template.label: template.about() for template in (self.by_technique[technique], *kinds)}
 
 
-def wrong_field(text: str) -> tuple[int, str] | None:
-    """Return the place and the problem of the first field that a template cannot have; None if there is none."""
+def wrong_field(text: str, known: Collection[str] = FIELDS, needed: str | None = FIELDS[0]) -> tuple[int, str] | None:
+    """Return the place and the problem of the first field that a template cannot have; None if there is none.
+
+    `known`: the fields that it may have; `needed`: the one that it must have.
+    """
     names = []
     for match in _BRACES.finditer(text):
         if match[0] in ("{{", "}}"):
             continue
         if match[1] is None:
             return match.start(), f"has a single {match[0]}"
-        if match[1] not in FIELDS:
+        if match[1] not in known:
             return match.start(), f"has the field {match[0]}"
         names.append(match[1])
-    return None if "question" in names else (len(text), "has no field {question}")
+    return None if needed is None or needed in names else (len(text), f"has no field {{{needed}}}")
 
 
 def turns(texts: Iterable[str], options: Mapping[str, str]) -> tuple[str, ...]:
@@ -146,7 +155,8 @@ def digest(prompt: Prompt) -> str:
     """
     parts = [prompt.technique, prompt.system, prompt.text, *(image.key for image in prompt.images)]
     for shot in prompt.shots:
-        parts += [shot.text, shot.answer, *(image.key for image in shot.images)]
+        end = [] if shot.end == Shot("", "").end else ["end", shot.end]
+        parts += [shot.text, shot.answer, *end, *(image.key for image in shot.images)]
     if prompt.order != ORDERS[0]:
         parts.append(prompt.order)
     if prompt.technique in OPTION_TECHNIQUES:

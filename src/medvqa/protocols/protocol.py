@@ -73,6 +73,14 @@ class Protocol:
             parts["explain" if self.explain else "reasoning"] = self.instruction.label
         return {name: _text(value) for name, value in parts.items()}
 
+    @property
+    def shots_label(self) -> str:
+        """The solved examples in words, for titles: "3 shots from med-flamingo"; "" without any."""
+        if not self.shots:
+            return ""
+        number = f"{self.shots} shot{'s' * (self.shots > 1)}"
+        return f"{number} from {self.pool}" if self.pool else number
+
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
@@ -90,5 +98,11 @@ def check(protocol: Protocol) -> None:
         raise UsageError("--threshold: it belongs to --combine=best-oracle")
     if protocol.pool and not protocol.shots:
         raise UsageError(f"--shot-pool={protocol.pool}: no solved examples are asked for; add --shots=N")
+    for name, value in (("explain", protocol.explain), (f"reasoning={protocol.reasoning}", protocol.reasoning)):
+        if protocol.shots and value:
+            raise UsageError(
+                f"--shots={protocol.shots} and --{name}: the solved examples have answers without reasoning, and would "
+                "teach the model to give none; leave one of them out"
+            )
     if protocol.explain and protocol.reasoning:
         raise UsageError(f"--explain and --reasoning={protocol.reasoning}: both say how to answer; leave one out")

@@ -23,7 +23,8 @@ from medvqa.items import (
     Result,
     Technique,
 )
-from medvqa.protocols import combining
+from medvqa.judging import taxonomy
+from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
@@ -80,8 +81,16 @@ class Part:
     @property
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
+        return [*self.sliced, *self._overall(*position.names(self.benchmark.headline))]
+
+    @property
+    def sliced(self) -> list[Measure]:
+        """The headline measures without those of rotated runs alone, for tables of slices."""
+        return self._overall(*self.benchmark.headline, *metrics.MAXIMA.values())
+
+    def _overall(self, *names: str) -> list[Measure]:
         overall = {measure.name: measure for measure in self.measures if not measure.slice}
-        return [overall[name] for name in (*self.benchmark.headline, *metrics.MAXIMA.values()) if name in overall]
+        return [overall[name] for name in names if name in overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +98,10 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `gate`: the
-    verdict on exactly these results, or None. `stale`: the stored verdict is on other results. `known`: the known
-    benchmarks by name.
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
+    solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
+    stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
+    wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others.
     """
 
     folder: Path
@@ -103,9 +113,13 @@ class Report:
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
+    shots: str = ""
     known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
+    errors: taxonomy.Classified | None = None
+    error_shares: tuple[taxonomy.ErrorShare, ...] = ()
+    errors_stale: bool = False
 
     @property
     def title(self) -> str:
@@ -114,8 +128,8 @@ class Report:
 
     @property
     def label(self) -> str:
-        """The ablation and the way to combine answers, as beside every number; "" without both."""
-        return ", ".join(filter(None, (self.ablation, self.combine)))
+        """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
+        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -162,7 +176,7 @@ def build(
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
     ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
-    label = ", ".join(filter(None, (ablation, combine)))
+    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -178,6 +192,12 @@ def build(
         run, combining.combined(stored.results, protocol)
     )
     gate = None if stale else decided
+    classified = taxonomy.read(folder)
+    errors = classified if classified is not None and classified.is_of(stored.results) else None
+    shares: list[taxonomy.ErrorShare] = []
+    if errors is not None:
+        own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
+        shares = taxonomy.shares(errors, stored.results, run, own)
     return Report(
         folder,
         run,
@@ -188,8 +208,12 @@ def build(
         ablation=ablation,
         combine=combine,
         known=benchmarks,
+        shots=protocol.shots_label,
         gate=gate,
         stale=stale,
+        errors=errors,
+        error_shares=tuple(shares),
+        errors_stale=classified is not None and errors is None,
     )
 
 
@@ -242,12 +266,17 @@ def _part(
         failed=failed,
     )
     protocol = Protocol.of(run)
+    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
     measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
         of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]
+    if protocol.rotations != 0:
+        in_order = combining.combined(results, replace(protocol, rotations=0))
+        alone = partial(measured, orders=lambda item: 1, failed=[])
+        measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
     # The spread of single answers is none of an oracle's numbers.

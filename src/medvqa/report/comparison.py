@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import Compared, Flip, Paired, PairedPart, Ranking
+from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking, Trend
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
 from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
@@ -63,7 +63,7 @@ def sections(
     head = [f"not comparable: {line}" for line in refusals] + list(notes)
     if paired.unchanged:
         head.append("unchanged: the responses are identical on every question")
-    all_sections = [Section(f"{paired.new.name} against {paired.baseline.name}", tuple(head), ())]
+    all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
         own = [
             table for table in paired.tables if (table.benchmark, table.technique) == (part.benchmark, part.technique)
@@ -72,7 +72,7 @@ def sections(
         benchmark = benchmarks[part.benchmark]
         named = benchmark.public or shown.names
         notes = _warnings(part, paired, named=named)
-        tables = [headline(own), *_sliced(own, benchmark, shown)]
+        tables = [headline(own, paired.difference), *_sliced(own, benchmark, shown, paired.difference)]
         if named:
             tables += _flipped(flips, shown.flips)
         elif flips and shown.flips != 0:
@@ -81,6 +81,24 @@ def sections(
             notes.append(f"{changed}, of data that are not declared public{UNNAMED}")
         all_sections.append(Section(_name(part), tuple(notes), tuple(tables)))
     return all_sections
+
+
+def title(paired: Paired) -> str:
+    """Name both runs, and the one setting in which they differ."""
+    names = paired.new.name, paired.baseline.name
+    return " against ".join(names) + (f" ({paired.difference.line(*names)})" if paired.difference is not None else "")
+
+
+def values(difference: Difference | None) -> tuple[str, str]:
+    """The headings of the columns with the values of the baseline and of the new run."""
+    if difference is None:
+        return "baseline", "new"
+    return f"baseline: {difference.baseline}", f"new: {difference.new}"
+
+
+def meaning(difference: Difference | None) -> str:
+    """Name the effect that new minus baseline is, as the beginning of a title; "" without a difference."""
+    return "" if difference is None else f"{difference.effect}; "
 
 
 def _name(part: PairedPart) -> str:
@@ -113,13 +131,16 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     return lines
 
 
-def headline(compared: Sequence[Compared]) -> TextTable:
-    """Tabulate the headline measures over all items: both values, the difference, its bounds, and counts."""
+def headline(compared: Sequence[Compared], difference: Difference | None = None) -> TextTable:
+    """Tabulate the headline measures over all items: both values, the difference, its bounds, and counts.
+
+    `difference`: the one setting in which the runs differ, which the title and the columns name.
+    """
     rows = [row for row in compared if row.headline and not row.slice]
     resampled = any(row.resampled for row in rows)
     exact = any(row.comparison.mcnemar is not None for row in rows)
     columns = [
-        *("measure", "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups"),
+        *("measure", *values(difference), "difference", "bounds (95 % each)", "better", "worse", "n", "groups"),
         *(
             "adjusted p",
             "flipped groups",
@@ -129,20 +150,21 @@ def headline(compared: Sequence[Compared]) -> TextTable:
         ),
     ]
     return TextTable(
-        "difference in points, new minus baseline; each bound one-sided; p by Holm over all headline measures",
+        f"{meaning(difference)}difference in points, new minus baseline; each bound one-sided; p by Holm over all "
+        "headline measures",
         tuple(columns),
         tuple(
             (
                 row.metric,
-                *_values(row),
+                *compared_values(row),
                 str(row.comparison.gained),
                 str(row.comparison.lost),
                 with_unit(row.comparison.units, row.counted),
                 str(row.comparison.groups),
-                _p(row.adjusted),
+                chance(row.adjusted),
                 str(row.comparison.discordant_groups),
                 _detectable(row),
-                *([_p(row.comparison.mcnemar)] if exact else []),
+                *([chance(row.comparison.mcnemar)] if exact else []),
                 *([_bounds(row.resampled)] if resampled else []),
             )
             for row in rows
@@ -151,7 +173,8 @@ def headline(compared: Sequence[Compared]) -> TextTable:
     )
 
 
-def _values(compared: Compared) -> tuple[str, str, str, str]:
+def compared_values(compared: Compared) -> tuple[str, str, str, str]:
+    """A measure in both runs, the difference and its bounds; counts alone if there are few units."""
     shown = compared.shown
     if not compared.percent:
         before, after = (figure(end, is_percent=False) for end in (shown.baseline, shown.new))
@@ -174,21 +197,29 @@ def numbers(compared: Sequence[Compared]) -> list[str]:
         + (f" ({bounds})" if bounds else "")
         for row in compared
         if not row.percent and not row.slice
-        for before, after, difference, bounds in [_values(row)]
+        for before, after, difference, bounds in [compared_values(row)]
     ]
 
 
-def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown) -> list[TextTable]:
+def _sliced(
+    compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, difference: Difference | None
+) -> list[TextTable]:
     wanted = shown.measures or benchmark.headline[:1]
     return [
         table
         for metric in wanted
         for dimension in benchmark.dimensions
-        if (table := by_dimension(compared, metric, dimension, shown.slices)).rows
+        if (table := by_dimension(compared, metric, dimension, shown.slices, difference)).rows
     ]
 
 
-def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limit: int | None = None) -> TextTable:
+def by_dimension(
+    compared: Sequence[Compared],
+    metric: str,
+    dimension: str,
+    limit: int | None = None,
+    difference: Difference | None = None,
+) -> TextTable:
     """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all."""
     slices = [row for row in compared if row.metric == metric and dimension in row.slice]
     slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
@@ -197,17 +228,17 @@ def by_dimension(compared: Sequence[Compared], metric: str, dimension: str, limi
     rows = [
         (
             row.slice[dimension],
-            *_values(row),
+            *compared_values(row),
             str(row.comparison.gained),
             str(row.comparison.lost),
             with_unit(row.comparison.units, row.counted),
             str(row.comparison.groups),
-            _p(row.adjusted),
+            chance(row.adjusted),
         )
         for row in kept
     ]
-    columns = (dimension, "baseline", "new", "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
-    title = f"{metric} by {dimension} ({EXPLORATORY}{more})"
+    columns = (dimension, *values(difference), "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
+    title = f"{metric} by {dimension} ({meaning(difference)}{EXPLORATORY}{more})"
     return TextTable(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
 
 
@@ -241,17 +272,23 @@ def _short(result: Result) -> str:
 
 def of_all(ranking: Ranking) -> str:
     """The number of items in a ranking."""
-    if ranking.scored == ranking.items:
-        return f"{_items(ranking.items)} that all runs have"
-    return f"{ranking.scored:,} of {_items(ranking.items)} that all runs have scored"
+    return _in_all(ranking.items, ranking.scored)
+
+
+def _in_all(items: int, scored: int) -> str:
+    if scored == items:
+        return f"{_items(items)} that all runs have"
+    return f"{scored:,} of {_items(items)} that all runs have scored"
 
 
 def ranked(ranking: Ranking) -> TextTable:
     """Several runs by one measure, the best first."""
+    differ = any(row.differs for row in ranking.rows)
     rows = [
         (
             str(row.rank),
             row.name,
+            *([row.differs] if differ else []),
             percent(row.value),
             _bounds(None if row.low is None or row.high is None else (row.low, row.high), sign=False),
             f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}",
@@ -263,8 +300,34 @@ def ranked(ranking: Ranking) -> TextTable:
         f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; possible ranks, given "
         "the intervals of differences: 5 % by Holm over all pairs of runs)"
     )
-    columns = ("rank", "run", "%", "95 % interval", "possible ranks")
-    return TextTable(title, columns, tuple(rows), frozenset({0, 2, 3, 4}))
+    columns = ("rank", "run", *(["differs in"] if differ else []), "%", "95 % interval", "possible ranks")
+    return TextTable(title, columns, tuple(rows), frozenset({0, *range(len(columns) - 3, len(columns))}))
+
+
+def trend(found: Trend) -> TextTable:
+    """Several runs by a number, smallest first; the title has the slope of the measure on its log10."""
+    rows = [
+        (
+            row.name,
+            f"{row.number:g}",
+            percent(row.value),
+            _bounds(None if row.low is None or row.high is None else (row.low, row.high), sign=False),
+        )
+        for row in found.rows
+    ]
+    less = ", less is better" if found.better == "lower" else ""
+    questions = _bounds(_both(found.low, found.high))
+    models = _bounds(_both(found.models_low, found.models_high))
+    title = (
+        f"{found.benchmark}, {found.technique}: {found.metric}{less} by {found.by} "
+        f"({_in_all(found.items, found.scored)}). {_points(found.slope)} points for ten times the {found.by}, 95 % "
+        f"interval over questions {questions}, over models {models}: an association, for the models differ in more"
+    )
+    return TextTable(title, ("run", found.by, "%", "95 % interval"), tuple(rows), frozenset({1, 2, 3}))
+
+
+def _both(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)
 
 
 def text(sections: Sequence[Section]) -> str:
@@ -289,9 +352,11 @@ def as_markdown(sections: Sequence[Section]) -> str:
 
 
 def as_json(
-    compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]], rankings: Sequence[Ranking] = ()
+    compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]],
+    rankings: Sequence[Ranking] = (),
+    trends: Sequence[Trend] = (),
 ) -> dict[str, Any]:
-    """Comparisons with their refusals and notes, and rankings, as a value for `records.write_json`."""
+    """Comparisons with their refusals and notes, rankings and trends, as a value for `records.write_json`."""
     return {
         "schema": SCHEMA,
         "comparisons": [
@@ -302,6 +367,7 @@ def as_json(
                 "refusals": list(refusals),
                 "notes": list(notes),
                 "unchanged": paired.unchanged,
+                **({} if paired.difference is None else {"differs": paired.difference}),
                 "parts": paired.parts,
                 "measures": [_as_json(table) for table in paired.tables],
                 "flips": [_flip_as_json(flip) for flip in paired.flips],
@@ -316,12 +382,17 @@ def as_json(
                 "better": ranking.better,
                 "items": ranking.items,
                 "scored": ranking.scored,
-                "runs": ranking.rows,
+                "runs": [_ranked_as_json(row) for row in ranking.rows],
                 "pairs": [{"runs": list(names), "adjusted": p} for names, p in ranking.adjusted.items()],
             }
             for ranking in rankings
         ],
+        **({"trends": list(trends)} if trends else {}),
     }
+
+
+def _ranked_as_json(row: Ranked) -> dict[str, Any]:
+    return {name: value for name, value in asdict(row).items() if name != "differs" or value}
 
 
 NUMBERS = (
@@ -384,19 +455,32 @@ def _result_as_json(result: Result) -> dict[str, Any]:
 
 
 def as_csv(compared: Sequence[Paired]) -> str:
-    """One row per measure and slice of each comparison; fractions, empty if undefined."""
+    """One row per measure and slice of each comparison; fractions, empty if undefined.
+
+    If runs differ in one setting, the last columns name it, its values and its effect.
+    """
     about = ("new_run", "baseline_run", "benchmark", "technique", "measure", "better", "dimension", "value")
+    differs = ("differs", "new_setting", "baseline_setting", "effect") if any(p.difference for p in compared) else ()
     rows = [
         (
             *(paired.new.name, paired.baseline.name, table.benchmark, table.technique, table.metric, table.better),
             *next(iter(table.slice.items()), ("", "")),
             *(getattr(table.shown, name) for name in NUMBERS),
             *(table.p, table.adjusted, *(table.resampled or (None, None))),
+            *(_settings(paired.difference) if differs else ()),
         )
         for paired in compared
         for table in paired.tables
     ]
-    return cells.table((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high"), rows)
+    return cells.table((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high", *differs), rows)
+
+
+def _settings(difference: Difference | None) -> tuple[str, ...]:
+    return (
+        ("",) * 4
+        if difference is None
+        else (difference.setting, difference.new, difference.baseline, difference.effect)
+    )
 
 
 def _points(value: float | None, *, sign: bool = True) -> str:
@@ -419,7 +503,8 @@ def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:
     return "–" if bounds is None else " to ".join(_points(bound, sign=sign) for bound in bounds)
 
 
-def _p(value: float | None) -> str:
+def chance(value: float | None) -> str:
+    """A p-value with three digits, a dash without one."""
     if value is None:
         return "–"
     return "<0.001" if value < 0.001 else f"{value:.3f}"

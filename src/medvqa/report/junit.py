@@ -109,7 +109,8 @@ def _rule(entry: Ruling, verdict: Verdict) -> TestCase:
 def case(result: Result) -> TestCase:
     """One item as a test case; its properties are a JSON object in `system-out`."""
     seconds = result.answer.seconds if result.answer else None
-    name = f"{result.item.id} (sample {result.sample})" if result.sample else result.item.id
+    ways = [*([result.variant] if result.variant else []), *([f"sample {result.sample}"] if result.sample else [])]
+    name = f"{result.item.id} ({', '.join(ways)})" if ways else result.item.id
     case = TestCase(text(name), text(result.item.benchmark), seconds or 0.0)
     outcome = result.score.outcome
     if (kind := _kind(outcome)) is not None:

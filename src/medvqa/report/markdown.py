@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from medvqa import printing
-from medvqa.report import combined, gate
+from medvqa.report import combined, errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.tables import TextTable, adds, by_dimension, by_prompt, headline, outcomes, spread
@@ -54,6 +54,7 @@ def render(report: Report) -> str:
         blocks.append(escape(usage))
     if notes := notes_of(report):
         blocks.append("\n".join(f"- {escape(note)}" for note in notes))
+    blocks += _errors(report)
     for part in report.parts:
         if part.prompts:
             table = by_prompt(part)
@@ -63,6 +64,20 @@ def render(report: Report) -> str:
             if table.rows:
                 blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(blocks) + "\n"
+
+
+def _errors(report: Report) -> list[str]:
+    """The kinds of the wrong answers: shares, sentences, agreement with people."""
+    notes = errors.lines(report)
+    if not notes:
+        return []
+    blocks = ["## Kinds of errors"]
+    if report.errors is not None:
+        blocks += [grid(table) for table in (errors.table(report), errors.agreement(report.errors)) if table.rows]
+    blocks.append("\n".join(f"- {escape(line)}" for line in notes))
+    for table in errors.dimension_tables(report):
+        blocks += [f"### {escape(table.title)}", grid(table)]
+    return blocks
 
 
 def _verdict(report: Report) -> list[str]:

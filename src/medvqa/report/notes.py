@@ -8,7 +8,10 @@ from pathlib import PurePath
 
 from medvqa import metrics, records, scoring, statistics
 from medvqa.items import Kind, Result
+from medvqa.protocols import position, rotation
+from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Part, Report
+from medvqa.report.tables import percent
 
 FACTOR, LEAST, ROOM = 4, 256, 4096
 """The proposed token limit if answers were cut off: FACTOR times the old one, but at least LEAST.
@@ -30,6 +33,7 @@ def notes_of(report: Report) -> list[str]:
         name, outcomes = part.name, part.outcomes
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
+        notes.extend(f"{name}: {line}." for line in _rotated(report, part))
         notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
@@ -104,6 +108,36 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def _rotated(report: Report, part: Part) -> list[str]:
+    """Notes about the rotations of a part's questions, and the shares of the shown places."""
+    rotations = Protocol.of(report.run).rotations
+    if rotations == 0:
+        return []
+    whole, once, incomplete = rotation.grouped(part.results, rotations)
+    lines = []
+    if questions := {group.results[0].key.question for group in whole}:
+        orders = sorted({len(group.results) for group in whole})
+        counts = f"{orders[0]} to {orders[-1]}" if len(orders) > 1 else str(orders[0])
+        lines.append(
+            f"{len(questions)} questions were asked in {counts} orders of their options, and are right only if every "
+            f"answer is right; {position.MEAN}... are the plain means over the orders"
+        )
+    if incomplete:
+        number = len({result.key.question for result in incomplete})
+        lines.append(f"{number} questions lack the answer to an order, and are left out of measures")
+    if asked_once := {result.key.question for result in once}:
+        lines.append(f"{len(asked_once)} questions were asked once, because they show no options under letters")
+    shares = [measure for measure in part.measures if measure.name == position.SHARE]
+    if shares:
+        places = ", ".join(
+            f"place {share.slice['position']} in {percent(share.value)} % ({percent(share.references['random'])} % "
+            "without a preference)"
+            for share in shares
+        )
+        lines.append(f"shares of valid answers that choose the option shown at each place: {places}")
+    return lines
 
 
 def advice_of(part: Part) -> list[str]:

@@ -169,15 +169,15 @@ def _named(report: Report, part: Part) -> tuple[str, ...]:
 
 def by_dimension(part: Part, dimension: str) -> TextTable:
     """The headline measures over the values of one dimension: value, interval and n of each."""
-    shown = {measure.name for measure in part.headline}
+    shown = {measure.name for measure in part.sliced}
     cells: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in shown:
             cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
-    names = [measure.name for measure in part.headline if any(measure.name in row for row in cells.values())]
+    names = [measure.name for measure in part.sliced if any(measure.name in row for row in cells.values())]
     # Chance differs between slices if questions have different numbers of options.
     chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
-    percents = {measure.name: measure.percent for measure in part.headline}
+    percents = {measure.name: measure.percent for measure in part.sliced}
     columns = [
         dimension,
         *(

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from medvqa import printing
 from medvqa.items import Measure
-from medvqa.report import combined, gate
+from medvqa.report import combined, errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, outcomes, spread
@@ -100,7 +100,26 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in combined.oracle(report)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
-    return "\n".join([*blocks, *notes, *usage, *verdict(report, exits=exits), f"run folder: {report.folder}"])
+    kinds = kinds_of_errors(report, colour=colour)
+    ending = [*verdict(report, exits=exits), f"run folder: {report.folder}"]
+    return "\n".join([*blocks, *notes, *usage, *([kinds] if kinds else []), *ending])
+
+
+def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False) -> str:
+    """The shares of the kinds of errors, with the sentences that belong to them; "" if there are none.
+
+    `full` adds the shares by dimension and the tables of agreement with people.
+    """
+    notes = [f"! {printing.line(line)}" for line in errors.lines(report)]
+    if report.errors is None:
+        return "\n".join(notes)
+    tables = [errors.table(report)]
+    if full:
+        people = report.errors.people
+        agreements = people.agreements if people is not None else ()
+        tables += [*errors.dimension_tables(report), errors.agreement(report.errors)]
+        tables += [errors.confusion(found) for found in agreements if found.main]
+    return "\n".join([*(draw(table, colour=colour) for table in tables if table.rows), *notes])
 
 
 def verdict(report: Report, *, exits: bool = True) -> list[str]:

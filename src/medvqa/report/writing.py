@@ -9,7 +9,8 @@ from typing import Any
 
 from medvqa import files, metrics, records
 from medvqa.items import Measure, Result, UsageError
-from medvqa.report import cells, combined, html, junit, markdown
+from medvqa.protocols.variants import Variant
+from medvqa.report import cells, combined, errors, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import DEVIATIONS, REFERENCES
@@ -19,17 +20,17 @@ MEASURES = "measures.csv"
 """The measures of a run as a table for spreadsheets."""
 SPREAD = "spread.csv"
 """The values of each measure for each prompt and sample."""
-DRAWN = ("metrics.json", MEASURES, SPREAD, "summary.md", "junit.xml", "gate.xml", html.FILE)
+DRAWN = ("metrics.json", MEASURES, SPREAD, "summary.md", "junit.xml", "gate.xml", errors.CSV, html.FILE)
 """The files that `write` makes, except sheets."""
 
 
 def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write the files of DRAWN, and submission sheets.
 
-    Without a verdict, gate.xml is removed; without several prompts or samples, spread.csv. If a benchmark's owners
-    withhold the answer key, its sheet holds the first sample of each answer for them. `pictures`: the images of the
-    page (`html.draw`), None for none. Returns the report with the paths of the sheets. UsageError if the folder cannot
-    be written.
+    Without a verdict, gate.xml is removed; without several prompts or samples, spread.csv; without kinds of errors,
+    errors.csv. If a benchmark's owners withhold the answer key, its sheet holds the first sample of each answer for
+    them. `pictures`: the images of the page (`html.draw`), None for none. Returns the report with the paths of the
+    sheets. UsageError if the folder cannot be written.
     """
     try:
         return _written(report, pictures)
@@ -62,12 +63,17 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
         (report.folder / "gate.xml").unlink(missing_ok=True)
     else:
         records.write_atomic(report.folder / "gate.xml", junit.render_gate(report.gate.verdict))
+    if report.errors is None:
+        (report.folder / errors.CSV).unlink(missing_ok=True)
+    else:
+        records.write_atomic(report.folder / errors.CSV, errors.as_csv(report.errors).encode())
     records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
     return report
 
 
 def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
-    return tuple(result for result in results if result.sample <= 1)
+    """Return the first sample of each question, its options in the order of the data set."""
+    return tuple(r for r in results if r.sample <= 1 and not Variant.parse(r.variant).rotation)
 
 
 def _folder(report: Report, part: Part) -> Path:

@@ -90,6 +90,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         "answers": key,
         **({"ablation": plan.ablation} if plan.ablation else {}),
         **plan.protocol.signature(),
+        **plan.signed_pool(benchmark.name),
         **({"ranking": ranking.TEMPLATE.label} if plan.ranks else {}),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }

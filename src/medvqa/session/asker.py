@@ -26,6 +26,7 @@ from medvqa.items import (
     Score,
     UsageError,
 )
+from medvqa.protocols import rotation
 from medvqa.session import checks
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
@@ -33,7 +34,7 @@ from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.judging import Judging
 from medvqa.session.memory import Memory
 from medvqa.session.plan import Plan
-from medvqa.session.ranking import Candidates, Selection, SelfRanking
+from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
 
 MAIN = "main"
 """The name of the only process, or of the controller."""
@@ -194,7 +195,7 @@ class Asker:
         self._limits: Limits | None = None
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
-        self._ranking: SelfRanking | None = None
+        self._ranking: RankingAsker | None = None
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the selected questions. Their keys are stored before the first question is asked."""
@@ -242,7 +243,7 @@ class Asker:
         follow: Callable[[Query, Answer], Any] | None = self._begin_judging if self._judge is not None else None
         if self.plan.ranks:
             number = self.plan.protocol.samples or 1
-            self._ranking = SelfRanking(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
+            self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
             follow, ahead = self._hear, Candidates(ahead, number)
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
@@ -310,7 +311,7 @@ class Asker:
             reply = self._reply(query, model)
         except MedVQAError as error:
             # The prompt needs data that cannot be read: this question alone ends in an error.
-            prompt = Prompt("", technique=query.technique, sample=query.sample)
+            prompt = Prompt("", technique=query.technique, sample=query.sample, variant=query.variant)
             reply = Reply(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
@@ -328,14 +329,14 @@ class Asker:
             result = self._judged(result, pending or self._begin_judging(query, answer))
         return result
 
-    def _evaluate_ranked(self, ranking: SelfRanking, query: Query, model: Model | None) -> Result:
+    def _evaluate_ranked(self, ranking: RankingAsker, query: Query, model: Model | None) -> Result:
         """Ask for the candidates of a question and for the selection, and score the selected one."""
         try:
             self._store_selection()
             selection = self._selected(ranking, query, model)
         except MedVQAError as error:
             prompt = Prompt("", technique=query.technique)
-            selection = Selection(prompt, "", AnswerError(self._line(error)))
+            selection = SelectedAnswer(prompt, "", AnswerError(self._line(error)))
             if isinstance(error, records.Unwritable):
                 self.stop = str(error)
         answer, run = selection.answer, self.process.folder.name
@@ -347,7 +348,7 @@ class Asker:
         self._keep(query, result, selection.new, reused=selection.reused)
         return result
 
-    def _selected(self, ranking: SelfRanking, query: Query, model: Model | None) -> Selection:
+    def _selected(self, ranking: RankingAsker, query: Query, model: Model | None) -> SelectedAnswer:
         if self._stream is not None and (model is None or model is self._model):
             return ranking.answer(self._stream, query)
         if model is None:
@@ -449,8 +450,8 @@ class Asker:
         if self._judge is None or query.technique in OPTION_TECHNIQUES:
             return None
         answer = self.plan.read(answer)
-        benchmark = self.plan.benchmarks[query.item.benchmark]
-        return self._judge.judge.begin(benchmark, query.item, query.technique, answer, self.plan.by_rule(query, answer))
+        benchmark, item = self.plan.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
+        return self._judge.judge.begin(benchmark, item, query.technique, answer, self.plan.by_rule(query, answer))
 
     def _judged(self, result: Result, pending: Pending | None) -> Result:
         """The result with the judge's score; unchanged if the judge is not asked about it."""
@@ -464,7 +465,8 @@ class Asker:
             return replace(result, score=Score(None, "error", why=str(error)))
         self._tally.replies.extend(judged.new_replies)
         self._tally.replies_reused += judged.reused
-        return replace(result, score=judged.score, judgement=judged.judgement)
+        score = rotation.score_back(judged.score, result.item, result.variant)
+        return replace(result, score=score, judgement=judged.judgement)
 
     def forget(self, query: Query) -> None:
         """Drop the answer to a question that will not be asked for again."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from medvqa import benchmarks, engine, printing, scoring
 from medvqa.configs import ModelConfig
-from medvqa.items import QuestionKey, UsageError
+from medvqa.items import DataError, Query, QuestionKey, UsageError
 from medvqa.protocols import voting
-from medvqa.session import places, uploads
+from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
 
@@ -26,10 +27,28 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.items(name)
         if plan.ablation == "shuffle":
             plan.shuffled(name)
+        if plan.protocol.shots:
+            shot_checks.check(plan, name)
+        _check_prompts(plan, name)
+    if plan.protocol.rotations != 0 and not any(map(plan.rotates, plan.benchmarks)):
+        raise UsageError(
+            f"--rotate: {', '.join(plan.benchmarks)} has no question whose options technique "
+            f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
+        )
     _check_votes(plan)
     plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
+
+
+def _check_prompts(plan: Plan, name: str) -> None:
+    """Make each named prompt for a question of each kind (UsageError). Questions whose data are bad end in errors."""
+    for prompt in filter(None, plan.prompts(name)):
+        for technique in plan.techniques:
+            kinds = {item.kind: item for item in plan.items(name) if plan.applies(Query(item, technique))}
+            for item in kinds.values():
+                with suppress(DataError):
+                    plan.asks(name, prompt)(item, technique)
 
 
 def _check_votes(plan: Plan) -> None:
@@ -120,6 +139,8 @@ def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     """UsageError for a model that cannot run now, unless it is a server and all its answers may be stored."""
     for name in plan.benchmarks:
         check_images(plan, name)
+    if plan.protocol.shots and _needs_images(plan):
+        shot_checks.check_images(plan)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
         if not (chosen.backend.sends_to is not None and answered(chosen.config)):
             chosen.preflight()

@@ -159,6 +159,9 @@ def _prompts(typed: Sequence[str], beside: Path) -> dict[str, str]:
         if task in prompts:
             raise UsageError(f"--judge-prompt={written}: there is one prompt for {task} already")
         path = beside / name
+        if name in judging.variants(task) and not path.exists():
+            prompts[task] = judging.shipped(f"{task}-{name}")
+            continue
         try:
             with files.reading(path) as file:
                 content = file.read(MAX_PROMPT + 1)
@@ -166,7 +169,9 @@ def _prompts(typed: Sequence[str], beside: Path) -> dict[str, str]:
                 raise UsageError(f"--judge-prompt={written}: larger than {MAX_PROMPT} bytes")
             prompts[task] = content.decode()
         except OSError as error:
-            raise UsageError(f"--judge-prompt={written}: cannot be read: {error.strerror}") from None
+            names = ", ".join(f"{task}:{variant}" for variant in judging.variants(task))
+            shipped = f"; the prompts that ship are {names}" if names else ""
+            raise UsageError(f"--judge-prompt={written}: cannot be read: {error.strerror}{shipped}") from None
         except UnicodeDecodeError as error:
             raise UsageError(f"--judge-prompt={written}: not UTF-8 text: {error}") from None
     return prompts

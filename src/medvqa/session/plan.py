@@ -26,6 +26,7 @@ from medvqa.items import (
     Answer,
     AnswerError,
     Benchmark,
+    DataError,
     Extraction,
     Image,
     Item,
@@ -34,17 +35,18 @@ from medvqa.items import (
     QuestionKey,
     Result,
     Score,
+    Shot,
     Technique,
     TokenLimits,
     UsageError,
 )
 from medvqa.judging import ranking
-from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol
+from medvqa.protocols import ablation, naming, prompt_files, prompts, protocol, rotation, shots
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.protocols.techniques import NEEDS
 from medvqa.protocols.variants import Variant
-from medvqa.session import judging
+from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.judging import Judging
 from medvqa.session.options import LISTS, OPTIONS, Options, Setting
@@ -79,6 +81,7 @@ class Plan:
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
+    _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -163,9 +166,32 @@ class Plan:
         return naming.asked(typed or configs.prompt_of(self.model.config, benchmark), benchmark)
 
     def variants(self, name: str) -> tuple[str, ...]:
-        """The variants in which the questions of a benchmark are asked; ("",) if there is one."""
-        names = self.prompts(name)
-        return tuple(Variant(prompt).name for prompt in names) if len(names) > 1 else ("",)
+        """The variants in which the questions of a benchmark are asked; ("",) if there is one.
+
+        A question is asked in those of its own (`variants_of`).
+        """
+        if self.protocol.rotations == 0:
+            return self._named(name, [None])
+        asked = {self._shifts(item, technique): None for item in self.items(name) for technique in self.techniques}
+        shifts = sorted({shift for own in asked for shift in own}, key=lambda shift: -1 if shift is None else shift)
+        return self._named(name, shifts)
+
+    def variants_of(self, item: Item, technique: Technique) -> tuple[str, ...]:
+        """The variants in which one question is asked."""
+        return self._named(item.benchmark, self._shifts(item, technique))
+
+    def rotates(self, name: str) -> bool:
+        """Whether any question of a benchmark is asked in several rotations."""
+        return any(self._shifts(item, t) != (None,) for item in self.items(name) for t in self.techniques)
+
+    def _shifts(self, item: Item, technique: Technique) -> tuple[int | None, ...]:
+        return rotation.shifts(item, technique, self.protocol.rotations)
+
+    def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
+        """The variants of a benchmark's prompts in these rotations."""
+        prompts = self.prompts(benchmark)
+        names = prompts if len(prompts) > 1 else ("",)
+        return tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
 
     def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
@@ -178,7 +204,7 @@ class Plan:
 
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant."""
-        return query.variant in self.variants(query.item.benchmark)
+        return query.variant in self.variants_of(query.item, query.technique)
 
     def name_of(self, key: QuestionKey) -> str:
         """The name of a question in the list of missing ones."""
@@ -187,21 +213,28 @@ class Plan:
     # Prompts
 
     def prompt(self, query: Query) -> Prompt:
-        """The prompt of a question: its images ablated, its answer limited."""
-        item = query.item
+        """The prompt of a question: its options rotated, its images ablated, its answer limited."""
+        item = rotation.as_shown(query.item, query.variant)
         if self.ablation == "shuffle":
             item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
         named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
         prompt = self.instructed(self.asks(item.benchmark, named)(item, query.technique))
         prompt = self.limited(prompt, item.benchmark)
-        if query.sample:
-            prompt = replace(prompt, sample=query.sample)
+        if self.protocol.shots:
+            prompt = replace(prompt, shots=self.shots(query.item, query.technique, named))
+        if query.sample or query.variant:
+            prompt = replace(prompt, sample=query.sample, variant=query.variant)
         if self.ablation == "text-only":
             return ablation.withhold(prompt)
         return ablation.blank(prompt) if self.ablation == "blank" else prompt
 
     def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
-        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own."""
+        """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
+
+        A pool of solved examples with prompts of its own replaces the benchmark's.
+        """
+        if self.pool is not None and self.pool.forms:
+            return self.pool.prompt
         benchmark = self.benchmarks[name]
         named = benchmark.prompts.get(prompt)
         return own.prompts_of(benchmark) if named is None or isinstance(named, str) else named
@@ -215,6 +248,53 @@ class Plan:
         """The answer with the line that holds it as its text, if the protocol asks for such a line."""
         instruction = self.protocol.instruction
         return answer if instruction is None else instruction.read(answer)
+
+    # Solved examples
+
+    @cached_property
+    def pool(self) -> shots.Pool | None:
+        """The pool that --shot-pool names; None without one: solved examples are then of the benchmark itself."""
+        if self.options.shot_pool is None:
+            return None
+        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.setting.cwd)
+        with self.uncaptured():
+            return pools.load(source, self.options.data, self.setting.root)
+
+    def chooser(self, name: str) -> shots.Chooser:
+        """Return the chooser of solved examples for a benchmark."""
+        if name not in self._choosers:
+            benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
+            if pool is None or pool.name == name:
+                pool = shots.Pool(name, items, public=benchmark.public)
+            dimension = next(iter(benchmark.dimensions), None)
+            self._choosers[name] = shots.Chooser(pool, items, dimension)
+        return self._choosers[name]
+
+    def shots(self, item: Item, technique: Technique, prompt: str) -> tuple[Shot, ...]:
+        """Return the solved examples of a question; `prompt` names the benchmark's prompt (DataError)."""
+        chooser, count = self.chooser(item.benchmark), self.protocol.shots
+        examples = chooser.exchanged(item, count) if self.ablation == "shuffle" else chooser.choose(item, count)
+        if len(examples) < count:
+            raise DataError(f"the pool {chooser.pool.name} has {len(examples)} of {count} solved examples for it")
+        if form := chooser.pool.forms.get(technique):
+            shown = shots.formed(((chooser.places[shots.node(one)], one) for one in examples), technique, form)
+        else:
+            shown = shots.solved(examples, technique, self.asks(item.benchmark, prompt))
+        return shown if chooser.pool.public else shots.anonymous(shown)
+
+    @cached_property
+    def _pool_digest(self) -> str:
+        return "" if self.pool is None else pools.digest(self.pool)
+
+    def signed_pool(self, name: str) -> dict[str, str]:
+        """Return the part of a benchmark's signature about its pool: its name and digest, and the way to choose."""
+        if not self.protocol.shots:
+            return {}
+        pool = self.chooser(name).pool
+        named = pools.OWN if pool.name == name else f"{pool.name}@{self._pool_digest[:12]}"
+        dimensions = self.benchmarks[name].dimensions
+        how = " in order" if pool.fixed else f" by {dimensions[0]}" if dimensions else ""
+        return {"pool": f"{named}{how}"}
 
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
@@ -295,9 +375,9 @@ class Plan:
         return scoring.rules.recorded(before, of_run) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
-        """The score of an answer in words without a judge."""
-        benchmark = self.benchmarks[query.item.benchmark]
-        return scoring.by_rule(query.item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
+        """The score of an answer in words without a judge, in the letters that were shown."""
+        benchmark, item = self.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
+        return scoring.by_rule(item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
 
     def result(
         self,
@@ -308,9 +388,9 @@ class Plan:
         digest: str = "",
         score: Score | None = None,
     ) -> Result:
-        """Score one answer; `digest` is the prompt's and `score` the one by rule, if they are known."""
-        return scoring.result(
-            query,
+        """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
+        shown = scoring.result(
+            replace(query, item=rotation.as_shown(query.item, query.variant)),
             prompt,
             answer,
             benchmark=self.benchmarks[query.item.benchmark],
@@ -319,6 +399,7 @@ class Plan:
             digest=digest or prompts.digest(prompt),
             score=score,
         )
+        return rotation.result_back(shown, query.item)
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""
@@ -352,11 +433,25 @@ def resolve(
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
     _check_samples(options, model, techniques)
-    asked = _protocol(options, chosen)
+    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
+    asked = _protocol(options, chosen, techniques, pool)
+    if asked.shots and model.backend.recorded:
+        raise UsageError(
+            f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
+            "examples; use a model that can be asked"
+        )
     configs.check_prompts(model.config, registry.benchmarks)
     for benchmark in chosen:
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
-        naming.check(naming.asked(typed, benchmark), techniques, benchmark)
+        names = naming.asked(typed, benchmark)
+        naming.check(names, techniques, benchmark)
+        for named in (benchmark.prompts.get(name) for name in names):
+            if isinstance(named, Templates) and named.converses:
+                _check_turns(f"--prompt={named.name}", model, registry)
+                if asked.instruction is not None:
+                    raise UsageError(
+                        f"--prompt={named.name}: it has turns of its own; leave --reasoning and --explain out"
+                    )
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
@@ -483,24 +578,22 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(options: Options, chosen: Sequence[Benchmark]) -> Protocol:
-    """Return the protocol that the options name (UsageError)."""
-    # A part whose code is not there yet.
-    for name, value in (*(("shots", options.shots), ("rotate", options.rotate)),):
-        if value:
-            raise UsageError(f"--{name}: this version does not have it yet")
+def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
+    """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
         thresholds=options.thresholds,
         shots=options.shots or 0,
-        pool=options.shot_pool or "",
+        pool=pool,
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
     )
     protocol.check(asked)
+    if asked.rotations != 0:
+        rotation.check(techniques)
     return asked
 
 
@@ -548,8 +641,13 @@ def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Tech
             f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
-    backend = model.backend
-    if instruction.then and not (backend.converses or backend.recorded):
+    if instruction.then:
+        _check_turns(typed, model, registry)
+
+
+def _check_turns(typed: str, model: Chosen, registry: Registry) -> None:
+    """UsageError if the model cannot be sent the earlier turns of a conversation."""
+    if not (model.backend.converses or model.backend.recorded):
         able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
         raise UsageError(
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
@@ -571,7 +669,7 @@ def _check_ranking(asked: Protocol, model: Chosen) -> None:
 def _rotations(typed: str) -> int | None:
     if typed == ALL:
         return None
-    if not typed.isascii() or not typed.isdecimal() or not 2 <= int(typed) <= MAX_ROTATIONS:
+    if not typed.isascii() or not typed.isdecimal() or not 2 <= int(typed[:9]) <= MAX_ROTATIONS:
         raise UsageError(f"--rotate={typed}: a number of orders from 2 to {MAX_ROTATIONS}, or {ALL}")
     return int(typed)
 

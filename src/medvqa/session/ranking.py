@@ -9,7 +9,7 @@ from typing import Any
 
 from medvqa import engine
 from medvqa.engine import Reply, Stream
-from medvqa.items import Answer, AnswerError, Item, Prompt, Query, QuestionKey, Ranking, Score
+from medvqa.items import Answer, AnswerError, Item, Prompt, Query, QuestionKey, Score, SelfRanking
 from medvqa.judging import ranking
 
 
@@ -40,7 +40,7 @@ def samples(query: Query, number: int) -> list[Query]:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectedAnswer:
     """The answer to a question: the selected candidate, or the selecting reply if it selects none.
 
     `prompt` and `digest` are those of the candidates. `score` is None if the answer is to be scored by rule or judge.
@@ -50,14 +50,14 @@ class Selection:
     prompt: Prompt
     digest: str
     answer: Answer | AnswerError
-    ranking: Ranking | None = None
+    ranking: SelfRanking | None = None
     score: Score | None = None
     new: tuple[Answer, ...] = ()
     reused: bool = False
     then: Any = None
 
 
-class SelfRanking:
+class RankingAsker:
     """Collects the candidates of each question, and submits the prompt that selects one as soon as all are there."""
 
     def __init__(
@@ -99,7 +99,7 @@ class SelfRanking:
 
         return stream.submit(self._selecting(query, candidates), select)
 
-    def answer(self, stream: Stream, query: Query) -> Selection:
+    def answer(self, stream: Stream, query: Query) -> SelectedAnswer:
         """Wait for the candidates of a question and for the selection."""
         replies = [stream.answer(sample) for sample in samples(query, self.number)]
         if (failed := self._failed(query, replies)) is not None:
@@ -109,7 +109,7 @@ class SelfRanking:
         chosen, then = reply.then if isinstance(reply.answer, Answer) else (None, None)
         return self._selection(query.item, replies, reply, chosen, then)
 
-    def ask(self, ask: Callable[[Sequence[Prompt]], Sequence[Answer | AnswerError]], query: Query) -> Selection:
+    def ask(self, ask: Callable[[Sequence[Prompt]], Sequence[Answer | AnswerError]], query: Query) -> SelectedAnswer:
         """Ask directly, without a stream: all candidates, then the selection."""
         prompts = [self._prompt(sample) for sample in samples(query, self.number)]
         replies = [Reply(prompt, "", answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
@@ -132,30 +132,32 @@ class SelfRanking:
         first = self._prompt(replace(query, sample=1))
         return self._limited(ranking.prompt(first, query.item, list(map(shown, candidates))))
 
-    def _failed(self, query: Query, replies: Sequence[Reply]) -> Selection | None:
+    def _failed(self, query: Query, replies: Sequence[Reply]) -> SelectedAnswer | None:
         """Return an error if a candidate is missing: a choice among fewer answers is another protocol."""
         for number, reply in enumerate(replies, 1):
             if isinstance(reply.answer, AnswerError):
                 with self._lock:
                     self._answers.pop(query.key, None)
                 why = AnswerError(f"answer {number} of {self.number}: {reply.answer}")
-                return Selection(reply.prompt, reply.digest, why, new=_new(replies))
+                return SelectedAnswer(reply.prompt, reply.digest, why, new=_new(replies))
         return None
 
     def _selection(
         self, item: Item, replies: Sequence[Reply], reply: Reply, chosen: int | None, then: Any
-    ) -> Selection:
+    ) -> SelectedAnswer:
         first, everything = replies[0], (*replies, reply)
         new, reused = _new(everything), all(each.reused for each in everything)
         if isinstance(reply.answer, AnswerError):
             why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
-            return Selection(first.prompt, first.digest, why, new=new, reused=reused)
+            return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
         answers = [self._read(each.answer) for each in replies if isinstance(each.answer, Answer)]
-        ranked = Ranking(tuple(map(shown, answers)), chosen, reply.answer.text, reply.prompt.template)
+        ranked = SelfRanking(tuple(map(shown, answers)), chosen, reply.answer.text, reply.prompt.template)
         if chosen is not None:
-            return Selection(first.prompt, first.digest, answers[chosen - 1], ranked, new=new, reused=reused, then=then)
+            return SelectedAnswer(
+                first.prompt, first.digest, answers[chosen - 1], ranked, new=new, reused=reused, then=then
+            )
         score = unselected(item, reply.answer, self.number)
-        return Selection(first.prompt, first.digest, reply.answer, ranked, score, new, reused)
+        return SelectedAnswer(first.prompt, first.digest, reply.answer, ranked, score, new, reused)
 
 
 def shown(answer: Answer) -> str:

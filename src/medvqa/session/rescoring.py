@@ -6,40 +6,23 @@ Results and run.json change once every answer is scored, so that no run has two 
 from __future__ import annotations
 
 import secrets
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import inf
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, engine, judging, metrics, records
+from medvqa import benchmarks, engine, judging, metrics, records, scoring
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
 from medvqa.judging import chose_none, may_ask
+from medvqa.protocols import rotation
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
-from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging, judged, resolve
 from medvqa.session.options import Options, Setting
 from medvqa.session.registry import Registry
-
-
-@dataclass(slots=True)
-class Replies:
-    """Counts of a judge's replies, new (`asked`) and reused; `usage`: tokens and cost of the new ones."""
-
-    asked: int = 0
-    reused: int = 0
-    usage: Counter[str] = field(default_factory=Counter)
-
-    def add(self, result: engine.JudgedAnswer) -> None:
-        """Count the replies about one answer."""
-        self.asked += len(result.new_replies)
-        self.reused += result.reused
-        for reply in result.new_replies:
-            self.usage.update(reply.usage or {})
+from medvqa.session.replies import Replies, in_order, judge_of
 
 
 @dataclass(frozen=True)
@@ -139,7 +122,7 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
         if options.ff_gap is not None:
             scored = _by_lead(rescoring, scored, settings)
     else:
-        with _loaded_judge(rescoring, rescoring.judging, session) as loaded:
+        with judge_of(folder, options, rescoring.judging, session) as loaded:
             facts = loaded.facts
             scored = list(_judged(rescoring, loaded.judge, replies, say, progress))
     if len(scored) < len(results):
@@ -178,28 +161,6 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@contextmanager
-def _loaded_judge(rescoring: Rescoring, judging: Judging, session: str) -> Iterator[LoadedJudge]:
-    """Load the judge for the block."""
-    folder, options = rescoring.folder.absolute(), rescoring.options
-    try:
-        records.bury(folder)
-    except OSError as error:
-        raise UsageError(f"{rescoring.folder} cannot be written: {error.strerror}") from error
-    process = Process(folder, options.answers or folder.parent / records.STORE, session, "rescore", rescores=True)
-    journal = records.Journal(folder, process.name)
-    try:
-        loaded = LoadedJudge(
-            judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
-        )
-        try:
-            yield loaded
-        finally:
-            loaded.close()
-    finally:
-        records.close_journals(folder, complete=False)
 
 
 def _settings(about: Mapping[str, Any], gap: float | None) -> judging.Settings | None:
@@ -258,34 +219,26 @@ def _judged(
 
     Submits as many answers ahead as keep the judge busy.
     """
-    options = rescoring.options
-    waiting: deque[tuple[Result, engine.Pending | None]] = deque()
-    left = iter(rescoring.results)
-    errors = number = 0
-    try:
-        while True:
-            while len(waiting) < judge.ahead and (result := next(left, None)) is not None:
-                waiting.append(_begun(rescoring, result, judge))
-            if not waiting:
-                return
-            result, pending = waiting.popleft()
-            if pending is not None:
-                finished = judge.finish(pending)
-                replies.add(finished)
-                result = replace(result, score=finished.score, judgement=finished.judgement)
-                if finished.judgement is not None:
-                    errors = errors + 1 if finished.score.outcome == "error" else 0
-            if 0 < options.max_errors <= errors:
-                say(f"medvqa: {errors} errors in a row, the last: {result.score.why}")
-                return
-            if replies.usage["cost"] >= (inf if options.max_cost is None else options.max_cost):
-                say(f"medvqa: judging has cost {replies.usage['cost']:.4g}")
-                return
-            yield result
-            number += 1
-            progress(number, len(rescoring.results))
-    except KeyboardInterrupt:
-        say("medvqa: interrupted")
+
+    def finish(result: Result, pending: engine.Pending | None) -> tuple[Result, str]:
+        if pending is None:
+            return result, ""
+        finished = judge.finish(pending)
+        replies.add(finished.new_replies, finished.reused)
+        score = rotation.score_back(finished.score, result.item, result.variant)
+        failed = score.why if score.outcome == "error" else ""
+        return replace(result, score=score, judgement=finished.judgement), failed
+
+    yield from in_order(
+        rescoring.results,
+        lambda result: _begun(rescoring, result, judge),
+        finish,
+        judge.ahead,
+        replies,
+        rescoring.options,
+        say=say,
+        progress=progress,
+    )
 
 
 def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[Result, engine.Pending | None]:
@@ -293,8 +246,9 @@ def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[R
     if result.answer is None or result.technique in OPTION_TECHNIQUES or chose_none(result):
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
-    ruled = _by_rule(rescoring, replace(result, judgement=None))
-    return ruled, judge.begin(benchmark, result.item, result.technique, result.answer, ruled.score)
+    item, ruled = rotation.as_shown(result.item, result.variant), _by_rule(rescoring, replace(result, judgement=None))
+    score = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=rescoring.extraction)
+    return ruled, judge.begin(benchmark, item, result.technique, result.answer, score)
 
 
 def _is_lost(was: Result, now: Result) -> bool:

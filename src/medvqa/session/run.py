@@ -14,7 +14,7 @@ from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates, registry
+from medvqa.session import checks, gates, registry, shot_checks
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -215,6 +215,7 @@ class Run:
         UsageError also if another session writes the run; DataError, OSError.
         """
         checks.check_selected_votes(self.plan, self._selected)
+        shot_checks.check_selected(self.plan, self._selected)
         lines = self._hold()
         self._prepare_gate()
         if self._gate is None:

@@ -13,6 +13,9 @@ from medvqa.session.delivery import LeftOut
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan
 
+Stage = tuple[Technique, str, int]
+"""Technique, variant and sample."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selected:
@@ -31,11 +34,11 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     everything = [item for name in plan.benchmarks for item in plan.items(name)]
     if expression is not None:
         _check_dimensions(expression, everything)
-    several = len(plan.techniques) > 1
+    calls = names_of(plan.stages(), several=len(plan.techniques) > 1)
     chosen = [
         query
-        for technique, variant, sample in plan.stages()
-        for item in _matching(everything, expression, called(technique, variant, sample, several=several))
+        for technique, variant, sample in calls
+        for item in _matching(everything, expression, calls[technique, variant, sample])
         if plan.has(query := Query(item, technique, sample, variant))
     ]
     stays = [plan.applies(query) for query in chosen]
@@ -77,6 +80,15 @@ def called(technique: Technique, variant: str, sample: int, *, several: bool) ->
     """Return the end of a question's name, after the item's id; `several`: the run has several techniques."""
     names = [technique if several else "", variant, f"sample{sample}" if sample else ""]
     return "-".join(name for name in names if name)
+
+
+ONCE = "once"
+"""The end of a question's name if it is asked once, and others of the run in several ways."""
+
+
+def names_of(stages: Sequence[Stage], *, several: bool) -> dict[Stage, str]:
+    """Return the ends of questions' names by technique, variant and sample; `several` as for `called`."""
+    return {stage: called(*stage, several=several) or (ONCE if len(stages) > 1 else "") for stage in stages}
 
 
 def tags_with_kind(item: Item) -> dict[str, tuple[str, ...]]:

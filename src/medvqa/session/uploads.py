@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from medvqa import configs
 from medvqa.backend import destinations
 from medvqa.backends import reaching
-from medvqa.items import Benchmark, UsageError
+from medvqa.items import Benchmark, Item, UsageError
 from medvqa.judging import may_ask
 from medvqa.protocols import ablation
+from medvqa.protocols.shots import Pool
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
 from medvqa.session.plan import Plan
@@ -36,7 +37,11 @@ def check(plan: Plan) -> None:
     """UsageError if data that are not declared public would be sent to a machine that is not allowed."""
     private = [name for name, benchmark in plan.benchmarks.items() if not benchmark.public]
     if destinations(plan.model.backend):
-        check_sent(plan.model, {name: _asked(plan, name) for name in private}, plan.benchmarks, plan.setting.root)
+        asked, known = {name: _asked(plan, name) for name in private}, dict(plan.benchmarks)
+        if (pool := other_pool(plan)) is not None:
+            asked[pool.name] = _counted(plan, pool.items)
+            known[pool.name] = Benchmark(name=pool.name, items=lambda _: pool.items, public=pool.public)
+        check_sent(plan.model, asked, known, plan.setting.root)
     if plan.judge is not None and destinations(plan.judge.chosen.backend):
         counts = {name: count for name in private if (count := _judged(plan, plan.judge, name))}
         check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.setting.root)
@@ -89,11 +94,20 @@ def _judged(plan: Plan, judge: Judging, name: str) -> int:
 
 def _asked(plan: Plan, name: str) -> str:
     """Describe the data of a benchmark that are sent to a model."""
-    items = plan.items(name)
+    return _counted(plan, plan.items(name))
+
+
+def _counted(plan: Plan, items: Sequence[Item]) -> str:
     shown = {image.name for item in items for image in item.images}
     if not shown or plan.ablation in ("text-only", "blank"):
         return f"{len(items):,} questions"
     return f"{len(items):,} questions and {len(shown):,} images"
+
+
+def other_pool(plan: Plan) -> Pool | None:
+    """Return the pool of solved examples; None if there is none, or if it is one of the benchmarks that are asked."""
+    pool = plan.pool if plan.protocol.shots else None
+    return None if pool is None or pool.name in plan.benchmarks else pool
 
 
 def allowed_hosts(path: Path) -> frozenset[tuple[str, int | None]]:
@@ -154,13 +168,10 @@ def _notice(plan: Plan) -> str | None:
     origins = destinations(plan.model.backend)
     if not origins:
         return None
-    where = reaching.routes(origins)
+    where, pool = reaching.routes(origins), other_pool(plan)
+    names = ", ".join([*plan.benchmarks, *([f"the pool {pool.name}"] if pool is not None else [])])
     if plan.ablation in ("text-only", "blank"):
-        return (
-            f"medvqa: questions of {', '.join(plan.benchmarks)} will be sent to {where}, "
-            f"with {ablation.LABELS[plan.ablation]}"
-        )
-    shown = {
-        (item.benchmark, image.name) for name in plan.benchmarks for item in plan.items(name) for image in item.images
-    }
-    return f"medvqa: up to {len(shown)} images of {', '.join(plan.benchmarks)} will be sent to {where}"
+        return f"medvqa: questions of {names} will be sent to {where}, with {ablation.LABELS[plan.ablation]}"
+    asked = [item for name in plan.benchmarks for item in plan.items(name)]
+    shown = {(item.benchmark, image.name) for item in (*asked, *(pool.items if pool else ())) for image in item.images}
+    return f"medvqa: up to {len(shown)} images of {names} will be sent to {where}"

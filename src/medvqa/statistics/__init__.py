@@ -24,7 +24,7 @@ from medvqa.statistics.gate import (
     shortfall,
     smallest_loss,
 )
-from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, ratios
+from medvqa.statistics.influence import Influences, Table, by_unit, combination, difference, mean_over, ratios
 from medvqa.statistics.intervals import (
     METHOD,
     METHOD_OF_NUMBERS,
@@ -64,6 +64,7 @@ __all__ = [
     "chance_of_pass",
     "clopper_pearson",
     "clustered",
+    "combination",
     "compare",
     "components",
     "corrected",

@@ -177,26 +177,39 @@ def _mean(values: NDArray[np.float64], shares: NDArray[np.float64], weights: Seq
 def difference(new: Influences, baseline: Influences) -> Influences:
     """Return new minus baseline, measure by measure; both must number the groups alike.
 
-    With the same weights, the result is the ratio of the units' differences, else a sum of both runs' ratios. Raises
-    ValueError for different numbers of measures.
+    Raises ValueError for different numbers of measures.
+    """
+    return combination((new, baseline), (1.0, -1.0))
+
+
+def combination(sides: Sequence[Influences], factors: Sequence[float]) -> Influences:
+    """Return the sum of the sides' measures times their factors, measure by measure; all must number the groups alike.
+
+    With the same weights in all sides, the result is the ratio of the units' sums, else a sum of all sides' ratios.
+    Raises ValueError for different numbers of measures.
     """
     import numpy as np
 
-    if len(new.value) != len(baseline.value):
-        raise ValueError(f"{len(new.value)} measures cannot be compared with {len(baseline.value)}")
-    value = new.value - baseline.value
+    first, *others = sides
+    for side in others:
+        if len(side.value) != len(first.value):
+            raise ValueError(f"{len(first.value)} measures cannot be compared with {len(side.value)}")
+
+    def total(name: str) -> NDArray[np.float64]:
+        terms = [factor * getattr(side, name) for side, factor in zip(sides, factors, strict=True)]
+        return np.asarray(sum(terms[1:], start=terms[0]))
+
     if all(
-        np.array_equal(getattr(new, name), getattr(baseline, name)) for name in ("factor", "ratio", "group", "weight")
+        np.array_equal(getattr(first, name), getattr(side, name))
+        for side in others
+        for name in ("factor", "ratio", "group", "weight")
     ):
-        return replace(new, value=value, residual=new.residual - baseline.residual, own=new.own - baseline.own)
-    return replace(
-        new,
-        value=value,
-        measure=np.concatenate([new.measure, baseline.measure]),
-        factor=np.concatenate([new.factor, -baseline.factor]),
-        ratio=np.concatenate([new.ratio, baseline.ratio + len(new.measure)]),
-        group=np.concatenate([new.group, baseline.group]),
-        weight=np.concatenate([new.weight, baseline.weight]),
-        residual=np.concatenate([new.residual, baseline.residual]),
-        own=np.concatenate([new.own, baseline.own]),
+        return replace(first, value=total("value"), residual=total("residual"), own=total("own"))
+    starts = np.cumsum([0, *(len(side.measure) for side in sides)])
+    return Influences(
+        total("value"),
+        np.concatenate([side.measure for side in sides]),
+        np.concatenate([factor * side.factor for side, factor in zip(sides, factors, strict=True)]),
+        np.concatenate([side.ratio + start for side, start in zip(sides, starts.tolist(), strict=False)]),
+        *(np.concatenate([getattr(side, name) for side in sides]) for name in ("group", "weight", "residual", "own")),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medvqa.backends.hf.options import HFOptions
-from medvqa.items import AnswerError, Image, Order, Prompt, UsageError
+from medvqa.items import AnswerError, Image, Order, Prompt, Shot, UsageError
 
 TAIL = 8
 """Number of last tokens that identify a prompt's end in the processor's output."""
@@ -41,30 +41,29 @@ class PromptWriter:
     def write(self, prompt: Prompt) -> Rendered:
         """The prompt as the model reads it. AnswerError if it cannot be written without loss."""
         system = prompt.system if self._options.system is None else self._options.system
-        turns = [(shot.text, shot.images, shot.answer) for shot in prompt.shots]
         user_texts = [*(turn.text for turn in prompt.turns), prompt.text]
         replies = [*(turn.reply for turn in prompt.turns), ""]
         shown_with = [prompt.images, *(() for _ in prompt.turns)]
-        turns += zip(user_texts, shown_with, replies, strict=True)
-        for text in (system, *(part for question, _, answer in turns for part in (question, answer))):
+        turns = [*prompt.shots, *map(Shot, user_texts, replies, shown_with)]
+        for text in (system, *(part for turn in turns for part in (turn.text, turn.answer))):
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
-        images = tuple(image for _, shown, _ in turns for image in shown)
+        images = tuple(image for turn in turns for image in turn.images)
         chat = self.form == "chat"
         return Rendered(self._chat(system, turns, prompt.order) if chat else self._raw(system, turns), images)
 
-    def _chat(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]], order: Order) -> str:
+    def _chat(self, system: str, turns: Sequence[Shot], order: Order) -> str:
         import jinja2
 
         messages: list[dict[str, Any]] = []
         if system:
             messages.append({"role": "system", "content": [{"type": "text", "text": system}]})
-        for text, images, answer in turns:
-            shown: list[dict[str, Any]] = [{"type": "image"} for _ in images]
-            written_text = {"type": "text", "text": text}
+        for turn in turns:
+            shown: list[dict[str, Any]] = [{"type": "image"} for _ in turn.images]
+            written_text = {"type": "text", "text": turn.text}
             content = [written_text, *shown] if order == "text-first" else [*shown, written_text]
             messages.append({"role": "user", "content": content})
-            messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": turn.answer}]})
         try:
             written: str = self._processor.apply_chat_template(
                 messages[:-1], add_generation_prompt=True, tokenize=False
@@ -77,21 +76,21 @@ class PromptWriter:
             raise AnswerError(
                 'the model\'s chat template drops the system prompt; system = "" in the options leaves it out knowingly'
             )
-        for text, _, answer in turns:
-            if text.strip() not in written or answer.strip() not in written:
+        for turn in turns:
+            if turn.text.strip() not in written or turn.answer.strip() not in written:
                 raise AnswerError("the model's chat template drops a part of the prompt")
         return written
 
-    def _raw(self, system: str, turns: Sequence[tuple[str, Sequence[Image], str]]) -> str:
+    def _raw(self, system: str, turns: Sequence[Shot]) -> str:
+        """Write solved examples and the question one after another; the last turn is the question."""
         written = []
-        for number, (text, images, answer) in enumerate(turns):
-            prompt_text = fill(
+        for number, turn in enumerate(turns):
+            text = fill(
                 self._options.raw,
-                {"image": self.image_token * len(images), "text": text, "system": "" if number else system},
+                {"image": self.image_token * len(turn.images), "text": turn.text, "system": "" if number else system},
             )
-            written.append(
-                prompt_text if number == len(turns) - 1 else f"{prompt_text}{self._lead(prompt_text)}{answer}\n\n"
-            )
+            solution = "" if number == len(turns) - 1 else f"{self._lead(text)}{turn.answer}{turn.end}"
+            written.append(text + solution)
         return "".join(written)
 
     def special(self, text: str) -> bool:

@@ -6,7 +6,7 @@ score and writes a sheet without the judge's scores.
 
 from __future__ import annotations
 
-from medvqa.judging.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of
+from medvqa.judging.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of, nominal
 from medvqa.judging.agreement.ratings import (
     SCALE,
     Judged,
@@ -32,6 +32,7 @@ __all__ = [
     "dimension_of",
     "judge_and_people",
     "judged",
+    "nominal",
     "sample",
     "scores_of_people",
     "two_judges",

@@ -216,20 +216,55 @@ def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Figu
     two = codes.shape[1] == 2
     exact = _interval(_ratio(counts, np.eye(len(SCALE)), group), binary=two)
     figures = {"exact": exact, "difference": _interval(_ratio(counts, distance, group), binary=False)}
-    disagreement = _ratio(counts, distance**2, group)
     pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
     scores = float(pooled.sum())
     # Alpha pairs scores without replacement, so its disagreement by chance is larger.
     for name, paired, larger in (("kappa", counts, 1.0), ("alpha", pooled, scores / max(scores - 1, 1))):
-        chance, by_answer = _chance(paired, distance**2)
-        if values[name] is None:
-            continue
-        share = float(disagreement.value[0]) / chance
-        spread = replace(disagreement, residual=disagreement.residual - share * by_answer)
-        low, high = _interval(spread, binary=False)
-        if low is not None and high is not None:
-            figures[name] = max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0)
+        if values[name] is not None:
+            figures[name] = _beyond_chance(counts, paired, distance**2, group, larger)
     return {name: Figure(value, *figures.get(name, (None, None))) for name, value in values.items()}
+
+
+def nominal(
+    one: NDArray[np.intp], other: NDArray[np.intp], group: NDArray[np.intp], size: int
+) -> tuple[Figure, Figure, tuple[tuple[int, ...], ...]]:
+    """Return exact agreement, Cohen's kappa and the table of counts for labels without an order, from 0 to size - 1.
+
+    `one` and `other` are the labels of two raters, (answers,); `group` numbers independent groups of answers. The
+    table has the first rater in rows. Kappa is Cohen's of 1960 (Educational and Psychological Measurement 20:37): every
+    disagreement weighs the same. Intervals are as for scores.
+    """
+    import numpy as np
+
+    counts = np.zeros((len(one), size, size))
+    counts[np.arange(len(one)), one, other] = 1
+    table = _table(counts.sum(0))
+    if not len(one):
+        return Figure(None), Figure(None), table
+    worth = 1 - np.eye(size)
+    exact, (chance, _) = float((one == other).mean()), _chance(counts, worth)
+    kappa = 1 - (1 - exact) / chance if chance > 0 else None
+    if len(np.unique(group)) < LEAST_GROUPS:
+        return Figure(exact), Figure(kappa), table
+    bounds = (None, None) if kappa is None else _beyond_chance(counts, counts, worth, group, 1.0)
+    return Figure(exact, *_interval(_ratio(counts, np.eye(size), group), binary=True)), Figure(kappa, *bounds), table
+
+
+def _beyond_chance(
+    counts: NDArray[np.float64],
+    paired: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    group: NDArray[np.intp],
+    larger: float,
+) -> tuple[float | None, float | None]:
+    """Return the bounds of 1 - D / E; E is the chance of the `paired` counts, times `larger` (see the module)."""
+    disagreement, (chance, by_answer) = _ratio(counts, worth, group), _chance(paired, worth)
+    share = float(disagreement.value[0]) / chance
+    spread = replace(disagreement, residual=disagreement.residual - share * by_answer)
+    low, high = _interval(spread, binary=False)
+    if low is None or high is None:
+        return None, None
+    return max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0)
 
 
 def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArray[np.intp]) -> Influences:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
+from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Report
 from medvqa.report.html.texts import label
 
@@ -30,8 +31,15 @@ def command(run: Mapping[str, Any]) -> list[str]:
     options = run.get("options", {})
     model = options.get("model") or run.get("model", {}).get("name", "MODEL")
     typed = ["pytest", f"--model={model}"]
+    if prompts := Protocol.of(run).prompts:
+        typed.append(f"--prompt={','.join(prompts)}")
     if run.get("ablation"):
         typed.append(f"--ablate={run['ablation']}")
+    protocol = Protocol.of(run)
+    if protocol.shots:
+        typed.append(f"--shots={protocol.shots}")
+    if protocol.pool:
+        typed.append(f"--shot-pool={protocol.pool}")
     if run.get("extraction", "sound") != "sound":
         typed.append(f"--extraction={run['extraction']}")
     if options.get("answers_from_category"):
@@ -62,10 +70,13 @@ def facts(report: Report) -> list[tuple[str, str]]:
     rows += _judge(report)
     if report.ablation:
         rows.append(("Ablation", report.ablation))
+    rows += [(f"Solved examples of {name}", words) for name, words in _shots(run)]
     if report.combine:
         rows.append(("Answers combined by", report.combine))
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
+        if len(named := about.get("asked_by", ())) > 1:
+            prompts = [", ".join(named)]
         rows.append((f"Prompts of {name}", "; ".join(prompts)))
         rows.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
         rows.append(
@@ -96,6 +107,13 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         rows.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in rows if value]
+
+
+def _shots(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The number of solved examples and their pool, by benchmark."""
+    number = Protocol.of(run).shots
+    signatures = {name: about.get("signature", {}) for name, about in run.get("benchmarks", {}).items()}
+    return [(name, f"{number}, from {signed.get('pool', '')}") for name, signed in signatures.items()] if number else []
 
 
 def meanings(report: Report) -> list[tuple[str, str]]:

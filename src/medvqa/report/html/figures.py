@@ -82,6 +82,38 @@ def reliability(bins: Sequence[tuple[float, float, int]], *, title: str) -> str:
     return _svg(figure, title)
 
 
+def spread(
+    values: Mapping[str, Sequence[float | None]],
+    means: Mapping[str, float | None],
+    mean: float | None,
+    *,
+    title: str,
+) -> str:
+    """The values of a fraction for each prompt, a dot for each sample, with the prompts' means and their mean."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 0.8 + 0.28 * len(values)))
+    axes: Any = figure.subplots()
+    rows = range(len(values))
+    for row, of_prompt in zip(rows, values.values(), strict=True):
+        present = [100 * value for value in of_prompt if value is not None]
+        if len(present) > 1:
+            axes.plot(present, [row] * len(present), color=MUTED, marker="o", markersize=3, linewidth=0)
+    drawn = [(row, 100 * value) for row, value in zip(rows, means.values(), strict=True) if value is not None]
+    axes.plot([value for _, value in drawn], [row for row, _ in drawn], color=SERIES[0], marker="D", linewidth=0)
+    if mean is not None:
+        axes.axvline(100 * mean, color=SERIES[1], linewidth=1.2, linestyle="--")
+    axes.set_yticks(list(rows), list(values), color=INK)
+    axes.set(ylim=(len(values) - 0.5, -0.5), xlabel="%")
+    axes.grid(color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=MUTED, labelcolor=INK, labelsize=8)
+    axes.xaxis.label.set_color(INK)
+    for spine in axes.spines.values():
+        spine.set_color(LINE)
+    return _svg(figure, title)
+
+
 def _svg(figure: Figure, title: str) -> str:
     """The drawing as an element for the page: the same bytes every time."""
     import matplotlib

@@ -19,6 +19,8 @@ import msgspec
 
 from medvqa.data import lexicon
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
+from medvqa.protocols.variants import Variant
+from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.html.facts import FROM_CATEGORY
 from medvqa.report.html.pictures import Pictures
 
@@ -85,14 +87,22 @@ def run(
     """
     by_question = {result.key: result for result in combined}
     rows = [
-        (number, result.item, _with_combined(result, by_question), *terms)
+        (number, _tagged(result), _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
         for result, terms in zip(
             results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
         )
     ]
-    items = [(benchmark, [result.item for result in results]) for benchmark, results in parts]
+    items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
+    if any(map(prompt_of, (result for _, results in parts for result in results))):
+        content["prompt_terms"] = [
+            [_short(numerator), _short(denominator)]
+            for benchmark, results in parts
+            for numerator, denominator in shared(
+                results, terms_of(score_of(benchmark)), by_question.values(), of=_asked_by
+            )
+        ]
     names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
         about["intervals"] = _intervals(benchmark, about["dimensions"], names)
@@ -106,6 +116,16 @@ def run(
     if folded := {place: texts for place, texts in folded.items() if texts}:
         content["beside"] = folded
     return content
+
+
+def _tagged(result: Result) -> Item:
+    """The item with its prompt among its tags, if the run asks by several prompts."""
+    prompt = prompt_of(result)
+    return replace(result.item, tags={**result.item.tags, PROMPT: (prompt,)}) if prompt else result.item
+
+
+def _asked_by(result: Result) -> tuple[object, ...]:
+    return result.key.question, prompt_of(result)
 
 
 def beside(result: Result) -> list[tuple[str, tuple[str, ...]]]:
@@ -159,32 +179,37 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 def _with_combined(result: Result, combined: Mapping[QuestionKey, Result]) -> Result:
     """The result; its reason goes on with that of the result that counts for its question."""
     counted = _of(result.key, combined)
-    if counted is None:
+    if counted is None or counted.key == result.key:
         return result
     why = f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
     return replace(result, score=replace(result.score, why=why))
 
 
 def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined | None:
-    """The entry of a question: of its variant, else of all its variants."""
-    return combined.get(key._replace(sample=0)) or combined.get(key.question)
+    """The entry of an answer: its own, else that of its sample, of its prompt, or of its question."""
+    in_any_order = key._replace(variant=Variant(Variant.parse(key.variant).prompt).name)
+    keys = (key, in_any_order, key._replace(sample=0), in_any_order._replace(sample=0), key.question)
+    return next((combined[each] for each in keys if each in combined), None)
 
 
 def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
     combined: Iterable[Result] = (),
+    *,
+    of: Callable[[Result], object] = lambda result: result.key.question,
 ) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the samples of one question together count as one.
+    """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
 
     If the answers to a question are `combined` into a result, each has a share of its terms.
     """
     counts = {result.key: terms(result) for result in combined}
-    pairs = [_of(result.key, counts) or terms(result) for result in results]
-    questions = [result.key.question for result in results]
-    counted = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
+    # An answer that is combined into no result, as in an unfinished run, counts nowhere.
+    pairs = [(_of(result.key, counts) or (0.0, 0.0)) if counts else terms(result) for result in results]
+    questions = [of(result) for result in results]
+    scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):
-        samples = counted[which] or 1
+        samples = scored[which] or 1
         yield numerator / samples, denominator / samples
 
 
@@ -220,10 +245,13 @@ def _content(
             "names": [image.name for image in item.images],
             "terms": [_short(numerator), _short(denominator)],
             "sample": result.sample if result else 0,
+            "variant": result.variant if result else "",
             **_answered(result, techniques),
         }
         for name, column in columns.items():
             column.append(row[name])
+    if not any(columns["variant"]):
+        del columns["variant"]
     return {
         "benchmarks": [
             _about(benchmark, names, tables, command)
@@ -241,7 +269,20 @@ def _content(
 
 
 COLUMNS = (
-    *("benchmark", "id", "sample", "kind", "question", "options", "answers", "pair", "tags", "images", "names"),
+    *(
+        "benchmark",
+        "id",
+        "sample",
+        "variant",
+        "kind",
+        "question",
+        "options",
+        "answers",
+        "pair",
+        "tags",
+        "images",
+        "names",
+    ),
     "terms",
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )
@@ -313,6 +354,8 @@ def _about(
 
 def _selected(dimension: str, value: str) -> str | None:
     """The argument of `lexicon(...)` for a tag, None for a dimension that pytest cannot select by."""
+    if dimension == PROMPT:
+        return None
     try:
         return lexicon.expression({dimension: value}).removeprefix("lexicon(").removesuffix(")")
     except UsageError:

@@ -11,10 +11,12 @@ from importlib import resources
 from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
+from medvqa.protocols import combining
+from medvqa.protocols.protocol import Protocol
 from medvqa.report import combined as tables_by
 from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report
-from medvqa.report.html import figures, pack
+from medvqa.report.html import figures, pack, views
 from medvqa.report.html.facts import command, facts, meanings
 from medvqa.report.html.pictures import Pictures
 from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
@@ -34,8 +36,9 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     sections = [section(part, report, number) for number, part in enumerate(report.parts)]
     by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
     for part in report.parts:
-        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
-    combined = [result for part in report.parts for result in part.combined] if report.combine else []
+        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(views.with_errors(part.results, report))
+    folds = combining.folds(Protocol.of(report.run))
+    combined = [result for part in report.parts for result in part.combined] if folds else []
     measures = [measure for part in report.parts for measure in part.measures]
     data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined)
     return draw(
@@ -49,6 +52,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
         meanings=meanings(report),
         notes=notes_of(report),
         gate=report.gate,
+        errors=views.errors_view(report),
         pictures=pictures,
         sections=sections,
         details=tables_by.details(report),

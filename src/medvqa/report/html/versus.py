@@ -95,7 +95,10 @@ class PartView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One comparison."""
+    """One comparison; `differs` names the one setting in which its runs differ, `effect` that of new minus baseline.
+
+    `values`: headings of the columns of both runs.
+    """
 
     anchor: str
     new: str
@@ -105,6 +108,9 @@ class View:
     notes: tuple[str, ...]
     parts: tuple[PartView, ...]
     exact: bool
+    differs: str
+    effect: str
+    values: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +166,7 @@ def comparison_page(
     return draw(
         "comparison",
         data,
-        title=_title(sides),
+        title=comparison.title(compared[0].paired) if len(compared) == 1 else _title(sides),
         sides=sides,
         runs=[_about(side) for side in sides],
         views=views,
@@ -170,16 +176,18 @@ def comparison_page(
 
 
 def _ranking_as_csv(rankings: Sequence[Ranking]) -> str:
+    differ = any(row.differs for ranking in rankings for row in ranking.rows)
     columns = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
     rows = [
         (
             *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
             *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
+            *([row.differs] if differ else []),
         )
         for ranking in rankings
         for row in ranking.rows
     ]
-    return cells.table(columns, rows)
+    return cells.table((*columns, *(["differs"] if differ else [])), rows)
 
 
 def _about(side: Side) -> dict[str, str]:
@@ -196,6 +204,7 @@ def _about(side: Side) -> dict[str, str]:
 
 def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> View:
     paired = versus.paired
+    difference = paired.difference
     head, *sections = comparison.sections(
         paired, benchmarks, notes=versus.notes, shown=comparison.Shown(0, 0, names=True)
     )
@@ -211,6 +220,9 @@ def _view(versus: Versus, benchmarks: Mapping[str, Benchmark], number: int) -> V
         head.notes,
         tuple(parts),
         any(row.seen.comparison.mcnemar is not None for part in parts for row in part.rows),
+        "" if difference is None else difference.line(paired.new.name, paired.baseline.name),
+        "" if difference is None else difference.effect,
+        comparison.values(difference),
     )
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, replace
 from typing import Any
 
+from medvqa import metrics
 from medvqa.data import lexicon
+from medvqa.data import published as papers
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
-from medvqa.report import tables
-from medvqa.report.build import Part, Report, slices
+from medvqa.judging.taxonomy import ErrorShare
+from medvqa.protocols import position, rotation
+from medvqa.protocols.variants import Variant
+from medvqa.report import errors, tables
+from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.html import figures, pack
-from medvqa.report.html.texts import link, title_of
+from medvqa.report.html.texts import label, link, title_of
 
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""
@@ -48,6 +50,11 @@ class Slices:
     dimension: str
     names: tuple[str, ...]
     rows: tuple[SliceRow, ...]
+
+    @property
+    def sorted(self) -> bool:
+        """Whether rows are sorted by their first measure; prompts have the order of the run."""
+        return self.dimension != PROMPT
 
     @property
     def intervals(self) -> tuple[bool, ...]:
@@ -143,6 +150,32 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadRow:
+    """The spread of a measure over prompts and samples, as texts."""
+
+    spread: metrics.Spread
+
+    @property
+    def name(self) -> str:
+        """The measure's name."""
+        return self.spread.name
+
+    @property
+    def mean(self) -> str:
+        """The plain mean over prompts."""
+        return tables.figure(self.spread.mean, is_percent=self.spread.percent)
+
+    @property
+    def deviations(self) -> tuple[tuple[str, float | None, str], ...]:
+        """Name, value and text of each standard deviation."""
+        return tuple(
+            (name, value, tables.figure(value, is_percent=self.spread.percent))
+            for name in tables.DEVIATIONS
+            for value in (getattr(self.spread, name),)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BenchmarkSection:
     """The view of one benchmark."""
 
@@ -151,12 +184,79 @@ class BenchmarkSection:
     outcomes_key: str
     anchor: str
     slices: tuple[Slices, ...]
+    spreads: tuple[SpreadRow, ...]
+    spread_figure: str
     radar: str
     physicians: str
     heat: Heat | None
     letters: tuple[Letter, ...]
     calibrations: tuple[Calibration, ...]
     published: Published | None
+
+
+KIND_OF_ERROR = "kind of error"
+"""The dimension of the page for filters by kind of error; no option of pytest can select by such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """The share of one kind of error, and the link to its questions; `place`: the value of a dimension, or ""."""
+
+    cell: Measure
+    place: str
+    href: str
+    classified: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsView:
+    """The kinds of a run's wrong answers: rows over everything, rows by dimension, sentences, agreement."""
+
+    rows: tuple[ErrorRow, ...]
+    by: tuple[tuple[str, tuple[ErrorRow, ...]], ...]
+    lines: tuple[str, ...]
+    agreement: tables.TextTable | None
+
+
+def errors_view(report: Report) -> ErrorsView | None:
+    """The kinds of wrong answers; None without a classification."""
+    lines = tuple(errors.lines(report))
+    if not lines:
+        return None
+    shares = report.error_shares
+    by = tuple(
+        (name, tuple(_error_row(report, share) for share in shares if name in share.slice and share.count))
+        for name in errors.dimensions(report)
+    )
+    agreement = None if report.errors is None else errors.agreement(report.errors)
+    return ErrorsView(
+        tuple(_error_row(report, share) for share in shares if not share.slice),
+        by,
+        lines,
+        agreement if agreement is not None and agreement.rows else None,
+    )
+
+
+def _error_row(report: Report, share: ErrorShare) -> ErrorRow:
+    (dimension, value), *_ = [*share.slice.items(), ("", "")]
+    technique = value if dimension == "technique" else ""
+    tags = {dimension: value} if dimension not in ("", "technique") else {}
+    href = link(share.benchmark, technique, **{**tags, KIND_OF_ERROR: share.kind})
+    shown = title_of(dimension, value) if dimension else ""
+    return ErrorRow(errors.measure(share), shown, href, errors.classified_of(share))
+
+
+def with_errors(results: Iterable[Result], report: Report) -> list[Result]:
+    """Return results with the kind of their error as a tag."""
+    if report.errors is None:
+        return list(results)
+    kinds = errors.tags(report.errors)
+    return [
+        replace(result, item=replace(result.item, tags={**result.item.tags, KIND_OF_ERROR: found}))
+        if (found := kinds.get(tuple(map(str, result.key)))) is not None
+        else result
+        for result in results
+    ]
 
 
 def section(part: Part, report: Report, number: int) -> BenchmarkSection:
@@ -166,13 +266,16 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     named = part.benchmark.title or part.benchmark.name
     named += f" ({report.combine})" if report.combine else ""
     views = tuple(view for name in _dimensions(part) if (view := _slices(part, name, technique)).rows)
-    abilities: Mapping[str, Any] = papers().get(part.benchmark.name, {}).get("abilities", {})
+    paper = papers.overall(part.benchmark.name)
+    abilities: Mapping[str, Any] = {} if paper is None else paper.abilities
     return BenchmarkSection(
         part,
         f"{named}, {part.technique}" if several else named,
         f"{part.benchmark.name} {part.technique}" if several else part.benchmark.name,
         f"benchmark-{number + 1}",
         views,
+        tuple(map(SpreadRow, part.headline_spreads)),
+        spread_figure(part),
         radar(part, {name: values for name, values in abilities.items() if name != "source"}),
         abilities.get("source", ""),
         heat(part, "department", "task", technique),
@@ -186,13 +289,14 @@ def _dimensions(part: Part) -> list[str]:
     """The benchmark's dimensions, then the kind of question if there are several."""
     several = len({result.item.kind for result in part.results}) > 1
     return [
+        *([PROMPT] if part.prompts else []),
         *part.benchmark.dimensions,
         *(["kind"] if several and "question_type" not in part.benchmark.dimensions else []),
     ]
 
 
 def _slices(part: Part, dimension: str, technique: str) -> Slices:
-    names = [measure.name for measure in part.headline]
+    names = [measure.name for measure in part.sliced]
     cells: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in names:
@@ -207,7 +311,8 @@ def _slices(part: Part, dimension: str, technique: str) -> Slices:
         )
         for value, row in cells.items()
     ]
-    rows.sort(key=lambda row: (-_first(row), row.label))
+    if dimension != PROMPT:
+        rows.sort(key=lambda row: (-_first(row), row.label))
     return Slices(dimension, tuple(present), tuple(rows))
 
 
@@ -230,6 +335,15 @@ def radar(part: Part, physicians: Mapping[str, Mapping[str, float]]) -> str:
         series[name] = [values[ability] / 100 if ability in values else None for ability in abilities]
     names = [title_of("ability", ability) for ability in abilities]
     return figures.radar(names, series, title=f"Mean score by ability, {part.benchmark.name}, in percent")
+
+
+def spread_figure(part: Part) -> str:
+    """The first headline measure for each prompt and sample; "" for one prompt, or without matplotlib."""
+    shown = next((spread for spread in part.headline_spreads if spread.percent and len(spread.prompts) > 1), None)
+    if shown is None or not figures.available():
+        return ""
+    title = f"{label(shown.name).capitalize()} by prompt, {part.benchmark.name}, in percent"
+    return figures.spread(shown.values, shown.means, shown.mean, title=title)
 
 
 def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None:
@@ -270,12 +384,15 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
 
 
 def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
-    """Positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
+    """Shown positions in the scored choice questions: offered, correct, chosen, chosen and correct."""
     counts: dict[str, Counter[str]] = {}
     for result in results:
         if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
             continue
-        right, chosen = set(result.item.answers), set(result.score.extracted)
+        shown = rotation.shown(result.item.options, Variant.parse(result.variant).rotation or 0)
+        right, chosen = (
+            {shown.get(letter, letter) for letter in named} for named in (result.item.answers, result.score.extracted)
+        )
         for letter in result.item.options:
             count = counts.setdefault(letter, Counter())
             count.update(
@@ -332,26 +449,21 @@ def confidence(result: Result) -> float | None:
 
 def published(part: Part) -> Published | None:
     """The rows of the benchmark's paper for the part's technique, best first; None without a paper."""
-    paper = papers().get(part.benchmark.name)
+    paper = papers.overall(part.benchmark.name)
     if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
-    if own and own.keys().isdisjoint(paper["measures"]):
+    if own and own.keys().isdisjoint(paper.measures):
         # An oracle's numbers are no scores.
         return None
+    # A model of the paper was asked in one order.
+    own |= {name: own[mean] for name in paper.measures if (mean := position.MEAN + name) in own}
     rows = [
         (name, False, tuple(value / 100 for value in values))
-        for name, of, *values in paper["rows"]
+        for name, of, values in paper.rows
         if of in ("", part.technique)
     ]
     items = len({result.item.id for result in part.results})
-    mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper["measures"]))
+    mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper.measures))
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
-    return Published(paper["source"], paper["note"], tuple(paper["measures"]), tuple(ordered))
-
-
-@cache
-def papers() -> dict[str, Any]:
-    """published.json: source, note, measures and rows (name, technique or "", percentages) by benchmark."""
-    content: dict[str, Any] = json.loads(resources.files(__package__).joinpath("published.json").read_text("utf-8"))
-    return content
+    return Published(paper.source, paper.note, paper.measures, tuple(ordered))

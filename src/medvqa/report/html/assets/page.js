@@ -17,10 +17,15 @@
       const technique = c.technique[i] === null ? "" : data.techniques[c.technique[i]];
       const row = {
         i, id, b: c.benchmark[i], outcome: c.outcome[i], terms: c.terms[i], tags: c.tags[i], technique,
-        sample: c.sample[i], label: c.sample[i] ? `${id} (sample ${c.sample[i]})` : id,
+        sample: c.sample[i], variant: c.variant?.[i] ?? "", ofPrompt: data.prompt_terms?.[i] ?? c.terms[i],
         question: data.texts[c.question[i]], pair: c.pair[i], response: c.response[i],
       };
-      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
+      const ways = [...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample ${row.sample}`] : [])];
+      row.label = ways.length ? `${id} (${ways.join(", ")})` : id;
+<<<<<<< HEAD
+      row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
+=======
+>>>>>>> lead
       return row;
     });
     items.forEach((row) => {
@@ -83,7 +88,7 @@
   // ---- counting ----------------------------------------------------------------------------------------------------
 
   // One pass: an item that fails nothing counts everywhere, one that fails a single choice counts in that column.
-  // The samples of a question follow one another, and are one question in every sum.
+  // The answers to a question follow one another, and are one question in every sum: over all prompts, or over one.
   const select = () => {
     const about = data.benchmarks[state.b];
     const wanted = about.dimensions.map(({ name, values }) =>
@@ -94,9 +99,9 @@
     const byOutcome = data.outcomes.map(() => 0);
     const rows = [];
     let branch = [0, 0, 0, null];
-    const add = (sum, row) => {
-      sum[0] += row.terms[0];
-      sum[1] += row.terms[1];
+    const add = (sum, row, terms) => {
+      sum[0] += terms[0];
+      sum[1] += terms[1];
       if (sum[3] !== row.id) sum[2] += 1;
       sum[3] = row.id;
     };
@@ -109,9 +114,11 @@
       if (fails > 1 || (q && !row.text.includes(q))) continue;
       if (fails === 0) byOutcome[row.outcome]++;
       if (outcomes.size && !outcomes.has(row.outcome)) continue;
-      if (fails === 0) { rows.push(row); add(branch, row); }
+      const terms = picked("prompt") === undefined ? row.terms : row.ofPrompt;
+      if (fails === 0) { rows.push(row); add(branch, row, terms); }
       for (let d = fails ? failed : 0; d < (fails ? failed + 1 : wanted.length); d++) {
-        for (const value of new Set(row.tags[d])) add(counts[d][value], row);
+        const ofValue = about.dimensions[d].name === "prompt" ? row.ofPrompt : terms;
+        for (const value of new Set(row.tags[d])) add(counts[d][value], row, ofValue);
       }
     }
     branch[1] = Number(branch[1].toFixed(9)); // thirds of three samples are one
@@ -159,7 +166,9 @@
         ${(named.length > 0 || state.q || state.outcomes.length > 0) &&
           html`<button type="button" onClick=${() => go(fresh(state.b, state.technique))}>Clear</button>`}</p>
       ${command === null
-        ? html`<p class="quiet">pytest cannot select by this dimension: its name has other characters than letters, digits and _.</p>`
+        ? html`<p class="quiet">${picked("prompt") !== undefined && data.prompt_terms
+            ? `The option of pytest for a prompt: --prompt=${picked("prompt")}`
+            : "pytest cannot select by this dimension: its name has other characters than letters, digits and _."}</p>`
         : html`${m && html`<p class="line"><code id="expression">-m "${m}"</code><button type="button" onClick=${copy(`-m "${m}"`)}>Copy</button></p>`}
           <p class="line"><code id="command">${visible(command)}</code><button type="button" onClick=${copy(command)}>Copy</button></p>`}
     </div>`;
@@ -273,7 +282,7 @@
     const at = rows.indexOf(row);
     const step = (by) => { const to = rows[at + by]; if (at >= 0 && to) go({ item: to.key, page: state.page }, { replace: true }); };
     const partner = row.pair === null ? [row]
-      : items.filter((each) => each.b === row.b && each.pair === row.pair && each.technique === row.technique && each.sample === row.sample);
+      : items.filter((each) => each.b === row.b && each.pair === row.pair && each.technique === row.technique && each.variant === row.variant && each.sample === row.sample);
     return html`<dialog id="item" aria-labelledby="item-title" onClose=${close} onKeyDown=${(event) => {
         if (event.target.closest(".response")) return;
         if (event.key === "ArrowLeft") step(-1);
@@ -293,9 +302,10 @@
     const about = data.benchmarks[state.b];
     const names = about.dimensions.map(({ name }) => name);
     const judges = rows.some(judgement); // a column of its own only where somebody judged
-    const head = ["benchmark", "id", "technique", "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why", ...(judges ? ["judge", "judge said"] : [])];
+    const variants = rows.some((row) => row.variant);
+    const head = ["benchmark", "id", "technique", ...(variants ? ["variant"] : []), "sample", "outcome", "extracted", "answers", ...names, "question", "response", "why", ...(judges ? ["judge", "judge said"] : [])];
     const lines = rows.map((row) => [
-      about.name, row.id, row.technique, row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
+      about.name, row.id, row.technique, ...(variants ? [row.variant] : []), row.sample || "", row.outcome === null ? "" : data.outcomes[row.outcome], letters(row, "extracted").join(","), letters(row, "answers").join(","),
       ...about.dimensions.map(({ values }, d) => row.tags[d].map((v) => values[v][0]).join(",")), row.question, row.response, column("why", row),
       ...(judges ? [judgement(row)?.judge, judgement(row)?.replies.join("\n\n")] : []),
     ]);

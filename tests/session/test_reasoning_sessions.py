@@ -20,7 +20,7 @@ from medvqa.items import Result
 from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
-from support.sessions import SPREAD, run, text
+from support.sessions import SPREAD, SPREAD_SLOWLY, run, text
 from support.strangers import CONFTEST, TEST
 
 CONFIG = """
@@ -170,7 +170,7 @@ def test_protocols_that_cannot_be_followed_are_refused(
 # --- answer, then explanation ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_the_first_line_of_an_explained_answer_is_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     def script(request: Request) -> dict[str, Any]:
         letter, cut = "ABC"[number(request) % 3], number(request) == 5
@@ -230,6 +230,29 @@ def test_the_last_reply_of_two_is_scored(slake: pytest.Pytester, spread: tuple[s
     assert {result.score.outcome for result in results(slake, "again").values()} == {"correct"}
 
 
+TWO = """
+text = "Q: {question}\\n{options}A: Let's think step by step."
+then = ["Therefore, among {first} through {last}, the answer is"]
+"""
+
+
+def test_a_prompt_file_has_turns_of_its_own(slake: pytest.Pytester) -> None:
+    (slake.path / "two.toml").write_text(TWO)
+    with served(slake, in_turns) as server:
+        assert run(slake, "--model=tiny", "--prompt=two.toml", "--run=first", "-k", "q01").ret == 0
+    first, second = server.requests
+    assert said(first) == "Q: Question 1?\nA. liver\nB. spleen\nC. kidney\nA: Let's think step by step."
+    assert said(second) == "Therefore, among A through C, the answer is"
+    assert results(slake)["q01"].score.outcome == "correct"
+    for arguments, line in (
+        (("--model=stubborn:A",), "--prompt=two: backend 'stubborn' takes one turn alone, and this needs two"),
+        (("--model=tiny", "--explain"), "--prompt=two: it has turns of its own; leave --reasoning and --explain out"),
+    ):
+        done = run(slake, "--prompt=two.toml", *arguments)
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        assert line in " ".join(text(done).split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_killed_run_in_two_turns_goes_on_and_loses_calls_in_flight_alone(
@@ -263,7 +286,7 @@ def thinking(request: Request) -> dict[str, Any]:
     return completion(f"<think>a secret thought: the answer is D</think>\n\n{'ABC'[n % 3]}")
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_thoughts_are_stored_and_shown_but_not_scored(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     with served(slake, thinking):
         assert run(slake, "--model=tiny", "--run=first", *spread).ret == 0
@@ -352,7 +375,7 @@ def test_the_model_selects_one_of_its_answers(slake: pytest.Pytester, spread: tu
     assert results(slake) == found
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_the_selected_free_answer_alone_is_judged(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     with served(slake, ranking) as server:
         done = run(slake, *BEST, "--technique=ff", "--judge=judge", *spread)

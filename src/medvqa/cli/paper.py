@@ -1,0 +1,162 @@
+"""`medvqa paper`: a model's row in the main table of a benchmark's paper."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medvqa.cli.common import Commands, data_of, known_from, say
+from medvqa.cli.run import add_options, lines_of
+from medvqa.data import published
+from medvqa.items import OPTION_TECHNIQUES, UsageError
+from medvqa.session.options import OPTIONS, listed
+
+if TYPE_CHECKING:
+    from medvqa.data.published import PaperTable
+    from medvqa.report.build import Report
+    from medvqa.session.options import Setting
+    from medvqa.session.registry import Registry
+
+_EPILOG = """\
+examples:
+  medvqa paper mediconfusion --model=MODEL --judge=JUDGE --data=DIR     Table 1: MC, GD, PS, and FF with a judge
+  medvqa paper gmai-mmbench --model=MODEL --data=DIR --answers-from-category
+                                                                        Table 2: VAL, TEST and the tasks of TEST
+  medvqa paper medlesionvqa --model=MODEL --judge=JUDGE --data=DIR      Table 2: each ability, micro and macro
+  medvqa paper mediconfusion reports/RUN reports/OTHER                  the row of recorded runs; nothing is asked
+  medvqa paper mediconfusion --model=random --benchmark=phantom-mediconfusion
+
+Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa run`.
+"""
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "paper",
+        parents=[common],
+        help="print a model's row beside the published rows of a paper's main table",
+        description="Ask a model what a row of a paper's main table needs, in one run as with `medvqa run`, and print "
+        "the row beside the published ones.\nWith RUN, print the row of recorded runs instead.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("paper", choices=published.PAPERS, metavar="PAPER", help=", ".join(published.PAPERS))
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders, such as reports/RUN")
+    add_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(typed: argparse.Namespace) -> tuple[str, int]:
+    """Return the row of recorded runs, or ask for it; with the exit code."""
+    table = published.tables()[typed.paper]
+    return _of_runs(table, typed) if typed.runs else _asked(table, typed)
+
+
+def _of_runs(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
+    from medvqa import report
+
+    given = [name for name in (*OPTIONS, "select") if getattr(typed, name) is not None]
+    if given:
+        raise UsageError(f"--{given[0]}: runs are recorded and nothing is asked; leave it out, or leave out RUN")
+    known = known_from(typed)
+    reports = [report.build(folder, known.benchmarks) for folder in dict.fromkeys(typed.runs)]
+    return _text(table, reports), 0
+
+
+def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
+    """Ask the model in one run."""
+    from medvqa.session.door import INTERRUPTED, conduct
+    from medvqa.session.options import Options, Setting
+    from medvqa.session.root import root_of
+
+    if typed.model is None:
+        raise UsageError("medvqa paper: name --model=MODEL, or recorded runs")
+    here, known = Path.cwd(), known_from(typed)
+    setting = Setting(root_of(here), here)
+    raw: dict[str, Any] = dict(vars(typed))
+    raw["benchmark"] = _benchmarks(table, typed, known)
+    raw["extraction"] = typed.extraction or table.extraction
+    raw["technique"] = typed.technique or _techniques(table, typed, known, setting, raw["benchmark"])
+    _check_judge(typed, known, raw["benchmark"])
+    try:
+        ended = conduct(
+            Options.of(raw, here), setting, known, select=typed.select, say=say, on_progress=progress_line().show
+        )
+    except KeyboardInterrupt:
+        return "interrupted before anything was asked", INTERRUPTED
+    lines = lines_of(ended, typed)
+    if ended.finished.report is not None and ended.finished.report.parts:
+        lines += ["", _text(table, [ended.finished.report])]
+    return "\n".join(lines), ended.exit_code
+
+
+def _text(table: PaperTable, reports: Sequence[Report]) -> str:
+    from medvqa import printing
+    from medvqa.report import papers
+    from medvqa.report.terminal import draw
+
+    row = papers.row_of(table, reports)
+    notes = [f"! {printing.line(line.removesuffix('.'))}." for line in papers.notes(table, row, reports)]
+    return "\n".join([draw(papers.beside(table, row)), draw(papers.own(table, row)), *notes])
+
+
+def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -> list[str]:
+    """Return the benchmarks to ask about: those typed, else the paper's own whose data are found."""
+    from medvqa import benchmarks
+
+    own = list(table.benchmarks.values())
+    if typed.benchmark:
+        names = list(listed(typed.benchmark))
+        others = [name for name in names if name not in own]
+        if others and len(names) > 1:
+            raise UsageError(
+                f"--benchmark={','.join(names)}: name benchmarks of the paper ({', '.join(own)}), or one other that "
+                "stands in for them, such as phantom-mediconfusion"
+            )
+        return names
+    data, _ = data_of(typed)
+    return [name for name in own if benchmarks.is_found(known.benchmarks[name], data)] or own[:1]
+
+
+def _techniques(
+    table: PaperTable, typed: argparse.Namespace, known: Registry, setting: Setting, names: Iterable[str]
+) -> list[str]:
+    """Return the techniques of the table's columns that the model can be asked by; say which are left out."""
+    from medvqa.protocols.techniques import NEEDS
+    from medvqa.session.chosen import choose
+
+    if len(table.techniques) == 1:
+        return list(table.techniques)
+    backend = choose(typed.model, "model", setting, known).backend
+    if backend.judged():
+        return ["ff"]
+    able = backend.capabilities or ("generate",)
+    why: Mapping[str, str] = {
+        technique: f"the model has no {NEEDS[technique]}"  # type: ignore[index]
+        for technique in table.techniques
+        if NEEDS[technique] not in able  # type: ignore[index]
+    }
+    if typed.judge is None:
+        why = {"ff": "add --judge=MODEL", **why}
+    if backend.recorded:
+        held = {technique for name in names for technique in backend.recorded_by(name)} or {"mc"}
+        why = {**{name: "the file has no such answers" for name in table.techniques if name not in held}, **why}
+    if typed.samples is not None:
+        why = {**why, **{name: "--samples cannot draw them" for name in table.techniques if name in OPTION_TECHNIQUES}}
+    chosen = [technique for technique in table.techniques if technique not in why]
+    left_out = [f"{technique} ({reason})" for technique, reason in why.items()]
+    if left_out:
+        say(f"medvqa: asked by {', '.join(chosen) or 'nothing'}; left out: {', '.join(left_out)}")
+    return chosen or ["mc"]
+
+
+def _check_judge(typed: argparse.Namespace, known: Registry, names: Iterable[str]) -> None:
+    """Raise UsageError if open answers would stay without a score."""
+    for name in names:
+        benchmark = known.benchmarks.get(name)
+        if benchmark is not None and benchmark.judged and benchmark.files is not None and typed.judge is None:
+            raise UsageError(f"medvqa paper {typed.paper}: open answers to {name} need a judge: add --judge=MODEL")

@@ -1,0 +1,145 @@
+"""`medvqa table`: one measure of several runs by the values of a dimension, as in the papers' tables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medvqa.cli.common import Commands, known_from
+from medvqa.items import Measure, UsageError
+
+if TYPE_CHECKING:
+    from medvqa.report import Report
+
+
+def add(commands: Commands, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    table = commands.add_parser(
+        "table",
+        parents=[common],
+        help="print one measure of several runs by the values of a dimension, such as the task",
+        description="Print one measure of several runs as a table: a row for each run, a column for each value of a "
+        "dimension, means of groups of runs, and the level of chance.",
+    )
+    table.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, such as reports/RUN")
+    table.add_argument("--benchmark", metavar="NAME", help="the benchmark, if the runs have several")
+    table.add_argument(
+        "--measure", metavar="NAME", help="the measure (default: the benchmark's first headline measure)"
+    )
+    table.add_argument("--by", metavar="DIMENSION", help="the dimension (default: the benchmark's first)")
+    table.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME=RUN,RUN",
+        help="add a row with the mean of these runs, such as --group=open=reports/a,reports/b (repeatable)",
+    )
+    table.add_argument("--gap", action="store_true", help="show the differences to chance, in points")
+    table.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV, as fractions")
+    table.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Return the table as text. UsageError for a benchmark, measure, dimension or run that is not there."""
+    from medvqa import printing, records, report
+    from medvqa.report import side_by_side
+    from medvqa.report.terminal import draw
+
+    known = known_from(options).benchmarks
+    folders = list(dict.fromkeys(options.runs))
+    reports = {folder: report.build(folder, known) for folder in folders}
+    benchmark = _benchmark(options.benchmark, list(reports.values()))
+    measure = options.measure or known[benchmark].headline[0]
+    measures_of, named = _measures(reports, benchmark, measure)
+    dimensions = list(dict.fromkeys(name for own in measures_of.values() for m in own for name in m.slice))
+    dimension = options.by or next((name for name in known[benchmark].dimensions if name in dimensions), "kind")
+    if dimension not in dimensions:
+        raise UsageError(f"--by={dimension}: no such dimension; there are: {', '.join(dimensions)}")
+    table = side_by_side.side_by_side(measures_of, measure, dimension)
+    if options.gap:
+        if not any("random" in each.references for own in measures_of.values() for each in own if each.name == measure):
+            raise UsageError(f"--gap: {measure} has no level of chance")
+        table = side_by_side.above_chance(table, measures_of)
+    table = side_by_side.with_means(table, _groups(options.group, named))
+    if options.csv is not None:
+        try:
+            records.write_atomic(options.csv, side_by_side.as_csv(table).encode())
+        except OSError as error:
+            raise UsageError(f"--csv={options.csv}: cannot be written: {error.strerror}") from error
+    text = side_by_side.as_text(table)
+    notes = _notes(folders, benchmark)
+    return "\n".join([printing.line(f"{benchmark}: {text.title}"), draw(text).rstrip(), *notes])
+
+
+def _benchmark(typed: str | None, reports: Sequence[Report]) -> str:
+    """The benchmark of the table: the one typed, else the only one that all runs have."""
+    names = [dict.fromkeys(part.benchmark.name for part in report.parts) for report in reports]
+    shared = [name for name in names[0] if all(name in others for others in names)]
+    if typed is not None and typed not in shared:
+        raise UsageError(f"--benchmark={typed}: not in all of these runs; in all are: {', '.join(shared) or 'none'}")
+    if typed is None and len(shared) != 1:
+        raise UsageError(
+            f"name one benchmark by --benchmark=NAME; in all runs are: {', '.join(shared)}"
+            if shared
+            else "these runs have no benchmark in common"
+        )
+    return typed or shared[0]
+
+
+def _measures(
+    reports: Mapping[Path, Report], benchmark: str, measure: str
+) -> tuple[dict[str, Sequence[Measure]], dict[str, list[str]]]:
+    """Return measures by row, and the rows of each run by its path and name.
+
+    A run has a row for each technique by which it has the measure. UsageError if a run has none.
+    """
+    names = [folder.resolve().name for folder in reports]
+    measures_of: dict[str, Sequence[Measure]] = {}
+    named: dict[str, list[str]] = {}
+    for folder, name in zip(reports, names, strict=True):
+        shown = name if names.count(name) == 1 else str(folder)
+        parts = [part for part in reports[folder].parts if part.benchmark.name == benchmark]
+        having = [part for part in parts if any(each.name == measure and each.slice for each in part.measures)]
+        if not having:
+            found = dict.fromkeys(each.name for part in parts for each in part.measures if each.slice)
+            raise UsageError(
+                f"--measure={measure}: {folder} has no such measure with slices; there are: {', '.join(found)}"
+            )
+        rows = {f"{shown} {part.technique}" if len(having) > 1 else shown: part.measures for part in having}
+        measures_of.update(rows)
+        for key in (str(folder), shown, *rows):
+            named[key] = [key] if key in rows else list(rows)
+    return measures_of, named
+
+
+def _groups(typed: Sequence[str], named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for text in typed:
+        name, sign, members = text.partition("=")
+        runs = [member.strip().rstrip("/") for member in members.split(",") if member.strip()]
+        if not (sign and name.strip() and runs):
+            raise UsageError(f"--group={text}: write a name and runs, as --group=open=reports/a,reports/b")
+        for member in runs:
+            if member not in named:
+                raise UsageError(f"--group={text}: '{member}' is none of the runs; there are: {', '.join(named)}")
+        groups[name.strip()] = list(dict.fromkeys(row for member in runs for row in named[member]))
+    return groups
+
+
+def _notes(folders: Sequence[Path], benchmark: str) -> list[str]:
+    """Lines about runs that differ from the first in more than the model."""
+    from medvqa import comparing, printing
+
+    first, *others = comparing.beside(
+        [(str(folder), comparing.load(folder)) for folder in folders], [benchmark], option="--benchmark="
+    )
+    lines = [line for other in others for line in comparing.refusals(other, first)]
+    notes = [line for other in others for line in comparing.notes(other, first)]
+    if not others:
+        notes = [f"{first.name} selected {line}" for line in first.selected]
+    return [
+        *(f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)),
+        *(f"! {printing.line(line)}" for line in dict.fromkeys(notes)),
+    ]

@@ -1,0 +1,149 @@
+"""The association of a measure with a number of each run, such as the size of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, log10
+from pathlib import Path
+from typing import Literal
+
+from medvqa import statistics
+from medvqa.comparing import ranking
+from medvqa.comparing.ranking import InCommon
+from medvqa.comparing.sides import Side
+from medvqa.data import tables
+from medvqa.items import Benchmark, UsageError
+
+LEAST_RUNS = 3
+"""With fewer runs a slope says no more than their comparison."""
+LEAST_MODELS = 4
+"""Runs below which the slope has no interval over models: a line leaves two degrees of freedom less."""
+KEYS = ("run", "model")
+"""Columns that name the runs of a table of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendRow:
+    """One run: its number, and the measure with its 95 % interval on the questions that all runs have."""
+
+    name: str
+    number: float
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One headline measure of several runs by a number, smallest first, and the least-squares line on its log10.
+
+    `slope` is the change of the measure for ten times the number, a fraction; None if it is undefined. `low`, `high`:
+    its 95 % interval over questions, for these runs: all of them answered the same questions. `models_low`,
+    `models_high`: its interval over models, from the runs' distances to the line; None with fewer than `LEAST_MODELS`
+    runs. `items` and `scored` as in `Ranking`.
+    """
+
+    benchmark: str
+    technique: str
+    metric: str
+    better: Literal["higher", "lower"]
+    by: str
+    items: int
+    scored: int
+    rows: tuple[TrendRow, ...]
+    slope: float | None
+    low: float | None
+    high: float | None
+    models_low: float | None
+    models_high: float | None
+
+
+def numbers(path: Path, sides: Sequence[Side]) -> tuple[str, dict[str, float]]:
+    """Read a table with a column `run` or `model` and one of numbers: return its name, and the number of each run.
+
+    DataError for a file that cannot be read; UsageError for other columns, a run without a number, and numbers that are
+    not above 0.
+    """
+    where, found, column, key = f"--by={path}", dict[str, float](), "", ""
+    for row in tables.read(path, needed=[[name] for name in KEYS]):
+        key = next(name for name in KEYS if name in row.values)
+        others = [name for name in row.values if name != key]
+        if len(others) != 1:
+            there = ", ".join(others) or "none"
+            raise UsageError(f"{where}: one column of numbers beside '{key}' is expected; there are: {there}")
+        column = others[0]
+        try:
+            number = float(row.text(column))
+        except ValueError:
+            raise row.error(f"no number: {row.text(column)[:40]!r}", column) from None
+        if not (isfinite(number) and number > 0):
+            raise row.error(f"{number:g} has no logarithm; numbers above 0 are needed", column)
+        found[row.identifier(key)] = number
+    named = {side.name: side.name if key == "run" else side.model for side in sides}
+    if lacking := [name for name in named.values() if name not in found]:
+        raise UsageError(f"{where}: no {key} '{lacking[0]}'; there are: {', '.join(found)}")
+    return column, {name: found[row] for name, row in named.items()}
+
+
+def trends(
+    sides: Sequence[Side], benchmarks: Mapping[str, Benchmark], by: str, numbers: Mapping[str, float]
+) -> list[Trend]:
+    """Return the trend of each headline measure over `numbers`, by run, on the items that all runs have.
+
+    UsageError for too few runs, or if all numbers are equal.
+    """
+    if len(sides) < LEAST_RUNS:
+        raise UsageError(f"--by: a trend needs at least {LEAST_RUNS} runs, and {len(sides)} are named")
+    places = [log10(numbers[side.name]) for side in sides]
+    mean = sum(places) / len(places)
+    spread = sum((place - mean) ** 2 for place in places)
+    if max(places) == min(places):
+        raise UsageError(f"--by: all runs have the same {by}")
+    factors = [(place - mean) / spread for place in places]
+    return [
+        _trend(measure, [side.name for side in sides], by, numbers, places, factors)
+        for measure in ranking.in_common(sides, benchmarks)
+    ]
+
+
+def _trend(
+    measure: InCommon,
+    names: Sequence[str],
+    by: str,
+    numbers: Mapping[str, float],
+    places: Sequence[float],
+    factors: Sequence[float],
+) -> Trend:
+    estimates = [ranking.estimate(tabled) for tabled in measure.tabled]
+    rows = [TrendRow(name, numbers[name], *estimate) for name, estimate in zip(names, estimates, strict=True)]
+    values = [row.value for row in rows if row.value is not None]
+    metric = measure.tabled[0].metric
+    slope = low = high = None
+    models: tuple[float | None, float | None] = None, None
+    if len(values) == len(rows):
+        line = statistics.combination([ranking.influences(tabled) for tabled in measure.tabled], factors)
+        slope = float(line.value[0])
+        below, above = (float(bound[0]) for bound in statistics.student(statistics.clustered(line)))
+        if below == below:
+            low, high = below, above
+        models = _over_models(values, places, slope)
+    ordered = tuple(sorted(rows, key=lambda row: (row.number, row.name)))
+    return Trend(
+        *(measure.benchmark, measure.technique, metric.name, metric.better, by, measure.items, measure.scored),
+        *(ordered, slope, low, high, *models),
+    )
+
+
+def _over_models(values: Sequence[float], places: Sequence[float], slope: float) -> tuple[float | None, float | None]:
+    """The 95 % interval of a least-squares slope by Student's t, from the residuals of the runs."""
+    from scipy.special import stdtrit
+
+    df = len(values) - 2
+    if len(values) < LEAST_MODELS:
+        return None, None
+    middle, mean = sum(places) / len(places), sum(values) / len(values)
+    residuals = [value - mean - slope * (place - middle) for value, place in zip(values, places, strict=True)]
+    variance = sum(residual**2 for residual in residuals) / df / sum((place - middle) ** 2 for place in places)
+    half = float(stdtrit(df, 0.975)) * variance**0.5
+    return slope - half, slope + half

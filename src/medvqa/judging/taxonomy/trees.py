@@ -1,0 +1,139 @@
+"""Trees of kinds of errors: TOML files, the shipped ones and the user's.
+
+The kinds of GMAI-MMBench and of MedLesionVQA mean different things under equal names ("perceptual error", refusals), so
+no mapping joins them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from medvqa import files, printing
+from medvqa.items import UsageError
+from medvqa.judging.replies import NO_KIND
+
+SHIPPED = ("gmai-mmbench", "medlesionvqa")
+"""The names of the shipped trees."""
+RULES = ("refused", "abstained", "empty")
+"""Answers whose kind is certain without a judge: refused, "cannot be determined", and without any text."""
+UNCLASSIFIED = "unclassified"
+"""Stands for the kind of an answer that no kind was found for."""
+NONE = NO_KIND
+"""Means "none of the kinds" in a person's sheet, as in a judge's reply."""
+AGREED = "ok"
+"""Means "as labelled" in a person's sheet."""
+WITHIN = ": "
+"""Joins the name of a kind and that of a kind within it."""
+MAX_FILE = 2**16
+MAX_KINDS, MAX_NAME, MAX_DEFINITION = 40, 80, 1000
+"""Most kinds of a tree, and most characters of a name and of a definition."""
+_KEYS = ("source", "kinds", "rules")
+
+
+@dataclass(frozen=True, slots=True)
+class Taxonomy:
+    """A tree of kinds of errors.
+
+    `kinds` maps names to definitions, in the order of display; "a: b" is a kind within "a". `rules` maps names of RULES
+    to the kind of such answers; an answer without a rule goes to the judge. `label` is NAME@digest; the digest changes
+    with every kind, definition and rule.
+    """
+
+    name: str
+    source: str
+    kinds: Mapping[str, str]
+    rules: Mapping[str, str]
+
+    @property
+    def label(self) -> str:
+        """`name@digest`."""
+        lines = [*self.kinds.items(), ("", ""), *sorted(self.rules.items())]
+        content = "\0".join(part for line in lines for part in line)
+        return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def main_kind(kind: str) -> str:
+    """Return the kind that a kind lies within, or the kind itself."""
+    return kind.partition(WITHIN)[0]
+
+
+def find(named: str, beside: Path) -> Taxonomy:
+    """Return the tree of `--taxonomy`: the name of a shipped one, or a TOML file (relative to `beside`); UsageError."""
+    if named in SHIPPED:
+        return shipped(named)
+    if not named.endswith(".toml"):
+        raise UsageError(
+            f"--taxonomy={named}: no such tree; there are: {', '.join(SHIPPED)}, or a file of your own: "
+            "--taxonomy=FILE.toml"
+        )
+    path = beside / named
+    try:
+        content = files.read(path, MAX_FILE)
+    except OSError as error:
+        raise UsageError(f"--taxonomy={named}: cannot be read: {error.strerror or error}") from None
+    try:
+        return parse(path.stem, content.decode())
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--taxonomy={named}: not UTF-8 text: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"--taxonomy={named}: {error}") from None
+
+
+@lru_cache(maxsize=len(SHIPPED))
+def shipped(name: str) -> Taxonomy:
+    """Return a shipped tree."""
+    return parse(name, (resources.files(__package__) / "trees" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def parse(name: str, text: str) -> Taxonomy:
+    """Return the tree in a TOML file's text: `source`, a table `kinds`, a table `rules`. UsageError if it is none."""
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"not TOML: {error}") from None
+    if unknown := sorted(set(content) - set(_KEYS)):
+        raise UsageError(f"no key '{printing.line(unknown[0])}'; there are: {', '.join(_KEYS)}")
+    source, kinds, rules = content.get("source", ""), content.get("kinds", {}), content.get("rules", {})
+    if not isinstance(source, str):
+        raise UsageError("source: a text is expected")
+    _check_kinds(kinds)
+    if not isinstance(rules, dict) or (unknown := sorted(set(rules) - set(RULES))):
+        raise UsageError(f"rules: a table is expected with one or more of {', '.join(RULES)}")
+    for rule, kind in rules.items():
+        if kind not in kinds:
+            raise UsageError(f"rules.{rule}: no kind {kind!r:.100}; there are: {', '.join(kinds)}")
+    return Taxonomy(printing.line(name)[:MAX_NAME], printing.line(source), kinds, rules)
+
+
+def _check_kinds(kinds: Any) -> None:
+    if not isinstance(kinds, dict) or not all(isinstance(definition, str) for definition in kinds.values()):
+        raise UsageError('kinds: a table is expected, with a line "name of the kind" = "its definition" for each kind')
+    if not 2 <= len(kinds) <= MAX_KINDS:
+        raise UsageError(f"kinds: {len(kinds)} kinds; 2 to {MAX_KINDS} are expected")
+    seen: set[str] = set()
+    for kind, definition in kinds.items():
+        plain = kind.isprintable() and kind == " ".join(kind.split()) and not set("<>*`") & set(kind)
+        if not plain or not 1 <= len(kind) <= MAX_NAME:
+            raise UsageError(
+                f"kinds: {printing.line(kind)[:MAX_NAME]!r}: a name is a line of 1 to {MAX_NAME} characters, "
+                "without <, >, * and `"
+            )
+        if kind.casefold() in (NONE, AGREED, UNCLASSIFIED):
+            raise UsageError(f"kinds: '{kind}' has a meaning of its own; choose another name")
+        if kind.casefold() in seen:
+            raise UsageError(f"kinds: '{kind}' occurs twice")
+        if not definition.strip() or len(definition) > MAX_DEFINITION:
+            raise UsageError(f"kinds: '{kind}': a definition of 1 to {MAX_DEFINITION} characters is expected")
+        seen.add(kind.casefold())
+        if WITHIN in kind and (main_kind(kind) not in kinds or kind.count(WITHIN) > 1):
+            raise UsageError(
+                f"kinds: '{kind}' is a kind within '{main_kind(kind)}', which is no kind; "
+                "a colon stands between a kind and one kind within it"
+            )

@@ -1,0 +1,243 @@
+"""The table of a sweep: its cells with their measures, and the gains of one setting at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from medvqa import comparing, statistics
+from medvqa.comparing import Compared, Side
+from medvqa.items import Benchmark, Measure
+from medvqa.report import cells
+from medvqa.report.build import Part, Report
+from medvqa.report.comparison import NUMBERS, Section, chance, compared_values
+from medvqa.report.tables import TextTable, interval, value, with_unit
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """One cell of a sweep: its run, its settings in words ("" for a default), how it ended, and its report."""
+
+    run: str
+    settings: Mapping[str, str]
+    state: str
+    why: str
+    code: int
+    questions: int
+    cost: float
+    report: Report | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One measure of a cell against the cell that differs in one setting, which has the base's value.
+
+    If the effect of the setting is a gain, `run` is the cell that has it. `effect` names the setting with both values.
+    `compared` is None if the two runs are not comparable; `why` says why.
+    """
+
+    run: str
+    baseline: str
+    setting: str
+    effect: str
+    compared: Compared | None
+    why: str = ""
+
+
+def gains(
+    pairs: Sequence[tuple[GridRow, GridRow, str]], sides: Mapping[str, Side], benchmarks: Mapping[str, Benchmark]
+) -> list[Gain]:
+    """Compare each row with its neighbour in one setting, on the headline measures; `sides`: the runs by name.
+
+    p-values are adjusted by Holm over all measures of all rows.
+    """
+    found = []
+    for row, other, setting in pairs:
+        if row.run not in sides or other.run not in sides:
+            continue
+        new, baseline = sides[row.run], sides[other.run]
+        contrast = comparing.contrast(new, baseline)
+        named = f"{setting} {row.settings[setting] or 'default'} instead of {other.settings[setting] or 'default'}"
+        if contrast.refusals:
+            found.append(Gain(row.run, other.run, setting, named, None, "; ".join(contrast.refusals)))
+            continue
+        if contrast.difference is not None and contrast.difference.reverse:
+            row, other, new, baseline = other, row, baseline, new
+        paired = comparing.compare(new, baseline, benchmarks)
+        effect = named if paired.difference is None else paired.difference.effect
+        found += [
+            Gain(row.run, other.run, setting, effect, table)
+            for table in paired.tables
+            if table.headline and not table.slice
+        ]
+    return _adjusted(found)
+
+
+def _adjusted(found: Sequence[Gain]) -> list[Gain]:
+    family = [gain.compared.p for gain in found if gain.compared is not None and gain.compared.p is not None]
+    adjusted = iter(statistics.holm(family).tolist())
+    return [
+        replace(gain, compared=replace(gain.compared, adjusted=next(adjusted)))
+        if gain.compared is not None and gain.compared.p is not None
+        else gain
+        for gain in found
+    ]
+
+
+def sections(
+    name: str, settings: Sequence[str], base: Mapping[str, str], rows: Sequence[GridRow], gains: Sequence[Gain]
+) -> list[Section]:
+    """Return the tables of a sweep: its runs, the measures of each benchmark and technique, and the gains."""
+    ended = sum(row.state == "finished" for row in rows)
+    shown = ", ".join(f"{key}={base[key] or 'default'}" for key in settings)
+    notes = [f"{row.run}: {row.state}: {row.why}" for row in rows if row.why]
+    tables = [_runs(settings, rows), *_measured(settings, rows)]
+    if gains:
+        tables.append(_gains(gains))
+    notes += [f"{gain.run} is not compared with {gain.baseline}: {gain.why}" for gain in gains if gain.why]
+    title = f"{name}: {ended} of {len(rows)} runs finished" + (f"; base: {shown}" if shown else "")
+    return [Section(title, tuple(notes), tuple(tables))]
+
+
+def _words(settings: Sequence[str], row: GridRow) -> tuple[str, ...]:
+    return tuple(row.settings[name] or "–" for name in settings)
+
+
+def _runs(settings: Sequence[str], rows: Sequence[GridRow]) -> TextTable:
+    lines = [
+        (row.run, *_words(settings, row), row.state, f"{row.questions:,}", f"{row.cost:.4g}" if row.cost else "–")
+        for row in rows
+    ]
+    columns = ("run", *settings, "state", "answers", "cost")
+    return TextTable("runs", columns, tuple(lines), frozenset({len(columns) - 2, len(columns) - 1}))
+
+
+def _parts(rows: Sequence[GridRow]) -> dict[tuple[str, str], list[tuple[GridRow, Part]]]:
+    parts: dict[tuple[str, str], list[tuple[GridRow, Part]]] = {}
+    for row in rows:
+        for part in row.report.parts if row.report is not None else ():
+            parts.setdefault((part.benchmark.name, part.technique), []).append((row, part))
+    return parts
+
+
+def _measured(settings: Sequence[str], rows: Sequence[GridRow]) -> list[TextTable]:
+    """A table for each benchmark and technique: the headline measures of each run, with intervals."""
+    tables = []
+    for (benchmark, technique), parts in _parts(rows).items():
+        names = list(dict.fromkeys(measure.name for _, part in parts for measure in part.headline))
+        lines = []
+        for row, part in parts:
+            measures = {measure.name: measure for measure in part.headline}
+            shown = [text for name in names for text in _shown(measures.get(name))]
+            lines.append((row.run, *_words(settings, row), *shown))
+        columns = ("run", *settings, *(text for name in names for text in (f"{name}, %", "95 % interval")))
+        right = frozenset(range(len(settings) + 1, len(columns)))
+        tables.append(TextTable(f"{benchmark}, {technique}", columns, tuple(lines), right))
+    return tables
+
+
+def _shown(measure: Measure | None) -> tuple[str, str]:
+    return ("–", "") if measure is None else (value(measure), interval(measure))
+
+
+def _gains(gains: Sequence[Gain]) -> TextTable:
+    lines = []
+    for gain in gains:
+        if (compared := gain.compared) is not None:
+            before, after, difference, between = compared_values(compared)
+            part = f"{compared.benchmark}, {compared.technique}"
+            units = with_unit(compared.comparison.units, compared.counted)
+            numbers = (compared.metric, before, after, difference, between, units, chance(compared.adjusted))
+            lines.append((gain.effect, gain.run, gain.baseline, part, *numbers))
+    columns = ("effect", "new", "baseline", "benchmark", "measure", "baseline, %", "new, %", "difference")
+    return TextTable(
+        "gains of one setting: new minus baseline in points, each bound one-sided; p by Holm over this table",
+        (*columns, "bounds (95 % each)", "n", "adjusted p"),
+        tuple(lines),
+        frozenset(range(5, 11)),
+    )
+
+
+def as_json(
+    name: str, settings: Sequence[str], base: Mapping[str, str], rows: Sequence[GridRow], gains: Sequence[Gain]
+) -> dict[str, Any]:
+    """A sweep as a value for `records.write_json`; values are fractions."""
+    return {
+        "schema": SCHEMA,
+        "name": name,
+        "settings": list(settings),
+        "base": dict(base),
+        "runs": [
+            {
+                **_plain(row),
+                "measures": [
+                    {**asdict(measure), "benchmark": part.benchmark.name, "technique": part.technique}
+                    for part in (row.report.parts if row.report is not None else ())
+                    for measure in part.headline
+                ],
+            }
+            for row in rows
+        ],
+        "gains": [
+            {
+                "new_run": gain.run,
+                "baseline_run": gain.baseline,
+                "setting": gain.setting,
+                "effect": gain.effect,
+                **({"why": gain.why} if gain.compared is None else _numbers(gain.compared)),
+            }
+            for gain in gains
+        ],
+    }
+
+
+def _plain(row: GridRow) -> dict[str, Any]:
+    return {
+        "run": row.run,
+        "settings": dict(row.settings),
+        "state": row.state,
+        "why": row.why,
+        "exit_code": row.code,
+        "answers": row.questions,
+        "cost": row.cost,
+    }
+
+
+def _numbers(compared: Compared) -> dict[str, Any]:
+    shown = compared.shown
+    about = {"benchmark": compared.benchmark, "technique": compared.technique, "measure": compared.metric}
+    return {**about, **{name: getattr(shown, name) for name in NUMBERS}, "p": compared.p, "adjusted": compared.adjusted}
+
+
+def as_csv(settings: Sequence[str], rows: Sequence[GridRow]) -> str:
+    """One row for each headline measure of each run, and one for a run without; fractions."""
+    columns = ("run", *settings, "state", "why", "answers", "cost")
+    lines: list[tuple[Any, ...]] = []
+    for row in rows:
+        about = (row.run, *(row.settings[key] for key in settings), row.state, row.why, row.questions, row.cost)
+        measures: list[tuple[Any, ...]] = [
+            (part.benchmark.name, part.technique, m.name, m.value, m.low, m.high, m.n)
+            for part in (row.report.parts if row.report is not None else ())
+            for m in part.headline
+        ]
+        lines += [(*about, *measure) for measure in measures or [(None,) * 7]]
+    return cells.table((*columns, "benchmark", "technique", "measure", "value", "low", "high", "n"), lines)
+
+
+def gains_as_csv(gains: Sequence[Gain]) -> str:
+    """One row for each measure of each gain; fractions."""
+    columns = ("effect", "setting", "new_run", "baseline_run", "benchmark", "technique", "measure")
+    lines = [
+        (
+            *(gain.effect, gain.setting, gain.run, gain.baseline),
+            *(compared.benchmark, compared.technique, compared.metric),
+            *(getattr(compared.shown, name) for name in NUMBERS),
+            *(compared.p, compared.adjusted),
+        )
+        for gain in gains
+        if (compared := gain.compared) is not None
+    ]
+    return cells.table((*columns, *NUMBERS, "p", "adjusted"), lines)

@@ -1,0 +1,146 @@
+"""Runs side by side: one measure, a row for each run and a column for each slice, as in the papers' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum, isclose
+
+from medvqa.data import lexicon
+from medvqa.items import Measure
+from medvqa.report import cells
+from medvqa.report.tables import TextTable
+
+OVERALL, CHANCE = "overall", "chance"
+
+
+@dataclass(frozen=True, slots=True)
+class SideRow:
+    """The values of a run (`runs` 1), or the means of several, by column; None if undefined."""
+
+    name: str
+    values: tuple[float | None, ...]
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """One measure of several runs over everything and by the values of a dimension.
+
+    `random` is the row of chance, None unless every cell has the same level in all runs. `gap`: values are differences
+    to the level of chance of their own cell.
+    """
+
+    measure: str
+    dimension: str
+    columns: tuple[str, ...]
+    rows: tuple[SideRow, ...]
+    random: SideRow | None
+    gap: bool = False
+    percent: bool = True
+
+
+def side_by_side(measures_of: Mapping[str, Sequence[Measure]], name: str, dimension: str) -> SideBySide:
+    """Tabulate the measure `name` of each run by the values of a dimension, in the benchmark's order of values."""
+    chosen = {
+        run: {
+            measure.slice.get(dimension, ""): measure
+            for measure in measures
+            if measure.name == name and list(measure.slice) in ([], [dimension])
+        }
+        for run, measures in measures_of.items()
+    }
+    values = sorted({value for cells_of_run in chosen.values() for value in cells_of_run if value})
+    columns = ("", *sorted(values, key=lambda value: lexicon.display(dimension, value).casefold()))
+    rows = tuple(
+        SideRow(run, tuple(None if value not in own else own[value].value for value in columns))
+        for run, own in chosen.items()
+    )
+    levels = [[_chance(own.get(value)) for value in columns] for own in chosen.values()]
+    shared = tuple(_same([row[i] for row in levels]) for i in range(len(columns)))
+    percent = all(measure.percent for own in chosen.values() for measure in own.values())
+    random = SideRow(CHANCE, shared) if shared[0] is not None else None
+    return SideBySide(name, dimension, columns, rows, random, percent=percent)
+
+
+def _chance(measure: Measure | None) -> float | None:
+    return None if measure is None else measure.references.get("random")
+
+
+def _same(levels: Sequence[float | None]) -> float | None:
+    known = [level for level in levels if level is not None]
+    if len(known) < len(levels) or not known:
+        return None
+    return known[0] if all(isclose(level, known[0], abs_tol=1e-9) for level in known) else None
+
+
+def above_chance(table: SideBySide, measures_of: Mapping[str, Sequence[Measure]]) -> SideBySide:
+    """Return the values minus the level of chance of the same run and slice; None where there is none."""
+    level_of = {
+        (run, measure.slice.get(table.dimension, "")): _chance(measure)
+        for run, measures in measures_of.items()
+        for measure in measures
+        if measure.name == table.measure and list(measure.slice) in ([], [table.dimension])
+    }
+
+    def gaps(row: SideRow) -> tuple[float | None, ...]:
+        pairs = (
+            (value, level_of.get((row.name, column))) for value, column in zip(row.values, table.columns, strict=True)
+        )
+        return tuple(None if value is None or level is None else value - level for value, level in pairs)
+
+    return replace(table, rows=tuple(replace(row, values=gaps(row)) for row in table.rows), random=None, gap=True)
+
+
+def with_means(table: SideBySide, groups: Mapping[str, Sequence[str]]) -> SideBySide:
+    """Add a row for each group of runs: the unweighted mean of its runs, None in a cell that one of them lacks."""
+    row_of = {row.name: row for row in table.rows}
+    means = []
+    for name, members in groups.items():
+        rows = [row_of[member].values for member in members]
+        means.append(SideRow(f"mean of {name}", tuple(_mean(column) for column in zip(*rows, strict=True)), len(rows)))
+    return replace(table, rows=(*table.rows, *means))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if len(known) == len(values) else None
+
+
+def as_text(table: SideBySide) -> TextTable:
+    """The table for a terminal or Markdown; slices are headed by the paper's abbreviations if it has any."""
+    headings = (OVERALL, *(_short(table.dimension, value) for value in table.columns[1:]))
+    lines = [*table.rows, *([table.random] if table.random is not None else [])]
+    rows = [
+        (
+            f"{row.name} ({row.runs} runs)" if row.runs > 1 else row.name,
+            *(_figure(value, table) for value in row.values),
+        )
+        for row in lines
+    ]
+    unit = "points above chance" if table.gap else "percent" if table.percent else "values"
+    title = f"{table.measure} by {table.dimension}, {unit}"
+    return TextTable(title, ("run", *headings), tuple(rows), frozenset(range(1, len(headings) + 1)))
+
+
+def _short(dimension: str, value: str) -> str:
+    return ", ".join(lexicon.abbreviations(dimension, value)) or lexicon.display(dimension, value)
+
+
+def _figure(value: float | None, table: SideBySide) -> str:
+    if value is None:
+        return "–"
+    number = 100 * value if table.percent else value
+    return f"{number + 0.0:+.2f}" if table.gap else f"{number:.2f}"
+
+
+def as_csv(table: SideBySide) -> str:
+    """One row per run, group and slice; fractions, empty if undefined."""
+    lines = [*table.rows, *([table.random] if table.random is not None else [])]
+    rows = [
+        (row.name, row.runs, table.measure, table.dimension if column else "", column, value)
+        for row in lines
+        for column, value in zip(table.columns, row.values, strict=True)
+    ]
+    heading = ("run", "runs", "measure", "dimension", "slice", "above_chance" if table.gap else "value")
+    return cells.table(heading, rows)

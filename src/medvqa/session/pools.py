@@ -1,0 +1,171 @@
+"""Find and read the pool of solved examples that --shot-pool names: a benchmark, a shipped pool, or a file.
+
+A table holds a question in each row, in the format of `medvqa.table`. A TOML file holds them as [[shots]] with the same
+fields, and may have prompts of its own:
+
+    public = true
+    obtain = "Download the pictures from ..."
+    [[shots]]
+    question = "Which organ?"
+    options = { A = "liver", B = "spleen" }
+    answer = "A"
+    image = "17.png"
+    [forms.mc]
+    system = "Follow the examples. "
+    text = "Question: {question}\n{options}Answer:"
+    option = "{letter}: {text}\n"
+    answer = "{letter}: {text}"
+    ends = ["<|endofchunk|>"]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from medvqa import benchmarks, configs, printing, records
+from medvqa.benchmarks.table import Source
+from medvqa.data import folders
+from medvqa.data.tables import TableRow
+from medvqa.items import Benchmark, Technique, UsageError
+from medvqa.protocols.prompts import FIELDS, Template, wrong_field
+from medvqa.protocols.shots import Form, Pool
+
+OPTION_FIELDS = ("letter", "text")
+"""The fields of an option's line, and of an example's answer."""
+FOLDER = "shots"
+"""The folder of shipped pools within the fixtures."""
+OWN = "leave-group-out"
+"""The name of a benchmark's own pool in signatures."""
+
+
+class _FormTable(msgspec.Struct, forbid_unknown_fields=True):
+    """A table [forms.TECHNIQUE]; see `Form` and `Template`."""
+
+    text: str
+    system: str = ""
+    option: str = ""
+    answer: str = "{letter}"
+    ends: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("\n\n",)
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class _PoolFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The content of a pool in TOML."""
+
+    shots: Annotated[list[dict[str, Any]], msgspec.Meta(min_length=1)]
+    public: bool = False
+    obtain: str = ""
+    forms: dict[Technique, _FormTable] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSource:
+    """Where a pool is read from: `benchmark`, or `path`; `shipped`: images are sought in the data folder.
+
+    `name` is the benchmark's, or that of the file.
+    """
+
+    name: str
+    benchmark: Benchmark | None = None
+    path: Path = Path()
+    shipped: bool = False
+
+
+def find(typed: str, known: Mapping[str, Benchmark], cwd: Path) -> PoolSource:
+    """Return the pool that --shot-pool names (UsageError): a benchmark, else a shipped pool, else a file."""
+    if typed in known:
+        return PoolSource(typed, known[typed])
+    shipped = {path.stem: path for path in sorted((folders.bundled("fixtures") / FOLDER).glob("*.toml"))}
+    if typed in shipped:
+        return PoolSource(typed, path=shipped[typed], shipped=True)
+    path = Path(os.path.abspath(cwd / typed))
+    if path.is_file():
+        return PoolSource(printing.line(path.name), path=path)
+    names = sorted({*known, *shipped})
+    close = get_close_matches(typed, names, n=1)
+    meant = f" Did you mean '{close[0]}'?" if close else ""
+    raise UsageError(
+        f"--shot-pool={printing.line(typed)}: no such file, pool or benchmark.{meant} Pools: {', '.join(shipped)}; "
+        f"benchmarks: {', '.join(sorted(known))}; or the path of a table or TOML file"
+    )
+
+
+def load(source: PoolSource, data: Path | None, root: Path) -> Pool:
+    """Read a pool (UsageError, DataError). `data` is the data folder; `root` serves without one."""
+    if source.benchmark is not None:
+        named = source.benchmark
+        items = benchmarks.load(named, data or root) if named.files is None else benchmarks.load_found(named, data)
+        if items is None:
+            raise UsageError(
+                f"--shot-pool={source.name}: the benchmark is not there; name its folder with --data=DIR. "
+                f"{source.benchmark.obtain}"
+            )
+        return Pool(source.name, items, public=source.benchmark.public)
+    table = Source(file=source.path, shown=source.name, images=(data or root) if source.shipped else None)
+    if source.path.suffix.lower() != ".toml":
+        return _fixed(source, Pool(source.name, (), fixed=True), Benchmark(name=_called(source), items=table.items))
+    content = _content(source)
+    rows = [_row(source.name, number, shot) for number, shot in enumerate(content.shots, 1)]
+    forms = {name: _form(source.name, name, form) for name, form in content.forms.items()}
+    pool = Pool(source.name, (), fixed=True, public=content.public, forms=forms, obtain=content.obtain)
+    return _fixed(source, pool, Benchmark(name=_called(source), items=lambda _: table.items_of(rows)))
+
+
+def digest(pool: Pool) -> str:
+    """The SHA-256 (hex) of a pool: its questions and keys, and its own prompts."""
+    total = hashlib.sha256(records.data_digest(pool.items).encode())
+    for name, form in sorted(pool.forms.items()):
+        parts = (name, form.template.label, form.answer, *form.ends)
+        total.update("\0".join(f"{len(part)}:{part}" for part in parts).encode())
+    return total.hexdigest()
+
+
+def _called(source: PoolSource) -> str:
+    """The name of a file's questions, apart from all benchmarks."""
+    return f"--shot-pool={source.name}"
+
+
+def _fixed(source: PoolSource, pool: Pool, benchmark: Benchmark) -> Pool:
+    """The pool of a file, with its questions in the file's order."""
+    places = {item.id: place for place, item in enumerate(benchmark.items(source.path.parent))}
+    items = benchmarks.load(benchmark, source.path.parent)
+    return replace(pool, items=tuple(sorted(items, key=lambda item: places[item.id])))
+
+
+def _content(source: PoolSource) -> _PoolFile:
+    try:
+        return msgspec.convert(configs.read_toml(source.path), _PoolFile)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"--shot-pool={source.name}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"--shot-pool={source.name}: cannot be read: {error.strerror}") from None
+
+
+def _row(file: str, number: int, shot: Mapping[str, Any]) -> TableRow:
+    """The values of one [[shots]] as a row of a table, which counts from 1."""
+    return TableRow(file, "shot", number, 0, {name.strip().lower(): value for name, value in shot.items()})
+
+
+def _form(pool: str, technique: Technique, form: _FormTable) -> Form:
+    where = f"--shot-pool={pool}: [forms.{technique}]"
+    for name, text, known, needed in (
+        ("text", form.text, FIELDS, "question"),
+        ("option", form.option, OPTION_FIELDS, None),
+        ("answer", form.answer, OPTION_FIELDS, None),
+    ):
+        if (wrong := wrong_field(text, known, needed)) is not None:
+            names = " and ".join(f"{{{field}}}" for field in known)
+            raise UsageError(
+                f"{where}: {name} {wrong[1]}. Its fields are {names}; a brace that stands for itself is written twice"
+            )
+    stem = Path(pool).stem
+    template = Template(f"{stem}/{technique}", form.text, form.option, form.system, form.max_tokens)
+    return Form(template, form.answer, tuple(form.ends))

@@ -1,0 +1,455 @@
+"""Run a grid of settings, one run folder for each combination, in this process and through one answer store.
+
+Runs follow one another: `door.conduct` asks each one. A finished run is not asked again, and an unfinished one goes on,
+so a sweep that was killed continues where it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from medvqa import configs, files, records, report
+from medvqa.data.expressions import Expression
+from medvqa.items import MedVQAError, UsageError
+from medvqa.report import Report
+from medvqa.session import selecting
+from medvqa.session.about import about
+from medvqa.session.delivery import used
+from medvqa.session.door import INTERRUPTED, conduct
+from medvqa.session.loop import OnProgress
+from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
+from medvqa.session.plan import Plan, resolve
+from medvqa.session.registry import Registry
+
+NAMED = {**OPTIONS, "select": SELECT}
+"""Options of `medvqa run`."""
+OWN = {
+    "run": "a sweep names its runs after their settings",
+    "fresh": "a sweep that goes on reuses its stored answers; name another store with answers = DIR",
+    "max-cost": "write max-cost at the top of the file: it holds for all runs together",
+}
+"""Options that a sweep sets itself, and the reasons."""
+NEUTRAL: Mapping[str, Any] = {"samples": 1, "shots": 0, "rotate": 0}
+"""Values that mean the same as leaving the option out; so do "" and false, for every option."""
+PLAIN = frozenset({"model", "benchmark", "technique", "prompt", "ablate", "reasoning"})
+"""Options whose value alone tells them in a run's name."""
+TABLES = ("options", "grid", "base", "include", "exclude")
+TOP = ("name", "max-cost", *TABLES)
+SEVERITY = (0, 5, 11, 10, 1, 4, INTERRUPTED)
+"""Exit codes of runs, the worst last."""
+MAX_CELLS = 10_000
+_LONGEST = 119
+"""Characters of a run's name."""
+
+State = Literal["finished", "unfinished", "failed", "not asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination: its settings in words, "" where an option is left out, and the options of its run."""
+
+    run: str
+    settings: Mapping[str, str]
+    options: Mapping[str, Any]
+
+    @property
+    def command(self) -> str:
+        """The command that does this run alone."""
+        words = ["medvqa", "run"]
+        for name, value in {**self.options, "run": self.run}.items():
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{name}" if one is True else f"--{name}={one}" for one in values]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A grid: its cells in order, the base that gains are measured against, and the most that all runs may cost."""
+
+    name: str
+    settings: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    base: Mapping[str, str]
+    max_cost: float | None = None
+
+    def neighbours(self) -> Iterator[tuple[Cell, Cell, str]]:
+        """Yield each cell with the cell that differs in one setting, which has the base's value; and that setting."""
+        by_settings = {tuple(cell.settings.values()): cell for cell in self.cells}
+        for cell in self.cells:
+            for name in self.settings:
+                if cell.settings[name] != self.base[name]:
+                    other = by_settings.get(tuple({**cell.settings, name: self.base[name]}.values()))
+                    if other is not None:
+                        yield cell, other, name
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of one cell: its state, its exit code, the reason of a failure or an early end, and its report.
+
+    `cost`: the price of all answers of the run so far.
+    """
+
+    cell: Cell
+    state: State
+    code: int
+    why: str = ""
+    report: Report | None = None
+    cost: float = 0.0
+
+    @property
+    def questions(self) -> int:
+        """The number of results."""
+        return 0 if self.report is None else sum(len(part.results) for part in self.report.parts)
+
+
+@dataclass(slots=True)
+class _File:
+    """A TOML file of a sweep, for messages with lines."""
+
+    path: Path
+    text: str
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def error(self, table: str, key: str, message: str, number: int = 0) -> UsageError:
+        """Return the error about a key of a table; `number`: which of several tables of this name."""
+        line = self._line(table, key, number)
+        where = f", line {line}" if line else ""
+        name = f"[{table}] {key}" if table and key else f"[{table}]" if table else key
+        return UsageError(f"{self.path}{where}: {name}: {message}")
+
+    def _line(self, table: str, key: str, number: int) -> int:
+        """The line of a key, else of its table; 0 if it is not found."""
+        inside, seen, at = table == "", -1, 0
+        for count, line in enumerate(self.text.splitlines(), 1):
+            if header := re.match(r"\s*\[\[?\s*\"?([\w-]+)", line):
+                if not table and header[1] == key:
+                    return count
+                seen += header[1] == table
+                inside = header[1] == table and seen == number
+                at = count if inside else at
+            elif inside and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+                return count
+        return at
+
+
+def read(path: Path) -> Sweep:
+    """Read the file of a sweep; UsageError names the file, the line and the key."""
+    try:
+        content = configs.read_toml(path)
+        file = _File(path, files.read(path, configs.MAX_BYTES).decode())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    for key in content:
+        if key not in TOP:
+            raise file.error("", key, f"a sweep has no such key.{_hint(key, TOP)}")
+    name = content.get("name", re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-."))
+    if not isinstance(name, str):
+        raise file.error("", "name", "a text is expected")
+    records.check_name(name, f"{path}: name")
+    max_cost = content.get("max-cost")
+    if max_cost is not None and (isinstance(max_cost, bool) or not isinstance(max_cost, int | float) or max_cost <= 0):
+        raise file.error("", "max-cost", "a sum above 0 is expected")
+    common = _options(file, content, "options")
+    grid = _grid(file, content, common)
+    included = [_options(file, content, "include", number) for number in range(_count(file, content, "include"))]
+    excluded = [_options(file, content, "exclude", number) for number in range(_count(file, content, "exclude"))]
+    settings = tuple(dict.fromkeys([*grid, *(name for cell in included for name in cell)]))
+    for number, cell in enumerate(included):
+        for key in cell:
+            if key in common:
+                raise file.error("include", key, "it is in [options] already, for all runs", number)
+    first = {name: grid[name][0] if name in grid else None for name in settings}
+    base = {**first, **_options(file, content, "base")}
+    for key, value in base.items():
+        if key not in settings or (key in grid and value not in grid[key]):
+            raise file.error("base", key, f"{_say(value) or 'the default'} is no value of the grid")
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    chosen = [{**dict.fromkeys(settings), **combination} for combination in combinations]
+    for number, pattern in enumerate(excluded):
+        matching = [cell for cell in chosen if all(cell.get(key) == value for key, value in pattern.items())]
+        if not matching or not pattern:
+            raise file.error("exclude", next(iter(pattern), ""), "no combination of the grid matches", number)
+        chosen = [cell for cell in chosen if cell not in matching]
+    for number, cell in enumerate(included):
+        whole = {**base, **cell}
+        if whole in chosen:
+            raise file.error("include", next(iter(cell), ""), "this combination is in the grid already", number)
+        chosen.append(whole)
+    if not chosen:
+        raise file.error("exclude", "", "no combination is left")
+    return Sweep(
+        name,
+        settings,
+        tuple(_cells(name, common, chosen)),
+        {key: _say(value) for key, value in base.items()},
+        None if max_cost is None else float(max_cost),
+    )
+
+
+def conduct_all(
+    sweep: Sweep,
+    setting: Setting,
+    registry: Registry,
+    *,
+    say: Callable[[str], None] = lambda line: None,
+    progress: Callable[[], OnProgress] = lambda: lambda counts, total: None,
+    on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
+) -> list[Done]:
+    """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
+
+    `say` gets lines for the user, `progress` makes the callback of one run, and `on_done` gets the number of each
+    ended run, and the cost of all so far. Ctrl-C and signals end the run that is asked; later ones stay not asked.
+    """
+    costs = {cell.run: _cost(setting, cell) for cell in sweep.cells}
+    ended: list[Done] = []
+    interrupted = False
+    for number, cell in enumerate(sweep.cells, 1):
+        spent = sum(costs.values())
+        if interrupted:
+            done = Done(cell, "not asked", INTERRUPTED, "the sweep was interrupted", cost=costs[cell.run])
+        else:
+            say(f"[{number}/{len(sweep.cells)}] {cell.run}")
+            done, interrupted = _conduct(cell, sweep.max_cost, spent, setting, registry, say, progress())
+        costs[cell.run] = max(done.cost, costs[cell.run])
+        ended.append(done)
+        on_done(number, done, sum(costs.values()))
+    return ended
+
+
+def check(sweep: Sweep, setting: Setting, registry: Registry) -> dict[str, str]:
+    """Return the reasons, by run, of cells whose options cannot be used; reads no data."""
+    reasons = {}
+    for cell in sweep.cells:
+        try:
+            resolve(_parsed(cell, setting), setting, registry)
+        except MedVQAError as error:
+            reasons[cell.run] = str(error)
+    return reasons
+
+
+def exit_code(ended: Iterable[Done]) -> int:
+    """The worst exit code of the runs."""
+    return max((done.code for done in ended), key=SEVERITY.index, default=0)
+
+
+def _conduct(
+    cell: Cell,
+    max_cost: float | None,
+    spent: float,
+    setting: Setting,
+    registry: Registry,
+    say: Callable[[str], None],
+    on_progress: OnProgress,
+) -> tuple[Done, bool]:
+    """Ask one run; return how it ended, and whether the sweep was interrupted."""
+    select = cell.options.get("select")
+    options = _parsed(cell, setting)
+    try:
+        plan = resolve(options, setting, registry)
+        if (stored := _finished(plan, cell.run, select)) is not None:
+            code = 0 if stored.gate is None else stored.gate.verdict.exit_code
+            return Done(cell, "finished", code, "", stored, _cost(setting, cell)), False
+        if max_cost is not None and _costs(plan):
+            if spent >= max_cost:
+                why = f"the runs have cost {spent:.4g}: max-cost = {max_cost:g} is reached"
+                return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
+            options = replace(options, max_cost=max_cost - spent)
+        ended = conduct(options, setting, registry, select=select, say=say, on_progress=on_progress)
+    except KeyboardInterrupt:
+        return Done(cell, "not asked", INTERRUPTED, "interrupted before anything was asked"), True
+    except MedVQAError as error:
+        return Done(cell, "failed", 4, str(error), cost=_cost(setting, cell)), False
+    finished = ended.finished
+    why = ended.stopped or finished.problem or ("" if ended.questions else "no question was selected")
+    state: State = "finished" if finished.report is not None and not (finished.incomplete or why) else "unfinished"
+    done = Done(cell, state, ended.exit_code, why, finished.report, _cost(setting, cell))
+    return done, ended.interrupted
+
+
+def _costs(plan: Plan) -> bool:
+    """Whether a model of the run may cost something: it has prices, or is not on this machine."""
+    models = [plan.model, *([] if plan.judge is None else [plan.judge.chosen])]
+    return any(model.backend.priced or model.backend.sends_to is not None for model in models)
+
+
+def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
+    """Return the report of a run that has a result for each selected question; None if it must be asked.
+
+    MedVQAError for data that cannot be used.
+    """
+    folder = plan.setting.reports / run
+    if not (folder / records.RUN).is_file():
+        return None
+    before = records.read_run(folder)
+    if records.differences(before, about(plan)) or plan.reads_anew(before):
+        return None  # `conduct` names the differences.
+    stored = records.read(folder)
+    answered = {result.key for result in stored.results if result.score.outcome != "error"}
+    selected = selecting.select(plan, None if select is None else Expression.parse(select))
+    wanted = {query.key for query in selected.queries}
+    if not (wanted and wanted <= answered and records.coverage(folder, before, stored).finished):
+        return None
+    return report.build(folder, plan.registry.benchmarks, stored)
+
+
+def _cost(setting: Setting, cell: Cell) -> float:
+    """The price of all answers of a run, those of killed sessions included; 0 without prices."""
+    folder = setting.reports / cell.run
+    if not (folder / records.RUN).is_file():
+        return 0.0
+    try:
+        run = records.read_run(folder)
+    except MedVQAError:
+        return 0.0
+    cost = float(run.get("usage", {}).get("cost", 0)) + float(run.get("judge_usage", {}).get("cost", 0))
+    killed = {
+        session["session"]
+        for session in run.get("sessions", [])
+        if "finished" not in session and "usage" not in session and "session" in session
+    }
+    if not killed:
+        return cost
+    answers = cell.options.get("answers")
+    shared = setting.reports / records.STORE if answers is None else Path(setting.cwd, answers).expanduser()
+    usage = Counter[str]()
+    for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
+        for _, stored in records.answers_asked(store, killed):
+            usage.update(used(stored))
+    return cost + float(usage["cost"])
+
+
+def _parsed(cell: Cell, setting: Setting) -> Options:
+    return Options.of({**cell.options, "run": cell.run}, setting.cwd)
+
+
+# The file
+
+
+def _count(file: _File, content: Mapping[str, Any], table: str) -> int:
+    tables = content.get(table, [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise file.error(table, "", f"write it as [[{table}]], once for each")
+    return len(tables)
+
+
+def _table(file: _File, content: Mapping[str, Any], table: str, number: int | None) -> Mapping[str, Any]:
+    found = content.get(table, {}) if number is None else content[table][number]
+    if not isinstance(found, dict):
+        raise file.error("", table, f"write it as a table, [{table}]")
+    return found
+
+
+def _options(file: _File, content: Mapping[str, Any], table: str, number: int | None = None) -> dict[str, Any]:
+    """The options of a table, each with one value as argparse gives it; None if it means the default."""
+    options = {}
+    for key, value in _table(file, content, table, number).items():
+        name = _named(file, table, key, number or 0)
+        options[name] = _value(file, table, key, value, number or 0)
+    return {name: value for name, value in options.items() if table != "options" or value is not None}
+
+
+def _grid(file: _File, content: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
+    grid = dict[str, list[Any]]()
+    for key, values in _table(file, content, "grid", None).items():
+        name = _named(file, "grid", key, 0)
+        if not isinstance(values, list):
+            raise file.error("grid", key, "a list is expected; an option of all runs belongs to [options]")
+        if not values:
+            raise file.error("grid", key, "the list is empty")
+        if name in common:
+            raise file.error("grid", key, "it is in [options] already, for all runs")
+        grid[name] = [_value(file, "grid", key, value, 0) for value in values]
+        if len({repr(value) for value in grid[name]}) < len(values):
+            raise file.error("grid", key, "a value is there twice")
+    cells = 1
+    for values in grid.values():
+        cells *= len(values)
+    if cells > MAX_CELLS:
+        raise file.error("grid", "", f"{cells:,} combinations; at most {MAX_CELLS:,}")
+    return grid
+
+
+def _named(file: _File, table: str, key: str, number: int) -> str:
+    name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
+    if name not in NAMED:
+        raise file.error(table, key, f"medvqa run has no such option.{_hint(name, NAMED)}", number)
+    if name in OWN:
+        raise file.error(table, key, OWN[name], number)
+    return name
+
+
+def _value(file: _File, table: str, key: str, value: Any, number: int) -> Any:
+    """One value of an option, as argparse gives it; None if it means the default."""
+    name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
+    how = NAMED[name]
+    flag, several, kind = how.get("action") == "store_true", how.get("action") == "append", how.get("type", str)
+    if value == "" or value is False or (name in NEUTRAL and value == NEUTRAL[name] and value is not True):
+        return None
+    if flag:
+        if value is not True:
+            raise file.error(table, key, f"true or false is expected, not {value!r:.60}", number)
+        return True
+    values = value if several and isinstance(value, list) else [value]
+    if not values:
+        raise file.error(table, key, "the list is empty", number)
+    converted = []
+    for one in values:
+        if (
+            isinstance(one, bool)
+            or not isinstance(one, str | int | float)
+            or (kind is not str and isinstance(one, str))
+        ):
+            expected = {int: "a whole number", float: "a number"}.get(kind, "a text")
+            raise file.error(table, key, f"{expected} is expected, not {one!r:.60}", number)
+        if kind is int and one != int(one):
+            raise file.error(table, key, f"a whole number is expected, not {one!r:.60}", number)
+        converted.append(kind(one) if kind is not str else str(one))
+    return converted if several else converted[0]
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    close = get_close_matches(name, list(names), n=1)
+    return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(names)}"
+
+
+def _say(value: Any) -> str:
+    """A value in words; "" for the default."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return ",".join(map(_say, value))
+    return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _cells(name: str, common: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]]) -> list[Cell]:
+    """The cells, each with the name of its run; names depend on nothing but the cell and the name of the sweep."""
+    names = [_run_name(name, cell) for cell in chosen]
+    several = Counter(names)
+    cells = []
+    for run, settings in zip(names, chosen, strict=True):
+        words = {key: _say(value) for key, value in settings.items()}
+        if several[run] > 1 or len(run) > _LONGEST:
+            digest = hashlib.sha256(repr(sorted(words.items())).encode()).hexdigest()[:8]
+            run = f"{run[: _LONGEST - 9]}-{digest}"
+        options = {**common, **{key: value for key, value in settings.items() if value is not None}}
+        cells.append(Cell(run, words, options))
+    return cells
+
+
+def _run_name(name: str, settings: Mapping[str, Any]) -> str:
+    parts = [name]
+    for key, value in settings.items():
+        if value is not None:
+            shown = re.sub(r"[^A-Za-z0-9._+-]+", "-", _say(value).replace(",", "+")).strip("-.")
+            parts.append(shown if key in PLAIN else key if value is True else f"{key}-{shown}")
+    return "-".join(parts if len(parts) > 1 else [name, "default"])

@@ -1,0 +1,74 @@
+"""Runs side by side: cells, means of groups of runs, and gaps to chance."""
+
+import pytest
+
+from medvqa.items import Measure
+from medvqa.report import side_by_side
+from medvqa.report.side_by_side import SideRow, above_chance, as_csv, as_text, with_means
+
+
+def measure(value: float | None, chance: float | None, **slices: str) -> Measure:
+    references = {} if chance is None else {"random": chance}
+    return Measure("mine", "accuracy", value, None, None, 10, slice=slices, references=references)
+
+
+OPEN = [measure(0.3, 0.25), measure(0.5, 0.25, task="disease_diagnosis"), measure(0.1, 0.2, task="bone")]
+OTHER = [measure(0.5, 0.25), measure(0.8, 0.25, task="disease_diagnosis"), measure(0.4, 0.2, task="bone")]
+SHORT = [measure(0.9, 0.25), measure(0.9, 0.25, task="bone"), measure(1.0, 0.1, kind="judgment")]
+
+
+def table(**runs: list[Measure]) -> side_by_side.SideBySide:
+    return side_by_side.side_by_side(runs, "accuracy", "task")
+
+
+def test_a_row_for_each_run_and_a_column_for_each_value_in_the_order_of_names() -> None:
+    found = table(open=OPEN, other=OTHER)
+    assert found.columns == ("", "bone", "disease_diagnosis")
+    assert found.rows == (SideRow("open", (0.3, 0.1, 0.5)), SideRow("other", (0.5, 0.4, 0.8)))
+    assert found.random == SideRow("chance", (0.25, 0.2, 0.25))
+    shown = as_text(found)
+    assert shown.columns == ("run", "overall", "B", "DD")
+    assert shown.rows[-1] == ("chance", "25.00", "20.00", "25.00")
+
+
+def test_the_mean_of_a_group_is_unweighted_and_undefined_where_a_run_lacks_a_cell() -> None:
+    found = with_means(
+        table(open=OPEN, other=OTHER, short=SHORT), {"both": ["open", "other"], "all": ["other", "short"]}
+    )
+    both, everyone = found.rows[-2:]
+    assert (both.name, both.runs) == ("mean of both", 2)
+    assert both.values == pytest.approx((0.4, 0.25, 0.65))
+    assert everyone.values == pytest.approx((0.7, 0.65, None))
+    assert as_text(found).rows[-2] == ("mean of all (2 runs)", "70.00", "65.00", "–")
+
+
+def test_gaps_are_to_the_chance_of_the_same_run_and_slice() -> None:
+    """Insufficiency 1 of GMAI-MMBench: the mean of the models minus the row Random, task by task."""
+    runs = {"open": OPEN, "other": OTHER}
+    found = with_means(above_chance(table(**runs), runs), {"both": ["open", "other"]})
+    assert [row.values for row in found.rows] == [
+        pytest.approx((0.05, -0.1, 0.25)),
+        pytest.approx((0.25, 0.2, 0.55)),
+        pytest.approx((0.15, 0.05, 0.4)),
+    ]
+    assert found.random is None
+    assert as_text(found).rows[0] == ("open", "+5.00", "-10.00", "+25.00")
+    without = {"open": [measure(0.3, None), measure(0.5, None, task="bone")]}
+    assert above_chance(table(**without), without).rows == (SideRow("open", (None, None)),)
+
+
+def test_the_row_of_chance_is_left_out_if_the_runs_differ_in_it() -> None:
+    other = [measure(0.5, 0.5), *OTHER[1:]]
+    assert table(open=OPEN, other=other).random is None
+    (chance,) = [row for row in (table(open=OPEN, short=SHORT).random,) if row]
+    assert chance.values == (0.25, None, None), "bone differs, and short has no disease diagnosis"
+
+
+def test_the_csv_holds_fractions() -> None:
+    lines = as_csv(with_means(table(open=OPEN, other=OTHER), {"both": ["open", "other"]})).splitlines()
+    assert lines[:3] == [
+        "run,runs,measure,dimension,slice,value",
+        "open,1,accuracy,,,0.3",
+        "open,1,accuracy,task,bone,0.1",
+    ]
+    assert lines[7].startswith("mean of both,2,accuracy,,,0.4")
