@@ -99,7 +99,7 @@ def stranger(pytester: pytest.Pytester) -> pytest.Pytester:
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "MEDVQA_"))]:
         pytester._monkeypatch.delenv(name)
     pytester.makeini("[pytest]\n")
-    pytester.makepyfile(test_phantom=TEST)
+    pytester.makepyfile(test_questions=TEST)
     (pytester.path / "models").mkdir()
     return pytester
 

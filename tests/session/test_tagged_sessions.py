@@ -36,7 +36,7 @@ PATTERNS = "id,failure_pattern\n1,vascular conditions\n2/1,medical devices\n"
 
 @pytest.mark.parametrize("spread", sessions.SPREAD_SLOWLY)
 def test_tags_are_reported_and_select(pytester: pytest.Pytester, spread: tuple[str, ...]) -> None:
-    pytester.makepyfile(test_phantom=TEST)
+    pytester.makepyfile(test_questions=TEST)
     (pytester.path / "patterns.csv").write_text(PATTERNS)
     (pytester.path / "reports").mkdir()
     common = ("--model=majority", "--benchmark=phantom-mediconfusion", "--tags=patterns.csv", *spread)

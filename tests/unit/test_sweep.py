@@ -17,7 +17,7 @@ from medvqa.items import Answer, UsageError
 from medvqa.session import sweeping
 from medvqa.session.options import Setting
 from medvqa.session.registry import Registry
-from medvqa.session.sweeping import Cell, Done, Sweep
+from medvqa.session.sweeping import Done, GridCell, Sweep
 from support.laws import examples
 
 BENCHMARK = "phantom-mediconfusion"
@@ -181,7 +181,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_exit_code_is_that_of_the_worst_run() -> None:
-    cell = Cell("x", {}, {})
+    cell = GridCell("x", {}, {})
 
     def code(*codes: int) -> int:
         return sweeping.exit_code(Done(cell, "finished", each) for each in codes)

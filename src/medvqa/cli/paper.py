@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, data_of, known_from, say
-from medvqa.cli.run import add_options, lines_of
+from medvqa.cli.run import add_options, lines_of, progress_line
 from medvqa.data import published
 from medvqa.items import OPTION_TECHNIQUES, UsageError
 from medvqa.session.options import OPTIONS, listed

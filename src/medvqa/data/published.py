@@ -116,7 +116,7 @@ def _numbers(values: Iterable[float | None]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PublishedFigure:
     """A figure of a run in a column of a paper's table; values are fractions.
 
     `other`: it comes from the other split than the paper's. `measure`: None for a maximum over columns.
@@ -127,7 +127,7 @@ class Figure:
     other: bool = False
 
 
-def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "") -> list[Figure | None]:
+def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "") -> list[PublishedFigure | None]:
     """Return a run's figures by column of the table, None where the run has none.
 
     `stands_in` names a benchmark in place of all of the table's. A column of a slice is taken from the other split if
@@ -137,21 +137,21 @@ def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "")
         (m.benchmark, m.technique, m.name, *next(iter(m.slice.items()), ("", ""))): m for m in reversed(list(measures))
     }
 
-    def figure(column: Column) -> Figure | None:
+    def figure(column: Column) -> PublishedFigure | None:
         splits = [column.split, *(table.benchmarks if column.slice or column.mean else ())]
         for split in splits:
             benchmark = stands_in or table.benchmarks[split]
             key = (benchmark, column.technique, column.measure, *next(iter(column.slice.items()), ("", "")))
             measure = by_key.get(key)
             if measure is not None and measure.value is not None:
-                return Figure(measure.value, measure, split != column.split)
+                return PublishedFigure(measure.value, measure, split != column.split)
         return None
 
     found = [figure(column) if column.measure else None for column in table.columns]
     for place, column in enumerate(table.columns):
         values = [each.value for i in column.best if (each := found[i]) is not None]
         if values:
-            found[place] = Figure(max(values))
+            found[place] = PublishedFigure(max(values))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medvqa.data.published import Figure, PaperTable, Row, figures
+from medvqa.data.published import PaperTable, PublishedFigure, Row, figures
 from medvqa.items import UsageError
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
@@ -22,7 +22,7 @@ class PaperRow:
     """The row of a model: its name, its figures by column, and the benchmark that stands in for the paper's, or ""."""
 
     name: str
-    figures: tuple[Figure | None, ...]
+    figures: tuple[PublishedFigure | None, ...]
     stands_in: str = ""
     ablation: str = ""
 
@@ -117,12 +117,12 @@ def _published(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _shown(figure: Figure | None) -> str:
+def _shown(figure: PublishedFigure | None) -> str:
     if figure is None:
         return "–"
     shown = tables.percent(figure.value) if figure.measure is None else tables.value(figure.measure)
     return shown + (OTHER if figure.other else "")
 
 
-def _counted(figure: Figure) -> str:
+def _counted(figure: PublishedFigure) -> str:
     return "" if figure.measure is None else tables.counted(figure.measure)

@@ -54,7 +54,7 @@ State = Literal["finished", "unfinished", "failed", "not asked"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """One combination: its settings in words, "" where an option is left out, and the options of its run."""
 
     run: str
@@ -77,11 +77,11 @@ class Sweep:
 
     name: str
     settings: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
     base: Mapping[str, str]
     max_cost: float | None = None
 
-    def neighbours(self) -> Iterator[tuple[Cell, Cell, str]]:
+    def neighbours(self) -> Iterator[tuple[GridCell, GridCell, str]]:
         """Yield each cell with the cell that differs in one setting, which has the base's value; and that setting."""
         by_settings = {tuple(cell.settings.values()): cell for cell in self.cells}
         for cell in self.cells:
@@ -99,7 +99,7 @@ class Done:
     `cost`: the price of all answers of the run so far.
     """
 
-    cell: Cell
+    cell: GridCell
     state: State
     code: int
     why: str = ""
@@ -113,7 +113,7 @@ class Done:
 
 
 @dataclass(slots=True)
-class _File:
+class _GridFile:
     """A TOML file of a sweep, for messages with lines."""
 
     path: Path
@@ -146,7 +146,7 @@ def read(path: Path) -> Sweep:
     """Read the file of a sweep; UsageError names the file, the line and the key."""
     try:
         content = configs.read_toml(path)
-        file = _File(path, files.read(path, configs.MAX_BYTES).decode())
+        file = _GridFile(path, files.read(path, configs.MAX_BYTES).decode())
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     for key in content:
@@ -243,7 +243,7 @@ def exit_code(ended: Iterable[Done]) -> int:
 
 
 def _conduct(
-    cell: Cell,
+    cell: GridCell,
     max_cost: float | None,
     spent: float,
     setting: Setting,
@@ -302,7 +302,7 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
     return report.build(folder, plan.registry.benchmarks, stored)
 
 
-def _cost(setting: Setting, cell: Cell) -> float:
+def _cost(setting: Setting, cell: GridCell) -> float:
     """The price of all answers of a run, those of killed sessions included; 0 without prices."""
     folder = setting.reports / cell.run
     if not (folder / records.RUN).is_file():
@@ -328,28 +328,28 @@ def _cost(setting: Setting, cell: Cell) -> float:
     return cost + float(usage["cost"])
 
 
-def _parsed(cell: Cell, setting: Setting) -> Options:
+def _parsed(cell: GridCell, setting: Setting) -> Options:
     return Options.of({**cell.options, "run": cell.run}, setting.cwd)
 
 
 # The file
 
 
-def _count(file: _File, content: Mapping[str, Any], table: str) -> int:
+def _count(file: _GridFile, content: Mapping[str, Any], table: str) -> int:
     tables = content.get(table, [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         raise file.error(table, "", f"write it as [[{table}]], once for each")
     return len(tables)
 
 
-def _table(file: _File, content: Mapping[str, Any], table: str, number: int | None) -> Mapping[str, Any]:
+def _table(file: _GridFile, content: Mapping[str, Any], table: str, number: int | None) -> Mapping[str, Any]:
     found = content.get(table, {}) if number is None else content[table][number]
     if not isinstance(found, dict):
         raise file.error("", table, f"write it as a table, [{table}]")
     return found
 
 
-def _options(file: _File, content: Mapping[str, Any], table: str, number: int | None = None) -> dict[str, Any]:
+def _options(file: _GridFile, content: Mapping[str, Any], table: str, number: int | None = None) -> dict[str, Any]:
     """The options of a table, each with one value as argparse gives it; None if it means the default."""
     options = {}
     for key, value in _table(file, content, table, number).items():
@@ -358,7 +358,7 @@ def _options(file: _File, content: Mapping[str, Any], table: str, number: int | 
     return {name: value for name, value in options.items() if table != "options" or value is not None}
 
 
-def _grid(file: _File, content: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _grid(file: _GridFile, content: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
     grid = dict[str, list[Any]]()
     for key, values in _table(file, content, "grid", None).items():
         name = _named(file, "grid", key, 0)
@@ -379,7 +379,7 @@ def _grid(file: _File, content: Mapping[str, Any], common: Mapping[str, Any]) ->
     return grid
 
 
-def _named(file: _File, table: str, key: str, number: int) -> str:
+def _named(file: _GridFile, table: str, key: str, number: int) -> str:
     name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
     if name not in NAMED:
         raise file.error(table, key, f"medvqa run has no such option.{_hint(name, NAMED)}", number)
@@ -388,7 +388,7 @@ def _named(file: _File, table: str, key: str, number: int) -> str:
     return name
 
 
-def _value(file: _File, table: str, key: str, value: Any, number: int) -> Any:
+def _value(file: _GridFile, table: str, key: str, value: Any, number: int) -> Any:
     """One value of an option, as argparse gives it; None if it means the default."""
     name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
     how = NAMED[name]
@@ -431,7 +431,7 @@ def _say(value: Any) -> str:
     return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _cells(name: str, common: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]]) -> list[Cell]:
+def _cells(name: str, common: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]]) -> list[GridCell]:
     """The cells, each with the name of its run; names depend on nothing but the cell and the name of the sweep."""
     names = [_run_name(name, cell) for cell in chosen]
     several = Counter(names)
@@ -442,7 +442,7 @@ def _cells(name: str, common: Mapping[str, Any], chosen: Sequence[Mapping[str, A
             digest = hashlib.sha256(repr(sorted(words.items())).encode()).hexdigest()[:8]
             run = f"{run[: _LONGEST - 9]}-{digest}"
         options = {**common, **{key: value for key, value in settings.items() if value is not None}}
-        cells.append(Cell(run, words, options))
+        cells.append(GridCell(run, words, options))
     return cells
 
 
