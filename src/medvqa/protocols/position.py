@@ -77,14 +77,14 @@ def measures(
     of: Benchmark,
     measured: Callable[..., list[Measure]],
 ) -> list[Measure]:
-    """Return the measures that only rotated runs have; [] if no result was rotated.
+    """Return the measures that only rotated runs have; [] if no question was asked in all its rotations.
 
     They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
     of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
     order, such as votes. `measured` is `metrics.measures` with its settings.
     """
-    whole, _, incomplete = rotation.grouped(results, rotations)
-    rotated = [*(result for group in whole for result in group.results), *incomplete]
+    whole, _, _ = rotation.grouped(results, rotations)
+    rotated = [result for group in whole for result in group.results]
     if not rotated:
         return []
     means = [
@@ -92,7 +92,8 @@ def measures(
         for metric in of.metrics
         if metric.name in of.headline
     ]
-    in_rotations = [result for result in in_order if Variant.parse(result.variant).rotation is not None]
+    whole_in_order, _, _ = rotation.grouped(in_order, rotations)
+    in_rotations = [result for group in whole_in_order for result in group.results]
     computed = [
         *measured(in_rotations, metrics=means),
         *measured(rotated, metrics=[first_position_bias]),

@@ -211,11 +211,9 @@ def configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     # A fingerprint covers everything that can change an answer; not a checkpoint's path or a batch size.
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
     fields_of_run |= {f"the config's {name}": config[name] for name in fields if name in config}
-    fields_of_run |= {
-        name: about[name]
-        for name in ("techniques", "ablation", "repeat", "protocol", "tags", "extraction")
-        if name in about
-    }
+    fields_of_run |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
+    # Left out of run.json by default: a plain run is none of another protocol.
+    fields_of_run |= {name: about.get(name, {}) for name in ("protocol", "tags")}
     if judge := about.get("judge"):
         fields_of_run |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}
     for benchmark, signed in about.get("benchmarks", {}).items():

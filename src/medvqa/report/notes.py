@@ -33,6 +33,12 @@ def notes_of(report: Report) -> list[str]:
         name, outcomes = part.name, part.outcomes
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
+        asked = {result.key.question for result in part.results}
+        if lacking := len(asked - {result.key.question for result in part.combined}):
+            notes.append(
+                f"{name}: {lacking:,} of {len(asked):,} questions lack some of their "
+                "answers (samples, prompts or orders of options), and are left out of measures over all of them."
+            )
         notes.extend(f"{name}: {line}." for line in _rotated(report, part))
         notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
@@ -115,7 +121,7 @@ def _rotated(report: Report, part: Part) -> list[str]:
     rotations = Protocol.of(report.run).rotations
     if rotations == 0:
         return []
-    whole, once, incomplete = rotation.grouped(part.results, rotations)
+    whole, once, _ = rotation.grouped(part.results, rotations)
     lines = []
     if questions := {group.results[0].key.question for group in whole}:
         orders = sorted({len(group.results) for group in whole})
@@ -124,9 +130,6 @@ def _rotated(report: Report, part: Part) -> list[str]:
             f"{len(questions)} questions were asked in {counts} orders of their options, and are right only if every "
             f"answer is right; {position.MEAN}... are the plain means over the orders"
         )
-    if incomplete:
-        number = len({result.key.question for result in incomplete})
-        lines.append(f"{number} questions lack the answer to an order, and are left out of measures")
     if asked_once := {result.key.question for result in once}:
         lines.append(f"{len(asked_once)} questions were asked once, because they show no options under letters")
     shares = [measure for measure in part.measures if measure.name == position.SHARE]
