@@ -284,7 +284,11 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
         keys = [key for run in runs for key in run.keys]
         how = [typed for part in parts for typed in part.how]
         about["selection"] = select_from(
-            keys, about, how, by_outcome=any(part.ranked_by_outcome for part in parts)
+            keys,
+            about,
+            how,
+            by_outcome=any(part.ranked_by_outcome for part in parts),
+            every=all(part.every for part in parts),
         ).as_json()
     about.pop("sessions", None)  # of one run alone
     if any(about.get("gate") != abouts[0].get("gate") for about in abouts):

@@ -33,12 +33,8 @@ def notes_of(report: Report) -> list[str]:
         name, outcomes = part.name, part.outcomes
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
-        asked = {result.key.question for result in part.results}
-        if lacking := len(asked - {result.key.question for result in part.combined}):
-            notes.append(
-                f"{name}: {lacking:,} of {len(asked):,} questions lack some of their "
-                "answers (samples, prompts or orders of options), and are left out of measures over all of them."
-            )
+        if line := _incomplete(part):
+            notes.append(f"{name}: {line}.")
         notes.extend(f"{name}: {line}." for line in _rotated(report, part))
         notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
@@ -114,6 +110,19 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def _incomplete(part: Part) -> str:
+    """Say how many questions the measures leave out because answers are missing; "" if none."""
+    if part.combined == part.results:
+        return ""
+    asked, counted = ({result.key.question for result in some} for some in (part.results, part.combined))
+    if not (lacking := len(asked - counted)):
+        return ""
+    return (
+        f"{lacking:,} of {len(asked):,} questions lack some of their answers (samples, prompts or orders of options), "
+        "and are left out of measures over all of them"
+    )
 
 
 def _rotated(report: Report, part: Part) -> list[str]:
