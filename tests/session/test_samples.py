@@ -14,6 +14,7 @@ import pytest
 
 import medvqa
 from medvqa import records
+from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
 from medvqa.protocols.voting import ballot, by_question
 from support import processes
@@ -412,3 +413,28 @@ def test_what_cannot_be_combined_is_refused(recorded: pytest.Pytester, capsys: p
         result = run(recorded, *words)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "run 'pooled' cannot go on: its answers were combined from other runs (medvqa combine)" in text(result)
+
+
+def test_a_run_with_several_prompts_is_replayed_prompt_by_prompt(
+    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One answer must not stand for several prompts."""
+    (benchmark,) = (benchmark for benchmark in shipped() if benchmark.name == PAIRS)
+    named = ",".join(list(benchmark.prompts)[1:3])
+    words = (f"--benchmark={PAIRS}", "--samples=2", f"--prompt={named}", "--select=cardiac")
+    assert main(["run", "--model=random", *words, "--run=asked"]) == 0
+    assert main(["run", "--model=replay:reports/asked/results.jsonl", *words, "--run=again"]) == 0
+    capsys.readouterr()
+    asked, again = (
+        {result.key: result.answer and result.answer.text for result in records.read(Path("reports", name)).results}
+        for name in ("asked", "again")
+    )
+    assert asked == again
+    assert len({key.variant for key in asked}) == 2
+    code, _ = medvqa_says(
+        capsys,
+        *("run", "--model=replay:reports/asked/results.jsonl", *words[:2], words[3], "--run=other", "--max-errors=0"),
+    )
+    assert code == 1
+    whys = {result.score.why for result in records.read(Path("reports/other")).results}
+    assert any("without a variant; variants recorded: " in why for why in whys)
