@@ -18,7 +18,7 @@ import pytest
 from medvqa import benchmarks, comparing, report
 from medvqa.cli import main
 from medvqa.data import lexicon
-from medvqa.items import Judgement
+from medvqa.items import Judgement, SelfRanking
 from medvqa.report import html
 from support import pages
 
@@ -485,7 +485,12 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strangers")
     benchmark, results = pages.hostile()
     said = Judgement(pages.HOSTILE[0], pages.HOSTILE[1], "options", pages.HOSTILE, 1.0, {pages.HOSTILE[3]: 1.0})
-    judged = [replace(result, judgement=said) for result in pages.marked(results, right=True)]
+    ranking = SelfRanking(pages.HOSTILE, 1, pages.HOSTILE[2], pages.HOSTILE[1])
+    beside = {"thoughts": pages.HOSTILE[0], "whole": pages.HOSTILE[3], "earlier": pages.HOSTILE}
+    judged = [
+        replace(result, judgement=said, ranking=ranking, answer=replace(result.answer, **beside))
+        for result in pages.marked(results, right=True)
+    ]
     sides = []
     for name, each in (("0", pages.marked(results, right=False)), ("1", judged)):
         run = pages.write(folder / name, each, model={"name": pages.HOSTILE[3]})
@@ -495,6 +500,22 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "page.html").write_bytes(page)
     (folder / "1" / html.FILE).write_bytes(html.render(report.build(folder / "1", {"strange": benchmark})))
     return folder
+
+
+@pytest.mark.parametrize("name", ["page.html", f"1/{html.FILE}"])
+def test_thoughts_and_candidates_are_folded_and_harmless(tab: Tab, strangers: Path, name: str) -> None:
+    page = tab.open(strangers / name)
+    page.locator(".items tbody tr").first.click()
+    folded = page.locator("dialog details.folded")
+    sides = ["Whole reply", "Earlier replies", "Hidden thoughts", "Answers to select from (selected: 1)"]
+    shown = [text.strip() for text in folded.locator("summary").all_inner_texts()]
+    assert shown[:5] == [*sides, "Selecting reply"]
+    thoughts = folded.nth(2).locator(".response")
+    assert not thoughts.is_visible()
+    folded.nth(2).locator("summary").click()
+    assert thoughts.inner_text() == pages.HOSTILE[0]
+    assert folded.nth(3).locator(".response").count() == len(pages.HOSTILE)
+    assert page.evaluate("window.pwned") is None
 
 
 def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path) -> None:

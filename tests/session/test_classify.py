@@ -150,6 +150,21 @@ def test_rules_and_a_judge_sort_the_wrong_answers(answered: Repository, capsys: 
     assert errors.kind_of_error.value_counts()[MISSING] == 12
 
 
+@pytest.mark.slow
+def test_answers_of_several_workers_and_samples_are_sorted_alike(answered: Repository) -> None:
+    with Server(scripted) as server:
+        judge = answered.judge(server.url)
+        assert classify("first", judge) == 0
+        code, output = answered.run("-n2", "--run=spread", "--samples=2", benchmark=CHOICE)
+        assert code == 0, output
+        assert classify("spread", judge) == 0
+        assert len(server.requests) == 20 + 20, "equal responses of two samples are asked about once"
+    assert counts(answered, "spread") == {kind: 2 * count for kind, count in EXPECTED.items()}
+    one, two = (shares(answered, run)[MISSING] for run in ("first", "spread"))
+    assert (one["value"], one["groups"]) == (two["value"], two["groups"])
+    assert (one["low"], one["high"]) == pytest.approx((two["low"], two["high"]), abs=0.02)
+
+
 def test_a_run_that_was_not_classified_has_no_kinds(answered: Repository) -> None:
     folder = answered.path / "reports/first"
     assert not (folder / "errors.json").exists()

@@ -436,3 +436,51 @@ def test_reasoned_answers_are_shown_whole_and_read_by_their_line(slake: pytest.P
     assert result.ranking is not None
     assert (result.answer.text, result.score.outcome) == ("C", "correct")
     assert result.ranking.candidates[1] == "Because.\nFinal answer: C"
+
+
+# --- judges and recordings ------------------------------------------------------------------------------------------
+
+
+def test_the_judge_gets_the_line_alone(slake: pytest.Pytester) -> None:
+    def script(request: Request) -> dict[str, Any]:
+        if request.body["model"] == "judge":
+            assert "kidney stone" in said(request)
+            assert "At first" not in said(request)
+            return completion("[Answer A]: 1\n[Answer B]: 1\n[Answer C]: 9")
+        if number(request) == 1:
+            return completion("At first I thought of a spleen.")
+        return completion("At first I thought of a liver.\nFinal answer: a kidney stone")
+
+    with served(slake, script) as server:
+        command = ("--model=tiny", "--technique=ff", "--judge=judge", "--reasoning=cot", "--run=first")
+        assert run(slake, *command, "-k", "q01 or q02").ret == 0
+    found = results(slake)
+    assert [request.body["model"] for request in server.requests].count("judge") == 1
+    assert (found["q01"].score.outcome, found["q02"].score.outcome) == ("unparsed", "correct")
+    assert found["q01"].score.why == "the reply has no line that holds the answer"
+
+
+def test_recorded_replies_are_read_by_their_line(slake: pytest.Pytester) -> None:
+    rows = [{"id": f"q{n:02}", "response": f"<think>A</think>A?\nFinal answer: {'ABC'[n % 3]}"} for n in range(24)]
+    rows[4]["response"] = "B"
+    (slake.path / "replies.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(slake, "--model=replay:replies.jsonl", "--reasoning=cot", "--run=first").ret == 0
+    found = results(slake)
+    assert Counter(result.score.outcome for result in found.values()) == {"correct": 23, "unparsed": 1}
+    answer = found["q01"].answer
+    assert answer is not None
+    assert (answer.text, answer.whole) == ("B", rows[1]["response"])
+
+
+def test_python_asks_by_the_same_protocols(slake: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    import medvqa
+
+    monkeypatch.chdir(slake.path)
+    with served(slake, ranking):
+        done = medvqa.evaluate(
+            model="tiny", benchmark="slake", plugins=["conftest.py"], samples=3, combine="best-self", limit=4
+        )
+    assert done.finished
+    found = [*map(records.decode, (done.folder / records.RESULTS).read_bytes().splitlines())]
+    assert {result.score.outcome for result in found} == {"correct"}
+    assert all(result.ranking is not None and result.ranking.chosen is not None for result in found)

@@ -13,7 +13,7 @@ import pytest
 
 from medvqa import records
 from medvqa.backends.openai import data_url
-from medvqa.benchmarks import mediconfusion
+from medvqa.benchmarks.mediconfusion_prompts import MC
 from medvqa.cli import main
 from medvqa.items import Image, Item
 from medvqa.protocols.shots import Chooser, Pool
@@ -56,14 +56,14 @@ def pictures(images: tuple[Image, ...]) -> list[dict[str, Any]]:
 
 
 def user(item: Item) -> dict[str, Any]:
-    text = mediconfusion.MC.prompt(item).text
+    text = MC.prompt(item).text
     return {"role": "user", "content": [*pictures(item.images), {"type": "text", "text": text}]}
 
 
 def messages(item: Item, chosen: tuple[Item, ...]) -> list[dict[str, Any]]:
     """The messages of a question, written without the code under test."""
     solved = [(user(example), {"role": "assistant", "content": example.answers[0]}) for example in chosen]
-    system = {"role": "system", "content": mediconfusion.MC.system}
+    system = {"role": "system", "content": MC.system}
     return [system, *(message for pair in solved for message in pair), user(item)]
 
 
@@ -138,7 +138,7 @@ def test_an_ablation_takes_the_images_of_examples_too(repository: Repository, ho
     originals = {item.id: pictures(item.images) for item in items_of(PAIRS)}
     for result in records.read(repository.path / "reports/first").results:
         item, chosen = result.item, chooser().choose(result.item, 2)
-        text = mediconfusion.MC.prompt(item).text
+        text = MC.prompt(item).text
         sent = [
             parts(request) for request in server.requests if request.body["messages"][-1]["content"][-1]["text"] == text
         ]

@@ -1,5 +1,6 @@
 """The configs that ship: all can be used, and those of checkpoints ask a tiny one of their architecture."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,11 @@ import pytest
 from medvqa import configs
 from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
+from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.benchmarks import gmai_mmbench, mediconfusion
 from medvqa.items import Answer, Image, Item, Prompt, Technique
+from medvqa.protocols.prompts import Templates
 from support import tinies
 
 SHIPPED = [Path(__file__).parents[2] / "models"]
@@ -27,6 +31,10 @@ TINY = {
     "llava-next": tinies.llava_next,
     "llava-onevision": tinies.llava_onevision,
     "medgemma": tinies.gemma3,
+    "mediconfusion-blip-2": tinies.blip_2,
+    "mediconfusion-instructblip": tinies.instructblip,
+    "mediconfusion-llama": tinies.mllama,
+    "mediconfusion-llava": tinies.llava_next,
     "paligemma": tinies.paligemma,
     "qwen-vl": tinies.qwen3_vl,
     "qwen2-vl": tinies.qwen2_vl,
@@ -70,6 +78,14 @@ LIMITS: dict[str, tuple[int, int, int]] = {
     "internvl": (32, 512, 4096),
     "llama-3.2-vision": (100, 100, 128),
     "llava-next": (100, 100, 512),
+    "mediconfusion-blip-2": (32, 30, 512),
+    "mediconfusion-claude": (2048, 2048, 512),
+    "mediconfusion-gemini": (0, 0, 512),
+    "mediconfusion-gpt-4o": (0, 0, 512),
+    "mediconfusion-instructblip": (32, 128, 512),
+    "mediconfusion-llama": (100, 100, 512),
+    "mediconfusion-llava": (100, 100, 512),
+    "mediconfusion-o1": (0, 0, 4096),
     "openai-reasoning": (0, 0, 4096),
     "qwen-vl": (32, 512, 2048),
     "qwen2-vl": (32, 512, 2048),
@@ -99,6 +115,54 @@ def test_a_config_has_the_limits_that_owners_give_its_model(name: str) -> None:
     assert bool(config.max_tokens) == ("# New tokens" in written), "their source"
 
 
+TABLE_3: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "mediconfusion-blip-2": ("blip-2", "images-first", {"temperature": 1.0, "num_beams": 5, "top_p": 0.9}),
+    "mediconfusion-claude": ("claude", "images-first", {"temperature": 0.2}),
+    "mediconfusion-gemini": ("gemini", "text-first", {"temperature": 0.2}),
+    "mediconfusion-gpt-4o": ("gpt", "text-first", {"temperature": 0.7}),
+    "mediconfusion-instructblip": ("instructblip", "images-first", {"temperature": 1.0, "num_beams": 5, "top_p": 0.9}),
+    "mediconfusion-llama": ("llama", "images-first", {"temperature": 0.2}),
+    "mediconfusion-llava": ("llava", "text-first", {"temperature": 0.2}),
+    "mediconfusion-o1": ("o1", "text-first", {}),
+}
+"""Prompt, order and free-form sampling of MediConfusion's Table 3 and of the owners' code."""
+
+
+def test_the_configs_of_table_3_ask_as_the_owners_do() -> None:
+    (benchmark,) = mediconfusion.BENCHMARKS
+    assert TABLE_3.keys() == {name for name, config in CONFIGS.items() if config.prompts}
+    for name, (prompt, order, sampling) in TABLE_3.items():
+        config = CONFIGS[name]
+        configs.check_prompts(config, {benchmark.name: benchmark})
+        assert configs.prompt_of(config, benchmark) == (prompt,)
+        ask = benchmark.prompts[prompt]
+        assert isinstance(ask, Templates)
+        assert {ask.by_technique[technique].order for technique in ("mc", "ff")} == {order}
+        if config.backend == "hf":
+            of_ff = options(name).ff_generation
+            assert {key: value for key, value in of_ff.items() if key != "do_sample"} == sampling, name
+            assert (options(name).generation | of_ff)["do_sample"], name
+            # Multiple choice has temperature 0, which the owners' code replaces by 0.1 for InstructBLIP.
+            assert options(name).generation.get("temperature") == (0.1 if "instructblip" in name else None)
+        else:
+            sent = [options(name).parameters(technique, 0) for technique in ("mc", "ff")]
+            assert sent == [{} if not sampling else {"temperature": 0.0}, sampling], name
+
+
+def test_free_form_answers_may_have_a_temperature_of_their_own() -> None:
+    warm = OpenAIOptions(ff_temperature=0.7)
+    assert [warm.parameters(technique)["temperature"] for technique in ("mc", "ff")] == [0.0, 0.7]
+    assert OpenAIOptions(temperature=0.3).parameters("ff")["temperature"] == 0.3
+    cold = OpenAI("tiny", OpenAIOptions(base_url="https://x.example/v1"), None)
+    other = OpenAI("tiny", OpenAIOptions(base_url="https://x.example/v1", ff_temperature=0.7), None)
+    assert cold.fingerprint() != other.fingerprint()
+    assert (cold.draws(), other.draws()) == (False, True)
+    with pytest.raises(ValueError, match="no temperature is sent"):
+        OpenAIOptions(reasoning=True, ff_temperature=0.7)
+    with pytest.raises(ValueError, match="`ff_generation` has max_length"):
+        HFOptions(ff_generation={"max_length": 3})
+
+
 def test_each_checkpoint_has_its_architecture_tested() -> None:
     assert TINY.keys() == {
         name for name, config in CONFIGS.items() if config.backend == "hf" and not name.startswith("phantom")
@@ -123,6 +187,11 @@ def test_a_config_asks_a_tiny_checkpoint_of_its_architecture(name: str, tmp_path
                 else:
                     assert answer.option_logprobs is not None
                     assert answer.option_logprobs.keys() == OPTIONS.keys()
+        if options(name).ff_generation:
+            free = [Prompt("What is it?", (image,), technique="ff", max_tokens=4) for image in shown]
+            # Together with multiple choice, which has other settings.
+            for answer in model.generate([*free, *(replace(prompt, technique="mc") for prompt in free)]):
+                assert isinstance(answer, Answer), answer
     finally:
         model.close()
 

@@ -269,6 +269,20 @@ def test_finished_runs_are_not_asked_again(
     assert {file: file.read_bytes() for file in project.glob("reports/*/r*.json*")} == before
 
 
+def test_sweeps_share_the_answers_of_a_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from medvqa.backends import baselines
+
+    assert main(["sweep", "grid.toml"]) == 0
+
+    def asked(self: Any, *arguments: Any) -> list[Answer]:
+        raise AssertionError("a stored answer was asked for")
+
+    for kind in (baselines.Random, baselines.Majority):
+        monkeypatch.setattr(kind, "generate", asked)
+    (project / "other.toml").write_text(GRID)
+    assert main(["sweep", "other.toml"]) == 0
+
+
 def test_a_failing_cell_is_a_row_and_the_others_go_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "grid.toml").write_text(
         f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 8\n[grid]\nmodel = ["random", "nowhere", "echo:A"]\n'

@@ -427,6 +427,16 @@ class TestShares:
         assert signature["data"] == "x"
         assert {(one.n, one.of) for one in found if "task" in one.slice} == {(5, 20)}
 
+    def test_of_several_techniques_stand_apart_and_together(self) -> None:
+        results = [result(str(n), technique="mc" if n < 4 else "ff") for n in range(12)]
+        found = taxonomy.shares(classified(results, [MISSING] * 4 + ["lack of knowledge"] * 8), results, {}, {})
+        by_technique = {(share.slice["technique"], share.kind): share for share in found if "technique" in share.slice}
+        assert by_technique["mc", MISSING].value == by_technique["ff", "lack of knowledge"].value == 1
+        assert overall(found)[MISSING].value == pytest.approx(1 / 3)
+        assert metrics.measuring.parts(overall(found)[MISSING].signature)["technique"] == "ff+mc"
+        alone = taxonomy.shares(classified(results[:4], [MISSING] * 4), results[:4], {}, {})
+        assert not any("technique" in share.slice for share in alone)
+
     def test_pairs_and_samples_are_in_one_group(self) -> None:
         pairs = [result(f"{n}/{side}", pair=str(n)) for n in range(5) for side in (1, 2)]
         assert overall(taxonomy.shares(classified(pairs, [MISSING] * 10), pairs, {}, {}))[MISSING].groups == 5

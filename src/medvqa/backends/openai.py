@@ -77,6 +77,7 @@ _LETTER = re.compile(r"""[\s▁Ġ(\[{"'*]*([^\W\d_])[\s)\]}"'*.,:]*""")
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # refuses a key put here by mistake, without showing it
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Limit = Annotated[int, msgspec.Meta(ge=0)]
+Temperature = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Price = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -88,7 +89,8 @@ class OpenAIOptions:
     `base_url`: the server's URL, "" for OPENAI_BASE_URL or OpenAI's own. `key_env`: the environment variable with the
     key, "" for OPENAI_API_KEY; with a `base_url`, "" sends no key, so that OpenAI's key goes to no other host.
     `revision`: a label of the server's weights, changed whenever they change; "" declares nothing. `system` replaces
-    the benchmark's system prompt. `temperature`: 0 by default. `max_tokens`: the limit for prompts without one, 32 by
+    the benchmark's system prompt. `temperature`: 0 by default. `ff_temperature` replaces it for technique `ff`, as
+    MediConfusion's owners do. `max_tokens`: the limit for prompts without one, 32 by
     default; 0 sends no limit. `reasoning` sends no temperature, and `max_completion_tokens` (4096) instead of
     `max_tokens`. Images have at most `max_pixels` (larger ones are scaled down; None: no limit) and `max_bytes` before
     base64. `timeout`: seconds per request. After `retries` more requests an item ends as an error, or at once if the
@@ -101,7 +103,8 @@ class OpenAIOptions:
     key_env: Name = ""
     revision: str = ""
     system: str | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    temperature: Temperature | None = None
+    ff_temperature: Temperature | None = None
     max_tokens: Limit | None = None
     reasoning: bool = False
     max_pixels: Positive | None = None
@@ -117,7 +120,7 @@ class OpenAIOptions:
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that contradict each other."""
-        if self.reasoning and self.temperature is not None:
+        if self.reasoning and (self.temperature is not None or self.ff_temperature is not None):
             raise ValueError("with `reasoning` no temperature is sent: leave one of them out")
         if (self.price_input is None) != (self.price_output is None):
             raise ValueError("`price_input` and `price_output` go together")
@@ -145,7 +148,9 @@ class OpenAIOptions:
             return {"max_tokens": 1, "temperature": self.temperature or 0.0, **scored}
         tokens = self.own_tokens if max_tokens is None else max_tokens
         limit = {"max_completion_tokens" if self.reasoning else "max_tokens": tokens} if tokens else {}
-        return limit if self.reasoning else {**limit, "temperature": self.temperature or 0.0}
+        own = technique == "ff" and self.ff_temperature is not None
+        temperature = self.ff_temperature if own else self.temperature
+        return limit if self.reasoning else {**limit, "temperature": temperature or 0.0}
 
     def deviations(self) -> list[str]:
         """Deviations from temperature 0, 32 new tokens, the benchmark's system prompt and whole images."""
@@ -351,7 +356,7 @@ class OpenAI(Backend):
 
     def draws(self) -> bool:
         """Whether requests have a temperature above 0, or none, which leaves it to the server."""
-        return self.options.parameters().get("temperature") != 0
+        return bool(self.options.ff_temperature) or self.options.parameters().get("temperature") != 0
 
     def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options of a judge, with a higher token limit: a judge explains itself."""
@@ -398,6 +403,8 @@ class OpenAI(Backend):
         )
         if options.revision:
             sent = (*sent, options.revision)
+        if options.ff_temperature is not None:
+            sent = (*sent, "ff_temperature", options.ff_temperature)
         digest = hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
         return f"{self.argument}@{self._server.url} {digest[:16]}"
 

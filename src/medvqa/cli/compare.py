@@ -139,6 +139,8 @@ def run(options: argparse.Namespace) -> str:
     if options.by is not None:
         by, numbers = trend.numbers(options.by, list(sides.values()))
         trends = comparing.trends(list(sides.values()), registry.benchmarks, by, numbers)
+        if not trends:
+            raise UsageError("--by: the runs have no benchmark and technique in common")
         # Pairs of runs are not the point; their notes hold for the trend too.
         sections = [section for section in sections if section.notes and not section.tables]
         sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))

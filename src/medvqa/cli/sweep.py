@@ -131,4 +131,5 @@ def _page(sweep: Sweep, reports: Path, answered: set[str], file: Path, registry:
     near = [cell.run for cell, other, _ in sweep.neighbours() if other.run == base and cell.run in answered]
     if base not in answered or not near:
         return []
-    return [compared_page([reports / name for name in (base, *near)], file, registry, [])]
+    # The notes name runs that are not comparable already.
+    return compared_page([reports / name for name in (base, *near)], file, registry, []).splitlines()[-1:]

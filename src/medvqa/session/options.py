@@ -114,7 +114,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "reasoning": {
         "metavar": "HOW",
-        "help": "cot: ask the model to reason, and to end with a line that holds its final answer",
+        "help": "cot: ask the model to reason, and to end with a line that holds its final answer; cot-2: to reason, "
+        "and to answer in a second turn",
     },
     "explain": {
         "action": "store_true",

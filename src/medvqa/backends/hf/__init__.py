@@ -148,7 +148,8 @@ class HF(Backend):
 
     def draws(self) -> bool:
         """Whether the config samples; the checkpoint's own generation config is ignored."""
-        return bool(self.options.generation.get("do_sample"))
+        settings = self.options.generation, self.options.ff_generation
+        return any(bool(of_technique.get("do_sample")) for of_technique in settings)
 
     def token_limits(self) -> TokenLimits:
         """The default token limit. There is always one, as a checkpoint may never write its end token."""
@@ -238,7 +239,7 @@ class HF(Backend):
         read = part.inputs["attention_mask"].sum(dim=1).tolist()
         if part.technique in ("mc", "ff"):
             self._seed(part)
-            texts = self._asker.generate(part.inputs, self._loaded.model.generation_config, part.max_tokens)
+            texts = self._asker.generate(part.inputs, self._generation(part.technique), part.max_tokens)
             return [
                 Answer(one.text, finish="stop" if one.ended else "length", usage={"input": count, "output": one.tokens})
                 for one, count in zip(texts, read, strict=True)
@@ -252,6 +253,15 @@ class HF(Backend):
             _scored(prompt, values, {"input": count, "output": sum(map(len, options))})
             for prompt, values, count, options in zip(part.prompts, scores, read, part.options, strict=True)
         ]
+
+    def _generation(self, technique: Technique) -> Any:
+        """The generation config of a technique."""
+        config = self._loaded.model.generation_config
+        if technique != "ff" or not self.options.ff_generation:
+            return config
+        import transformers
+
+        return transformers.GenerationConfig(**{**config.to_dict(), **self.options.ff_generation})
 
     def _seed(self, part: _Part) -> None:
         """Seed sampling from the config's seed, the sample numbers and the questions of the batch."""
@@ -284,7 +294,7 @@ class HF(Backend):
                 continue
             scored = prompt.technique in ("gd", "ps")
             text = self._writer.open(written.text) if scored else written.text
-            kind = prompt.technique if scored else "mc"
+            kind = prompt.technique if scored or self.options.ff_generation else "mc"
             draft = _Draft(place, prompt, text, pictures)
             limit = None if scored else prompt.max_tokens
             groups.setdefault((kind, limit, len(pictures), self._writer.special(text)), []).append(draft)
@@ -376,6 +386,7 @@ class HF(Backend):
             "system": options.system,
             "lead": options.lead,
             "generation": model.generation_config.to_diff_dict(),
+            **({"ff_generation": options.ff_generation} if options.ff_generation else {}),
             "seed": options.seed,
         }
 

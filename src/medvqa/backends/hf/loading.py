@@ -61,7 +61,9 @@ def load(checkpoint: Checkpoint, options: HFOptions) -> Loaded:
     if not hasattr(processor, "tokenizer"):
         raise UsageError(f"{checkpoint.folder}: no processor for images and text, but a {type(processor).__name__}")
     _check_settings("processor", options.processor, _settings(processor))
-    _check_settings("generation", options.generation, frozenset(transformers.GenerationConfig().to_dict()))
+    known = frozenset(transformers.GenerationConfig().to_dict())
+    _check_settings("generation", options.generation, known)
+    _check_settings("ff_generation", options.ff_generation, known)
     if not several:
         model.to(device)
     model.eval()

@@ -21,7 +21,8 @@ class HFOptions:
     fields {image} (replaced by one `image_token` per image, "" for the processor's own), {system} and {text}.
     `system` replaces the benchmark's system prompt. `lead`: the text between a prompt and a scored option; None: a
     space, unless the prompt ends in white space or a control token. `processor`: settings for each call of the
-    processor, for instance size. `generation`: settings of the generation config. `max_new_tokens`: the limit for
+    processor, for instance size. `generation`: settings of the generation config. `ff_generation`: those
+    of technique `ff`, in addition, as MediConfusion's owners sample only there. `max_new_tokens`: the limit for
     prompts without one (None: 32). `dtype`: "auto" is bfloat16 on a GPU that supports it, else float32. `attention`:
     "auto" is transformers' choice. `device`: "auto" is a GPU if there is one, "map" all visible GPUs together. `gpus`:
     GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs Python code of the
@@ -35,6 +36,7 @@ class HFOptions:
     lead: str | None = None
     processor: dict[str, Any] = field(default_factory=dict)
     generation: dict[str, Any] = field(default_factory=dict)
+    ff_generation: dict[str, Any] = field(default_factory=dict)
     max_new_tokens: Positive | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     attention: str = "auto"
@@ -56,7 +58,8 @@ class HFOptions:
             raise ValueError("`raw` has no {text}, so no question would be asked")
         if taken := sorted({"text", "images", "videos", "return_tensors", "padding"} & self.processor.keys()):
             raise ValueError(f"`processor` has {', '.join(taken)}, which the backend sets")
-        if taken := sorted({"max_new_tokens", "max_length", "num_return_sequences"} & self.generation.keys()):
-            raise ValueError(f"`generation` has {', '.join(taken)}; the length is set by `max_new_tokens`")
+        for name, settings in (("generation", self.generation), ("ff_generation", self.ff_generation)):
+            if taken := sorted({"max_new_tokens", "max_length", "num_return_sequences"} & settings.keys()):
+                raise ValueError(f"`{name}` has {', '.join(taken)}; the length is set by `max_new_tokens`")
         if self.gpus > 1 and self.device not in ("auto", "cuda", "map"):
             raise ValueError(f"`gpus` is {self.gpus} and `device` {self.device!r}: leave one of them out")
