@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,24 @@ def test_sweeps_share_the_answers_of_a_model_with_a_fingerprint(project: Path) -
         )
         assert main(["sweep", f"{name}.toml"]) == 0
         assert len((project / "asked").read_text()) == 16
+
+
+def test_runs_of_the_printed_commands_are_those_of_the_sweep(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from medvqa.backends import baselines
+
+    assert main(["sweep", "grid.toml", "--dry-run"]) == 0
+    for command in capsys.readouterr().out.splitlines()[1:]:
+        assert main(shlex.split(command)[1:]) == 0
+
+    def asked(self: Any, *arguments: Any) -> list[Answer]:
+        raise AssertionError("a finished run was asked")
+
+    for kind in (baselines.Random, baselines.Majority):
+        monkeypatch.setattr(kind, "generate", asked)
+    assert main(["sweep", "grid.toml"]) == 0
+    assert "grid: 4 of 4 runs finished" in capsys.readouterr().out
 
 
 def test_a_failing_cell_is_a_row_and_the_others_go_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
