@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medvqa.comparing.differing import Contrast, Difference, contrast, notes
-from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare, under_protocols
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, refusals
 from medvqa.comparing.trend import Trend, TrendRow, trends
@@ -29,4 +29,5 @@ __all__ = [
     "rank",
     "refusals",
     "trends",
+    "under_protocols",
 ]
