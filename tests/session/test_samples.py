@@ -245,20 +245,35 @@ def test_votes_are_gated_and_compared_as_votes(suite: pytest.Pytester, capsys: p
     assert code == 0
     sides = [measured(suite, name)["individual_accuracy"]["value"] for name in ("one", "two")]
     assert all(f"{100 * value:.2f}" in output for value in sides)
+    # A vote and a mean are compared if this is their one difference, and not gated.
     code, output = medvqa_says(capsys, "compare", reports / "mean", reports / "one")
+    assert code == 0
+    assert "the answers: vote of 3 answers in one, mean of 3 answers in mean" in output
+    code, output = medvqa_says(capsys, "gate", reports / "one", f"--baseline={reports / 'mean'}")
     assert code == 4
-    assert f"{PAIRS}: the way to combine answers is vote in one and mean in mean" in output
+    assert f"{PAIRS}: the way to combine answers is vote in this run and mean in mean" in output
     assert medvqa.load(reports / "one").measures is not None
 
 
-def test_a_vote_of_other_samples_is_not_compared(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in (2, 3):
-        words = (f"--benchmark={PAIRS}", f"--samples={number}", "--combine=vote", f"--run=of{number}")
-        assert main(["run", "--model=random", *words]) == 0
+def test_a_vote_of_other_samples_is_another_measure(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Means of two and of three answers estimate the same, votes do not."""
+    for number, how in ((2, "vote"), (3, "vote"), (2, "best-oracle"), (3, "best-oracle")):
+        words = (f"--benchmark={PAIRS}", f"--samples={number}", f"--combine={how}", f"--run={how}{number}")
+        assert main(["run", "--model=random", "--select=cardiac", *words]) == 0
     capsys.readouterr()
-    code, output = medvqa_says(capsys, "compare", "reports/of2", "reports/of3")
+    code, output = medvqa_says(capsys, "gate", "reports/vote3", "--baseline=reports/vote2")
     assert code == 4
-    assert f"{PAIRS}: repeat is 3 in of3 and 2 in of2" in output
+    assert f"{PAIRS}: repeat is 3 in this run and 2 in vote2" in output
+    code, output = medvqa_says(capsys, "compare", "reports/vote2", "reports/vote3")
+    assert code == 0
+    assert "the effect of vote of 3 answers instead of vote of 2 answers" in output
+    code, output = medvqa_says(capsys, "compare", "reports/best-oracle2", "reports/best-oracle3")
+    assert code == 0
+    assert "\noracle_set_accuracy" in output
+    assert "\nset_accuracy" not in output
+    code, output = medvqa_says(capsys, "compare", "reports/vote2", "reports/best-oracle2")
+    assert code == 0
+    assert "the effect of best-oracle of 2 answers instead of vote of 2 answers" in output
 
 
 def test_an_error_among_the_samples_blocks_the_gate(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
