@@ -269,18 +269,26 @@ def test_finished_runs_are_not_asked_again(
     assert {file: file.read_bytes() for file in project.glob("reports/*/r*.json*")} == before
 
 
-def test_sweeps_share_the_answers_of_a_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medvqa.backends import baselines
-
-    assert main(["sweep", "grid.toml"]) == 0
-
-    def asked(self: Any, *arguments: Any) -> list[Answer]:
-        raise AssertionError("a stored answer was asked for")
-
-    for kind in (baselines.Random, baselines.Majority):
-        monkeypatch.setattr(kind, "generate", asked)
-    (project / "other.toml").write_text(GRID)
-    assert main(["sweep", "other.toml"]) == 0
+def test_sweeps_share_the_answers_of_a_model_with_a_fingerprint(project: Path) -> None:
+    (project / "conftest.py").write_text(
+        "import medvqa\n"
+        "from medvqa.items import Answer\n"
+        "class Warm(medvqa.Backend):\n"
+        "    name = 'warm'\n"
+        "    sends_to = None\n"
+        "    def fingerprint(self):\n"
+        "        return 'warm 1'\n"
+        "    def generate(self, prompts):\n"
+        "        with open('asked', 'a') as file:\n"
+        "            file.write('x' * len(prompts))\n"
+        "        return [Answer('A') for _ in prompts]\n"
+    )
+    for name in ("grid", "other"):
+        (project / f"{name}.toml").write_text(
+            f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 8\nmodel = "warm"\n[grid]\nablate = ["", "blank"]\n'
+        )
+        assert main(["sweep", f"{name}.toml"]) == 0
+        assert len((project / "asked").read_text()) == 16
 
 
 def test_a_failing_cell_is_a_row_and_the_others_go_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
