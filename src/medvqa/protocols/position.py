@@ -83,7 +83,7 @@ def measures(
 
     They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
     of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
-    order, such as votes, and those to questions that were asked once. `measured` is `metrics.measures` with its settings.
+    order, such as votes, and those to questions that were asked once. `measured` is `metrics.measures` with settings.
     """
     whole, _, incomplete = rotation.grouped(results, rotations)
     rotated = [*(result for group in whole for result in group.results), *incomplete]
