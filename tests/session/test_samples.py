@@ -16,6 +16,7 @@ import medvqa
 from medvqa import records
 from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
+from medvqa.items import UsageError
 from medvqa.protocols.voting import ballot, by_question
 from support import processes
 from support.pages import Page
@@ -241,6 +242,15 @@ def test_votes_are_gated_and_compared_as_votes(suite: pytest.Pytester, capsys: p
     code, output = medvqa_says(capsys, "gate", reports / "two", f"--baseline={reports / 'one'}", "--margin=50")
     assert code in (0, 10, 11), output
     assert "36 units" in output or "pairs" in output
+    # A baseline file without responses keeps the options that votes need.
+    assert main(["baseline", str(reports / "one"), "-o", "one.medvqa", "--no-responses"]) == 0
+    code, again = medvqa_says(capsys, "gate", reports / "two", "--baseline=one.medvqa", "--margin=50")
+    assert code in (0, 10, 11), again
+    figures = [re.findall(r"[-+]\d+\.\d+", each) for each in (output, again)]
+    assert figures[0] == figures[1] != []
+    words = (f"--benchmark={PAIRS}", "--samples=3", "--combine=vote", "--baseline=one.medvqa", "--run=same")
+    assert main(["run", "--model=random", *words]) in (0, 11)
+    assert "gate: " in capsys.readouterr().out
     code, output = medvqa_says(capsys, "compare", reports / "one", reports / "two")
     assert code == 0
     sides = [measured(suite, name)["individual_accuracy"]["value"] for name in ("one", "two")]
@@ -299,6 +309,35 @@ def test_an_error_among_the_samples_blocks_the_gate(suite: pytest.Pytester, caps
     assert code == 4
     assert "of its questions of" in output
     assert "ended in error" in output
+
+
+def test_python_takes_the_options(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = {"model": "random", "benchmark": PAIRS, "samples": 4, "limit": 20}
+    best = medvqa.evaluate(**options, combine="best-oracle", threshold=[25, 50.5], run="best")
+    assert set(best.measures["measure"]) >= {"oracle_set_accuracy"}
+    about = json.loads((best.folder / "run.json").read_text())
+    assert about["protocol"] == {"combine": "best-oracle", "thresholds": [25, 50.5]}
+    with pytest.raises(UsageError, match=r"--combine=vote: it combines several answers; add --samples=N"):
+        medvqa.evaluate(model="random", benchmark=PAIRS, combine="vote")
+    # The earlier name of the option.
+    assert medvqa.evaluate(model="random", benchmark=PAIRS, repeat=2, limit=20, run="old").finished
+    assert json.loads(Path("reports/old/run.json").read_text())["repeat"] == 2
+    capsys.readouterr()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_samples_votes(suite: pytest.Pytester) -> None:
+    checkpoint = Path(medvqa.__file__).parents[2] / "models" / "phantom-vlm"
+    (suite.path / "models" / "drawing.toml").write_text(
+        f'backend = "hf"\nargument = "{checkpoint}"\n[options]\ndevice = "cpu"\n'
+        "generation = {do_sample = true, temperature = 2.0}\n"
+    )
+    result = run(suite, "--model=drawing", "--samples=3", "--combine=vote", "-k", "cardiac", "--run=drawn")
+    assert result.ret == 0, text(result)
+    results = records.read(suite.path / "reports" / "drawn").results
+    assert Counter(len(samples) for samples in by_question(results).values()) == {3: 8}
+    votes = written(suite.path / "reports" / "drawn")["votes"][PAIRS]
+    assert (votes["questions"], votes["answers"]) == (8, 24)
 
 
 # --- recorded runs ------------------------------------------------------------------------------------------

@@ -98,6 +98,8 @@ def notes_of(report: Report) -> list[str]:
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
+    if any(part.votes is not None for part in report.parts):
+        one = " It holds the vote on each question."
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
