@@ -83,7 +83,7 @@ def measures(
 
     They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
     of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
-    order, such as votes. `measured` is `metrics.measures` with its settings.
+    order, such as votes, and those to questions that were asked once. `measured` is `metrics.measures` with settings.
     """
     whole, _, incomplete = rotation.grouped(results, rotations)
     rotated = [*(result for group in whole for result in group.results), *incomplete]
@@ -94,9 +94,8 @@ def measures(
         for metric in of.metrics
         if metric.name in of.headline
     ]
-    in_rotations = [result for result in in_order if Variant.parse(result.variant).rotation is not None]
     computed = [
-        *measured(in_rotations, metrics=means),
+        *measured(in_order, metrics=means),
         *measured(rotated, metrics=[first_position_bias]),
         *measured([group.folded for group in whole], metrics=[_consistency(whole)]),
         *_shares(rotated, measured),
