@@ -34,6 +34,7 @@ ENDS = {
     "=qwen": "HF_HUB_OFFLINE",
     "=vllm": "Start the server",
     "=ollama": "Start the server",
+    "=mediconfusion-llava": "HF_HUB_OFFLINE",
     "=hf:Qwen": "HF_HUB_OFFLINE",
     "=hf:checkpoints": "HF_HUB_OFFLINE",
     "reports/night": "is no run folder",

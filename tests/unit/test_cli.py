@@ -367,10 +367,12 @@ def test_a_split_is_written_and_selects_by_tags(
     assert main([*command, "--whole=pairs", "--train=16", "--output=pairs.csv"]) == 0
     printed = capsys.readouterr().out
     assert "wrote pairs.csv: 16 pairs to train and 20 pairs to test, by category, seed 0" in printed
-    assert "pairs of test share an image, a patient or an article with train; --whole=groups keeps" in printed
+    assert (
+        "pairs of test are connected to train by shared images, patients or articles; --whole=groups keeps" in printed
+    )
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "0 pairs of test share an image" in printed
+    assert "0 pairs of test are connected to train" in printed
     assert "--tags=split.csv --select=\"lexicon(split='test')\" asks test" in printed
     rows = (tmp_path / "split.csv").read_text().splitlines()
     assert (rows[0], len(rows)) == ("benchmark,id,split", 37)

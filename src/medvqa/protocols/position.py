@@ -12,6 +12,8 @@ from medvqa.protocols.variants import Variant
 
 MEAN = "rotation_mean_"
 """Before the name of a metric: its mean over the rotations, in place of the fold."""
+DIGITS = 12
+"""Digits of a bias: sums of opposite differences leave less than this."""
 BIAS, CONSISTENCY, SHARE = "first_position_bias", "rotation_consistency", "position_share"
 
 
@@ -100,7 +102,15 @@ def measures(
         *_shares(rotated, measured),
     ]
     # A constant letter names other options in each rotation.
-    return [replace(measure, references=_without_majority(measure.references)) for measure in computed]
+    return [
+        replace(measure, value=_rounded(measure), references=_without_majority(measure.references))
+        for measure in computed
+    ]
+
+
+def _rounded(measure: Measure) -> float | None:
+    """The value; differences that cancel each other are exactly 0."""
+    return measure.value if measure.percent or measure.value is None else round(measure.value, DIGITS) + 0.0
 
 
 def _without_majority(references: Mapping[str, float]) -> dict[str, float]:
