@@ -316,3 +316,27 @@ def test_a_killed_run_asks_only_the_orders_that_are_missing(tmp_path: Path, spre
     assert len({r.key for r in results}) == len(results) == 80
     assert set(repository.asked.values()) <= {2, 3}, "each question in two orders, and again only if it was in flight"
     assert len(rotation.folded(results, 2)) == 40
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        (("--samples=2", "--combine=best-oracle"), "oracle: best of 2 answers, right from 1 %, right in every order"),
+        (("--samples=3", "--combine=vote"), "vote of 3 answers, right in every order"),
+        (("--prompt=0-original,1-short", "--samples=2"), "right in every order"),
+        (("--shots=1",), "right in every order"),
+        (("--explain",), "right in every order"),
+    ],
+)
+def test_rotations_go_with_the_other_settings(
+    options: tuple[str, ...],
+    label: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", PAIRS, "--model=random", "--rotate=all", "--limit=8", "--run=first", *options]) == 0
+    assert label in " ".join(capsys.readouterr().out.split())
+    counted = {m["name"]: m["n"] for m in written(Path("reports/first"))["measures"] if not m["slice"]}
+    assert {n for name, n in counted.items() if name.endswith(("individual_accuracy", "consistency", "bias"))} == {8}

@@ -153,9 +153,8 @@ def test_samples_vote_in_each_rotation_before_the_rotations_are_folded() -> None
     assert voted("AAB", "AAB").score.outcome == "wrong"
     assert voted("AAB", "BA?").score.outcome == "unparsed"
     assert voted("AAB", "BBA").key.sample == 0
-    assert combining.label(Protocol(samples=3, combine="vote", rotations=None)) == (
-        "vote of 3 answers, right in every order of the options"
-    )
+    label = combining.label(Protocol(samples=3, combine="vote", rotations=None))
+    assert label == "vote of 3 answers, right in every order"
 
 
 def test_the_worst_rotation_of_a_multiple_response_counts() -> None:

@@ -195,6 +195,11 @@ def test_answers_keep_thoughts_and_earlier_replies() -> None:
     assert encode(result(Answer("B"))).endswith(b'"sample":0}')
 
 
+def test_the_reply_is_all_that_the_model_wrote_for_people() -> None:
+    assert Answer("B").reply == "B"
+    assert FULL.reply == "first\n\nx\nFinal answer: B"
+
+
 def test_all_texts_of_an_answer_are_redacted() -> None:
     secret = Answer(KEY, thoughts=KEY, earlier=(KEY,), whole=KEY, cut=True)
     hidden = answers.without_secrets(secret, {KEY})

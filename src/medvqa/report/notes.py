@@ -134,8 +134,8 @@ def _rotated(report: Report, part: Part) -> list[str]:
     shares = [measure for measure in part.measures if measure.name == position.SHARE]
     if shares:
         places = ", ".join(
-            f"place {share.slice['position']} in {percent(share.value)} % ({percent(share.references['random'])} % "
-            "without a preference)"
+            f"place {share.slice['position']} in {percent(share.value)} %"
+            + "".join(f" ({percent(even)} % without a preference)" for even in share.references.values())
             for share in shares
         )
         lines.append(f"shares of valid answers that choose the option shown at each place: {places}")
