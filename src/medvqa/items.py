@@ -207,6 +207,11 @@ class Answer:
     whole: str = ""
     cut: bool = False
 
+    @property
+    def reply(self) -> str:
+        """All that the model wrote for people: the earlier replies and the whole last one, without thoughts."""
+        return "\n\n".join((*self.earlier, self.whole or self.text))
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

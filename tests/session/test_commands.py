@@ -26,6 +26,15 @@ import pytest
 def test_questions(item, evaluate):
     evaluate(item)
 """
+SWEEP = """
+[options]
+model = "random"
+benchmark = "phantom-mediconfusion"
+limit = 12
+
+[grid]
+ablate = ["", "blank"]
+"""
 ENDS = {
     "--benchmark=medlesionvqa --data=DATA": "is not there, under --data=DATA",
     "--benchmark=medlesionvqa-val --data=DATA": "is not there, under --data=DATA",
@@ -34,6 +43,7 @@ ENDS = {
     "=qwen": "HF_HUB_OFFLINE",
     "=vllm": "Start the server",
     "=ollama": "Start the server",
+    "=mediconfusion-llava": "HF_HUB_OFFLINE",
     "=hf:Qwen": "HF_HUB_OFFLINE",
     "=hf:checkpoints": "HF_HUB_OFFLINE",
     "reports/night": "is no run folder",
@@ -63,6 +73,8 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     door = Door(folder, installed)
     door.write("test_questions.py", TEST)
+    door.write("prompt.txt", "{question}\n{options}\nAnswer with the letter alone.")
+    door.write("sweep.toml", SWEEP)
     judged = "--judge='echo:<result>0.5</result>'"
     for line in (
         f"medvqa run --model=random --run=RUN {judged}",

@@ -20,6 +20,7 @@ from medvqa import benchmarks, records
 from medvqa.backends.openai import data_url
 from medvqa.cli import main
 from support import processes
+from support.pages import Page
 from support.repositories import kill_group
 from support.servers import Reply, Request, Server, completion
 from support.sessions import SPREAD_SLOWLY, run, text
@@ -185,6 +186,15 @@ def test_all_asks_by_the_eleven_and_reports_each(
     page = (folder / "index.html").read_text()
     assert "By prompt" in page
     assert "Spread over prompts" in page
+    data = Page(page).data
+    assert set(data["items"]["variant"]) == set(ELEVEN)
+    (dimension,) = (d for d in data["benchmarks"][0]["dimensions"] if d["name"] == "prompt")
+    assert {value for value, *_ in dimension["values"]} == set(ELEVEN)
+    assert set(dimension["select"]) == {None}, "pytest selects no prompt by -m"
+    of_one = [t for t, v in zip(data["prompt_terms"], data["items"]["variant"], strict=True) if v == "5-a-or-b"]
+    assert [sum(values) for values in zip(*of_one, strict=True)] == [15, 20], "counts of one prompt are whole"
+    whole = [sum(values) for values in zip(*data["items"]["terms"], strict=True)]
+    assert whole == pytest.approx([15, 20]), "over all prompts, each question counts once"
 
 
 def test_samples_and_prompts_have_three_deviations(stranger: pytest.Pytester, knower: Knower) -> None:
@@ -390,4 +400,4 @@ def test_runs_by_different_prompts_are_compared_with_a_line(
     main(["compare", "reports/own", "reports/expert"])
     shown = "".join(capsys.readouterr())
     assert "the prompt" in shown
-    assert "mediconfusion/4-expert@" in shown
+    assert "4-expert" in shown

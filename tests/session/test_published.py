@@ -80,6 +80,16 @@ def test_the_official_numbers_of_a_recorded_run_come_out_exactly(
         if category != "total":
             assert counts["confusion", category.lower().replace(" ", "_")][1] == count, category
     assert checked == 4 * 9
+    # The columns Valid pairs, Precision and Precision total of `print_score`: its key `valid_pairs` is the last.
+    assert counts["valid_pairs", None] == (157, 176)
+    assert counts["set_precision", None] == (30, 41)
+    for category, different in official["valid_pairs"].items():
+        name = None if category == "total" else category.lower().replace(" ", "_")
+        assert counts["valid_pairs", name][0] == official["valids"][category]
+        assert counts.get(("set_precision", name), (0, 0)) == (official["set_score"][category], different)
+    assert round(100 * intervals["set_precision"][0], 2) == 73.17
+    similar = {m["slice"]["biomedclip_similarity"]: m["n"] for m in measures if "biomedclip_similarity" in m["slice"]}
+    assert similar.keys() == {"0_90_to_0_91", "0_91_to_0_92", "0_92_and_above"}
 
 
 @pytest.mark.slow

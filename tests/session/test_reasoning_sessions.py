@@ -16,6 +16,7 @@ import pytest
 
 from medvqa import records
 from medvqa.cli import main
+from medvqa.data import folders
 from medvqa.items import Result
 from support import processes
 from support.pages import Page
@@ -484,3 +485,42 @@ def test_python_asks_by_the_same_protocols(slake: pytest.Pytester, monkeypatch: 
     found = [*map(records.decode, (done.folder / records.RESULTS).read_bytes().splitlines())]
     assert {result.score.outcome for result in found} == {"correct"}
     assert all(result.ranking is not None and result.ranking.chosen is not None for result in found)
+
+
+# --- the model that ships -------------------------------------------------------------------------------------------
+
+SAMPLING = """
+backend = "hf"
+argument = "{checkpoint}"
+
+[options]
+device = "cpu"
+generation = {{do_sample = true, temperature = 0.7}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["--reasoning=cot", "--reasoning=cot-2", "--explain", "--combine=best-self"])
+def test_the_model_that_ships_is_asked_by_each_protocol(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
+    monkeypatch.chdir(pytester.path)
+    pytester.mkdir("models")
+    config = SAMPLING.format(checkpoint=folders.bundled("models") / "phantom-vlm")
+    (pytester.path / "models" / "sampling.toml").write_text(config)
+    ranks = protocol == "--combine=best-self"
+    command = ["run", "--benchmark=phantom-medlesionvqa", "--limit=4", "--technique=mc", "--run=first", protocol]
+    model = ["--model=sampling", "--samples=3"] if ranks else ["--model=phantom-vlm"]
+    assert main([*command, *model]) == 0
+    found = records.read(pytester.path / "reports" / "first").results
+    assert len(found) == 4
+    answers = [result.answer for result in found if result.answer is not None]
+    assert len(answers) == 4
+    if protocol == "--reasoning=cot-2":
+        assert all(len(answer.earlier) == 1 for answer in answers)
+    elif ranks:
+        assert all(result.ranking is not None and len(result.ranking.candidates) == 3 for result in found)
+    else:
+        assert all(answer.text in answer.whole for answer in answers)
+        assert any(answer.whole for answer in answers)

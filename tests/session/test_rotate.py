@@ -140,6 +140,16 @@ def test_a_model_that_always_says_a_is_wrong_somewhere(
     assert Counter(items["variant"]) == {"r1": 72, "r2": 72}
     assert sum(numerator for numerator, _ in items["terms"]) == 0
     assert sum(denominator for _, denominator in items["terms"]) == pytest.approx(72)
+    # The page shows the options as the model saw them: each answer is the first.
+    assert {tuple(chosen) for chosen in items["extracted"]} == {("A",)}
+    orders = [
+        page.data["options"][place]
+        for place, which in zip(items["options"], items["id"], strict=True)
+        if which == "1/1"
+    ]
+    assert [[text for _, text in order] for order in orders] == [
+        ["In the left half", "In the right half"], ["In the right half", "In the left half"],
+    ]  # fmt: skip
     assert "1/1 (r2)" in (folder / "junit.xml").read_text()
 
 
@@ -218,10 +228,12 @@ def test_a_rotated_run_is_replayed_scored_anew_compared_and_gated(
     assert main([*rotated, "--model=random:3", "--run=third", "--baseline=reports/first", "--margin=90"]) in (0, 10, 11)
     assert written(Path("reports/third"))["gate"] is not None
     capsys.readouterr()
-    # Without rotations the answers are others.
+    # A run without rotations differs in one setting, which the comparison names.
     assert main(["run", PAIRS, "--model=random", "--run=plain"]) == 0
-    assert main(["compare", "reports/plain", "--baseline", str(first)]) != 0
-    assert "rotations is not recorded in plain and all in first" in " ".join(capsys.readouterr().err.split())
+    assert main(["compare", "reports/plain", "--baseline", str(first)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the order of options: as given in plain, all rotations in first" in told
+    assert re.search(r"better 18 wrong: r1: A, r2: B \| wrong: r1: B, r2: A correct: B \| correct: A", told)
     # And a run goes on with the same rotations alone.
     assert main(["run", PAIRS, "--model=random", "--rotate=2", "--run=first"]) == 4
 
@@ -304,3 +316,27 @@ def test_a_killed_run_asks_only_the_orders_that_are_missing(tmp_path: Path, spre
     assert len({r.key for r in results}) == len(results) == 80
     assert set(repository.asked.values()) <= {2, 3}, "each question in two orders, and again only if it was in flight"
     assert len(rotation.folded(results, 2)) == 40
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        (("--samples=2", "--combine=best-oracle"), "oracle: best of 2 answers, right from 1 %, right in every order"),
+        (("--samples=3", "--combine=vote"), "vote of 3 answers, right in every order"),
+        (("--prompt=0-original,1-short", "--samples=2"), "right in every order"),
+        (("--shots=1",), "right in every order"),
+        (("--explain",), "right in every order"),
+    ],
+)
+def test_rotations_go_with_the_other_settings(
+    options: tuple[str, ...],
+    label: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", PAIRS, "--model=random", "--rotate=all", "--limit=8", "--run=first", *options]) == 0
+    assert label in " ".join(capsys.readouterr().out.split())
+    counted = {m["name"]: m["n"] for m in written(Path("reports/first"))["measures"] if not m["slice"]}
+    assert {n for name, n in counted.items() if name.endswith(("individual_accuracy", "consistency", "bias"))} == {8}

@@ -16,6 +16,7 @@ import medvqa
 from medvqa import records
 from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
+from medvqa.items import UsageError
 from medvqa.protocols.voting import ballot, by_question
 from support import processes
 from support.pages import Page
@@ -229,6 +230,40 @@ def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: py
     assert "which uses the answer key to choose answers" in output
 
 
+def test_table_eight_s_protocol_judges_free_answers_with_a_gap_of_two(
+    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four free answers the judge finds one closest to A, by 2 points, two to B, by 7, and one to neither."""
+    said = ("alpha", "beta", "beta", "gamma")
+    closeness = {"alpha": "A: 8\nB: 6\nBecause.", "beta": "A: 2\nB: 9\nBecause.", "gamma": "A: 5\nB: 5\nBecause."}
+
+    def judge(number: int, request: Request) -> Reply:
+        (word,) = (word for word in closeness if word in json.dumps(request.body))
+        return Reply(completion(closeness[word]))
+
+    def model(number: int, request: Request) -> Reply:
+        return Reply(completion(said[request.body["seed"] - 1]))
+
+    with Server(model) as asked, Server(judge) as judged:
+        configure(suite, asked)
+        configure(suite, judged, "judge")
+        words = ["run", "--model=warm", "--judge=judge", "--technique=ff", f"--benchmark={PAIRS}", "--select=cardiac"]
+        words += ["--samples=4", "--ff-gap=2"]
+        assert main([*words, "--combine=best-oracle", "--threshold=25,50", "--run=best"]) == 0
+        assert main([*words, "--combine=vote", "--run=vote"]) == 0
+        capsys.readouterr()
+    rows = {
+        (row["name"], row["threshold"]): (row["count"], row["n"]) for row in written(Path("reports/best"))["thresholds"]
+    }
+    assert rows["oracle_set_accuracy", 25] == (4, 4)
+    assert rows["oracle_set_accuracy", 50] == (0, 4)
+    assert rows["oracle_individual_accuracy", 50] == (4, 8)
+    # The vote is B, by two of three valid answers.
+    vote = measured(suite, "vote")
+    assert (vote["individual_accuracy"]["count"], vote["confusion"]["count"]) == (4, 4)
+    assert written(Path("reports/vote"))["votes"][PAIRS]["silent"] == {"unparsed": 8}
+
+
 # --- gate and comparison ------------------------------------------------------------------------------------
 
 
@@ -241,24 +276,48 @@ def test_votes_are_gated_and_compared_as_votes(suite: pytest.Pytester, capsys: p
     code, output = medvqa_says(capsys, "gate", reports / "two", f"--baseline={reports / 'one'}", "--margin=50")
     assert code in (0, 10, 11), output
     assert "36 units" in output or "pairs" in output
+    # A baseline file without responses keeps the options that votes need.
+    assert main(["baseline", str(reports / "one"), "-o", "one.medvqa", "--no-responses"]) == 0
+    code, again = medvqa_says(capsys, "gate", reports / "two", "--baseline=one.medvqa", "--margin=50")
+    assert code in (0, 10, 11), again
+    figures = [re.findall(r"[-+]\d+\.\d+", each) for each in (output, again)]
+    assert figures[0] == figures[1] != []
+    words = (f"--benchmark={PAIRS}", "--samples=3", "--combine=vote", "--baseline=one.medvqa", "--run=same")
+    assert main(["run", "--model=random", *words]) in (0, 11)
+    assert "gate: " in capsys.readouterr().out
     code, output = medvqa_says(capsys, "compare", reports / "one", reports / "two")
     assert code == 0
     sides = [measured(suite, name)["individual_accuracy"]["value"] for name in ("one", "two")]
     assert all(f"{100 * value:.2f}" in output for value in sides)
+    # A vote and a mean are compared if this is their one difference, and not gated.
     code, output = medvqa_says(capsys, "compare", reports / "mean", reports / "one")
+    assert code == 0
+    assert "the answers: vote of 3 answers in one, mean of 3 answers in mean" in output
+    code, output = medvqa_says(capsys, "gate", reports / "one", f"--baseline={reports / 'mean'}")
     assert code == 4
-    assert f"{PAIRS}: the way to combine answers is vote in one and mean in mean" in output
+    assert f"{PAIRS}: the way to combine answers is vote in this run and mean in mean" in output
     assert medvqa.load(reports / "one").measures is not None
 
 
-def test_a_vote_of_other_samples_is_not_compared(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in (2, 3):
-        words = (f"--benchmark={PAIRS}", f"--samples={number}", "--combine=vote", f"--run=of{number}")
-        assert main(["run", "--model=random", *words]) == 0
+def test_a_vote_of_other_samples_is_another_measure(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Means of two and of three answers estimate the same, votes do not."""
+    for number, how in ((2, "vote"), (3, "vote"), (2, "best-oracle"), (3, "best-oracle")):
+        words = (f"--benchmark={PAIRS}", f"--samples={number}", f"--combine={how}", f"--run={how}{number}")
+        assert main(["run", "--model=random", "--select=cardiac", *words]) == 0
     capsys.readouterr()
-    code, output = medvqa_says(capsys, "compare", "reports/of2", "reports/of3")
+    code, output = medvqa_says(capsys, "gate", "reports/vote3", "--baseline=reports/vote2")
     assert code == 4
-    assert f"{PAIRS}: repeat is 3 in of3 and 2 in of2" in output
+    assert f"{PAIRS}: repeat is 3 in this run and 2 in vote2" in output
+    code, output = medvqa_says(capsys, "compare", "reports/vote2", "reports/vote3")
+    assert code == 0
+    assert "the effect of vote of 3 answers instead of vote of 2 answers" in output
+    code, output = medvqa_says(capsys, "compare", "reports/best-oracle2", "reports/best-oracle3")
+    assert code == 0
+    assert "\noracle_set_accuracy" in output
+    assert "\nset_accuracy" not in output
+    code, output = medvqa_says(capsys, "compare", "reports/vote2", "reports/best-oracle2")
+    assert code == 0
+    assert "the effect of best-oracle of 2 answers instead of vote of 2 answers" in output
 
 
 def test_an_error_among_the_samples_blocks_the_gate(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,6 +343,35 @@ def test_an_error_among_the_samples_blocks_the_gate(suite: pytest.Pytester, caps
     assert code == 4
     assert "of its questions of" in output
     assert "ended in error" in output
+
+
+def test_python_takes_the_options(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = {"model": "random", "benchmark": PAIRS, "samples": 4, "limit": 20}
+    best = medvqa.evaluate(**options, combine="best-oracle", threshold=[25, 50.5], run="best")
+    assert set(best.measures["measure"]) >= {"oracle_set_accuracy"}
+    about = json.loads((best.folder / "run.json").read_text())
+    assert about["protocol"] == {"combine": "best-oracle", "thresholds": [25, 50.5]}
+    with pytest.raises(UsageError, match=r"--combine=vote: it combines several answers; add --samples=N"):
+        medvqa.evaluate(model="random", benchmark=PAIRS, combine="vote")
+    # The earlier name of the option.
+    assert medvqa.evaluate(model="random", benchmark=PAIRS, repeat=2, limit=20, run="old").finished
+    assert json.loads(Path("reports/old/run.json").read_text())["repeat"] == 2
+    capsys.readouterr()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_samples_votes(suite: pytest.Pytester) -> None:
+    checkpoint = Path(medvqa.__file__).parents[2] / "models" / "phantom-vlm"
+    (suite.path / "models" / "drawing.toml").write_text(
+        f'backend = "hf"\nargument = "{checkpoint}"\n[options]\ndevice = "cpu"\n'
+        "generation = {do_sample = true, temperature = 2.0}\n"
+    )
+    result = run(suite, "--model=drawing", "--samples=3", "--combine=vote", "-k", "cardiac", "--run=drawn")
+    assert result.ret == 0, text(result)
+    results = records.read(suite.path / "reports" / "drawn").results
+    assert Counter(len(samples) for samples in by_question(results).values()) == {3: 8}
+    votes = written(suite.path / "reports" / "drawn")["votes"][PAIRS]
+    assert (votes["questions"], votes["answers"]) == (8, 24)
 
 
 # --- recorded runs ------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import medvqa
 from medvqa import records
 from medvqa.cli import main
 from support import sessions
@@ -109,3 +110,10 @@ def test_a_variant_of_mediconfusion_runs_from_its_own_folder(
     assert len(records.read(Path("reports/easy")).results) == 72
     assert main(["run", "--model=majority", "--data=.", "--benchmark=mediconfusion-easy", "--run=other"]) == 4
     assert "Try --data=data, where mediconfusion-easy is found" in capsys.readouterr().err
+
+
+def test_tags_of_one_s_own_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("patterns.csv").write_text(PATTERNS)
+    run = medvqa.evaluate("majority", "phantom-mediconfusion", tags="patterns.csv", limit=8, progress=False)
+    assert records.read_run(run.folder)["tags"]["dimensions"] == ["failure_pattern"]

@@ -310,6 +310,10 @@ def test_a_table_has_a_row_for_each_run_each_group_and_chance(
     assert (stranger / "table.csv").read_text().splitlines()[1] == "first,1,accuracy,,,0.75"
     assert main(["table", *runs, "--by=modality", "--gap"]) == 0
     assert "+25.00" in capsys.readouterr().out
+    assert main(["table", *runs, "--by=modality", "--measure=accuracy,invalid_rate", "--csv=table.csv"]) == 0
+    titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("slake: ")]
+    assert titles == ["slake: accuracy by modality, percent", "slake: invalid_rate by modality, percent"]
+    assert "first,1,invalid_rate,modality,ct,0.0" in (stranger / "table.csv").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -367,10 +371,12 @@ def test_a_split_is_written_and_selects_by_tags(
     assert main([*command, "--whole=pairs", "--train=16", "--output=pairs.csv"]) == 0
     printed = capsys.readouterr().out
     assert "wrote pairs.csv: 16 pairs to train and 20 pairs to test, by category, seed 0" in printed
-    assert "pairs of test share an image, a patient or an article with train; --whole=groups keeps" in printed
+    assert (
+        "pairs of test are connected to train by shared images, patients or articles; --whole=groups keeps" in printed
+    )
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "0 pairs of test share an image" in printed
+    assert "0 pairs of test are connected to train" in printed
     assert "--tags=split.csv --select=\"lexicon(split='test')\" asks test" in printed
     rows = (tmp_path / "split.csv").read_text().splitlines()
     assert (rows[0], len(rows)) == ("benchmark,id,split", 37)

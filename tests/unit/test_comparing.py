@@ -791,9 +791,23 @@ ONE_SETTING = [
     pytest.param(
         {"prompts": {"mc": "slake/mc@2"}},
         "the prompt: slake/mc@2 in new, slake/mc@1111 in old",
-        "the effect of slake/mc@2 instead of slake/mc@1111",
-        "the effect of slake/mc@1111 instead of slake/mc@2",
+        "the effect of the prompt slake/mc@2 instead of slake/mc@1111",
+        "the effect of the prompt slake/mc@1111 instead of slake/mc@2",
         id="prompt",
+    ),
+    pytest.param(
+        {"prompts": {"mc": "slake/short@2"}, "protocol": {"prompts": ["short"]}},
+        "the prompt: short in new, the benchmark's own in old",
+        "the effect of the prompt short instead of the benchmark's own",
+        "the effect of the prompt the benchmark's own instead of short",
+        id="named prompt",
+    ),
+    pytest.param(
+        {"signature": {"reasoning": "cot@b09bbb8b"}, "prompts": {"mc": "slake/mc@1111+cot@b09bbb8b"}},
+        "the reasoning: cot in new, none in old",
+        "the gain of reasoning (cot)",
+        "the gain of reasoning (cot), with the sign reversed",
+        id="reasoning in the prompt",
     ),
 ]
 
@@ -814,9 +828,7 @@ def test_runs_that_differ_in_one_setting_are_compared_and_the_setting_is_named(
     assert (one.gained, one.lost) == (other.lost, other.gained) == (3, 3)
 
 
-@pytest.mark.parametrize(
-    "changes", [case.values[0] for case in ONE_SETTING if case.id != "samples"], ids=[case.id for case in ONE_SETTING]
-)
+@pytest.mark.parametrize("changes", [case.values[0] for case in ONE_SETTING], ids=[case.id for case in ONE_SETTING])
 def test_a_gate_refuses_runs_that_differ_in_one_setting(changes: dict[str, Any]) -> None:
     new, old = asked("new", **changes), asked("old")
     assert comparing.refusals(new, old)
@@ -900,6 +912,26 @@ def test_a_typed_token_limit_is_a_difference_and_one_that_comes_with_a_setting_i
     assert budget.difference.setting == "reasoning"
     both = comparing.contrast(limited("new", 512, 512, reasoning="cot"), old)
     assert both.refusals[-1].endswith("the token limit: 512 tokens in new, default in old")
+
+
+def test_another_instruction_to_reason_is_named_with_its_digest() -> None:
+    new, old = (
+        asked(name, signature={"reasoning": f"cot@{digest}"}) for name, digest in (("new", "0" * 8), ("old", "1" * 8))
+    )
+    difference = comparing.contrast(new, old).difference
+    assert difference is not None
+    assert difference.line("new", "old") == "the reasoning: cot@00000000 in new, cot@11111111 in old"
+
+
+def test_another_template_beside_an_instruction_is_a_second_difference() -> None:
+    new = asked("new", signature={"reasoning": "cot@b09bbb8b"}, prompts={"mc": "slake/mc@2222+cot@b09bbb8b"})
+    assert "2 settings differ" in comparing.contrast(new, asked("old")).refusals[-1]
+
+
+def test_a_technique_that_is_the_difference_is_not_said_to_be_in_one_run_alone() -> None:
+    results = [said(question(n), "A") for n in range(3)]
+    new, old = side("new", [replace(result, technique="gd") for result in results]), side("old", results)
+    assert comparing.notes(new, old) == []
 
 
 def test_a_technique_among_several_is_refused() -> None:

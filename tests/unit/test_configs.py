@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from medvqa.backend import Backend
 from medvqa.backends import pytest_medvqa_backends
-from medvqa.configs import ModelConfig, available, make, path_name, resolve
-from medvqa.items import Answer, Prompt, UsageError
+from medvqa.configs import ModelConfig, available, make, path_name, resolve, token_budget
+from medvqa.items import Answer, Prompt, TokenLimits, UsageError
 
 BACKENDS = {kind.name: kind for kind in pytest_medvqa_backends()}
 SHIPPED = Path(__file__).parents[2] / "models"
@@ -236,3 +236,23 @@ def test_an_argument_is_a_path_where_its_backend_says_so_and_something_is_there(
     arguments = ("a/tiny", "a/tiny/", str(tmp_path / "a/tiny"), "a", "b/tiny", "", "\0/a", "<a>1</a>", "x/" * 9000)
     assert [name("reads", each) for each in arguments] == ["tiny", "tiny", "tiny", "a", *[None] * 5]
     assert {name("echo", each) for each in arguments} == {None}
+
+
+@pytest.mark.parametrize(
+    ("typed", "configured", "limits", "tokens"),
+    [
+        (None, {}, TokenLimits(32), 2048),
+        (None, {}, TokenLimits(512, configured=True), 2048),
+        # A reasoning model may write more, or all that its server allows.
+        (None, {}, TokenLimits(4096, configured=True), 4096),
+        (None, {}, TokenLimits(0, configured=True), 0),
+        (None, {"cot": 900}, TokenLimits(4096, configured=True), 900),
+        (None, {"cot": {"ff": 700}}, TokenLimits(32), 2048),
+        (None, {"explain": 900}, TokenLimits(32), 2048),
+        (50, {"cot": 900}, TokenLimits(4096, configured=True), 50),
+        (0, {}, TokenLimits(32), 0),
+    ],
+)
+def test_a_protocol_has_a_limit_of_its_own(typed, configured, limits, tokens) -> None:
+    config = ModelConfig("x", "openai", max_tokens=configured)
+    assert token_budget(typed, config, limits, "cot", Prompt("?", max_tokens=2048)) == tokens

@@ -269,6 +269,18 @@ def test_a_prompt_is_written_by_the_chat_template(load: Callable[..., HF], pictu
     assert written.images == (pictures[0], *pictures[1:3])
 
 
+def test_the_text_may_precede_the_images_in_a_chat(load: Callable[..., HF], pictures: list[Image]) -> None:
+    model = load("qwen2_vl")
+    first = Prompt("Is it blue?", tuple(pictures[:2]), max_tokens=4, options=CHOICES[0])
+    after = replace(first, order="text-first")
+    image = "<|vision_start|><|image_pad|><|vision_end|>"
+    assert f"user\n{image}{image}Is it blue?" in text_of(model, first)
+    assert f"user\nIs it blue?{image}{image}" in text_of(model, after)
+    for technique in ("mc", "gd", "ps"):
+        for answer in model.generate([replace(prompt, technique=technique) for prompt in (first, after)]):
+            assert isinstance(answer, Answer), answer
+
+
 def test_shots_with_images_are_answered(load: Callable[..., HF], pictures: list[Image]) -> None:
     shots = (Shot("Is it red?", "Yes", (pictures[0],)), Shot("Is it blue?", "No", (pictures[1], pictures[2])))
     prompts = [Prompt("Is it?", (picture,), "Be brief.", shots, options=CHOICES[0]) for picture in pictures]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from medvqa.data import lexicon
 from medvqa.data.lexicon import TagValues, branches, expression, mark_values, slug
 from medvqa.items import DataWarning, Item, UsageError
+from medvqa.report.html.texts import link
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
@@ -408,3 +409,14 @@ def test_render_an_unknown_dimension() -> None:
         UsageError, match="no item has the dimension 'colour'; there are: task, department, modality, category"
     ):
         lexicon.render(ITEMS, dimensions=["colour"])
+
+
+def test_crossed_dimensions_are_shown_and_linked_by_their_parts() -> None:
+    crossed = "ability+question_type", "lesion_recognition+judgment"
+    assert lexicon.uncrossed(*crossed) == {"ability": "lesion_recognition", "question_type": "judgment"}
+    assert lexicon.display(*crossed) == "Lesion Recognition + judgment"
+    assert link("medlesionvqa-val", **dict([crossed])) == (
+        "#b=medlesionvqa-val&t.ability=lesion_recognition&t.question_type=judgment"
+    )
+    assert lexicon.uncrossed("a+b", "plain") == {"a+b": "plain"}, "a name of one's own with a plus"
+    assert lexicon.display("a+b", "plain") == "plain"

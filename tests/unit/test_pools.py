@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import PIL.Image
@@ -11,11 +11,12 @@ import pytest
 
 from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.hf.prompting import PromptWriter
-from medvqa.items import MedVQAError, Prompt, Query, Technique, UsageError
-from medvqa.session import checks, uploads
+from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError
+from medvqa.session import checks, shot_checks, uploads
 from medvqa.session.options import Options, Setting
-from medvqa.session.plan import Plan, resolve
+from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 
 PHANTOM = "phantom-mediconfusion"
 CHOICE, OTHER = "a two choice question", "a question"
@@ -26,10 +27,10 @@ HEAD = (
 """prompts.mc.med_flamingo and others of the owners' configs/prompts/answering.json."""
 
 
-def resolved(root: Path, **typed: object) -> Plan:
+def resolved(root: Path, *modules: ModuleType, selects: tuple[str, ...] = (), **typed: object) -> Plan:
     given = {"model": "random", "benchmark": [PHANTOM], "shots": 3, **typed}
     options = {name.replace("_", "-"): value for name, value in given.items()}
-    return resolve(Options.of(options, root), Setting(root, root), Registry.of(()))
+    return resolve(Options.of(options, root), Setting(root, root, selects=selects), Registry.of(modules))
 
 
 def refusal(root: Path, **typed: object) -> str:
@@ -296,3 +297,44 @@ def test_examples_are_not_rotated(tmp_path: Path) -> None:
     first, second = (plan.prompt(Query(item, "mc", 0, variant)) for variant in ("r1", "r2"))
     assert first.text != second.text
     assert first.shots == second.shots
+
+
+def ward(root: Path) -> ModuleType:
+    """A conftest with five choice questions and a judgment, each about an image of its own; the last is missing."""
+    made = ModuleType("conftest")
+    made.__file__ = str(root / "conftest.py")
+    images = [Image(f"{number}.png", str(root / f"{number}.png")) for number in range(6)]
+    for image in images[:5]:
+        PIL.Image.new("RGB", (9, 9)).save(image.path)
+        Path(image.path).write_bytes(Path(image.path).read_bytes() + image.name.encode())
+    options = {"A": "a cyst", "B": "an abscess"}
+    items = [Item(f"q{n}", "", "single_choice", "Which?", options, ("A",), (images[n],)) for n in range(4)]
+    items += [Item("q4", "", "judgment", "Is it?", {}, ("yes",), (images[4],))]
+    items += [Item("q5", "", "single_choice", "Which?", options, ("A",), (images[5],))]
+    made.pytest_medvqa_benchmarks = lambda: [Benchmark(name="ward", items=lambda data: items)]  # type: ignore[attr-defined]
+    return made
+
+
+def test_only_selected_questions_need_examples(tmp_path: Path) -> None:
+    few = "--shots=3: the pool ward has fewer solved examples than that for 1 of 6 questions of ward (1 judgment)."
+    module = ward(tmp_path)
+    with pytest.raises(UsageError) as error:
+        checks.check(resolved(tmp_path, module, benchmark=["ward"]), answered=lambda config: False)
+    assert str(error.value).startswith(few)
+    part = resolved(tmp_path, module, benchmark=["ward"], selects=("-k q",))
+    checks.check(part, answered=lambda config: False)
+    keys = [Query(item).key for item in part.items("ward")]
+    shot_checks.check_selected(part, [key for key in keys if key.item != "q4"])
+    with pytest.raises(
+        UsageError, match=r"fewer solved examples than that for 1 of 6 questions of ward \(1 judgment\)"
+    ):
+        shot_checks.check_selected(part, keys)
+
+
+def test_examples_need_their_images_even_if_a_part_is_selected(tmp_path: Path) -> None:
+    plan = resolved(tmp_path, ward(tmp_path), benchmark=["ward"], model="phantom-vlm", selects=("-k q0",), shots=1)
+    with pytest.raises(UsageError) as error:
+        checks.check(plan, answered=lambda config: False)
+    assert str(error.value).startswith(
+        "--shots=1: 5 of 6 images of the pool ward are there, the first that is missing: 5.png. Put them there, or ask "
+    )

@@ -72,6 +72,11 @@ def test_a_reply_selects_one_answer_or_none(reply: str, number: int | None) -> N
     assert ranking.selected(Answer(reply), 3) == number
 
 
+def test_a_long_line_selects_nothing_and_is_read_at_once() -> None:
+    assert ranking.selected(Answer(" " * 100_000 + "x"), 3) is None
+    assert ranking.selected(Answer("Best: 1" + " " * 100_000), 3) is None
+
+
 def test_a_reply_that_was_cut_off_or_refused_selects_none() -> None:
     assert ranking.selected(Answer("Best: 1", finish="length"), 12) is None
     assert ranking.selected(Answer("Best: 1", finish="refusal"), 12) is None

@@ -115,6 +115,15 @@ def test_without_the_line_nothing_is_guessed(reply: str, finish: str) -> None:
     assert score(reply, finish) == ("unparsed", ())
 
 
+def test_a_published_rule_reads_the_line_alone() -> None:
+    def official(reply: str) -> tuple[str, tuple[str, ...]]:
+        scored = scoring.score_single_choice(ITEM, COT.read(Answer(reply)), scoring.mediconfusion_rule)
+        return scored.outcome, scored.extracted
+
+    assert official("A is round . A\nFinal answer: **B**") == ("correct", ("B",))
+    assert official("B") == ("unparsed", ())
+
+
 def test_why_an_answer_is_not_read_names_the_line() -> None:
     scored = scoring.score_single_choice(ITEM, COT.read(Answer("The answer is B.")))
     assert scored.why == "the reply has no line that holds the answer"

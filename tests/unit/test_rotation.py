@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from medvqa import metrics, scoring
 from medvqa.items import Answer, Benchmark, Item, Measure, Result, Score, UsageError
 from medvqa.metrics import individual_accuracy, set_accuracy
-from medvqa.protocols import position, rotation
+from medvqa.protocols import combining, position, rotation
+from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
 from support.laws import examples
 
@@ -133,6 +134,27 @@ def test_samples_and_prompts_are_folded_apart() -> None:
     assert [(r.variant, r.sample, r.score.value) for r in folded] == [
         ("long", 1, 1.0), ("long", 2, 0.0), ("short", 1, 1.0), ("short", 2, 0.0),
     ]  # fmt: skip
+
+
+def test_samples_vote_in_each_rotation_before_the_rotations_are_folded() -> None:
+    """r1: A, A, B (A wins). r2, where A stands second: B, B, A (B wins, which is A). A tie in r2 is invalid."""
+    item = item_of(2, "A")
+
+    def voted(first: str, second: str) -> Result:
+        results = [
+            answered(item, shift, letter, sample)
+            for shift, letters in enumerate((first, second))
+            for sample, letter in enumerate(letters, 1)
+        ]
+        (combined,) = combining.combined(results, Protocol(samples=3, combine="vote", rotations=None))
+        return combined
+
+    assert voted("AAB", "BBA").score.outcome == "correct"
+    assert voted("AAB", "AAB").score.outcome == "wrong"
+    assert voted("AAB", "BA?").score.outcome == "unparsed"
+    assert voted("AAB", "BBA").key.sample == 0
+    label = combining.label(Protocol(samples=3, combine="vote", rotations=None))
+    assert label == "vote of 3 answers, right in every order"
 
 
 def test_the_worst_rotation_of_a_multiple_response_counts() -> None:

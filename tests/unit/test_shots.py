@@ -288,6 +288,27 @@ def test_all_pairs_of_connected_questions_have_one_group() -> None:
     assert same == {("q1", "q2"), ("q1", "q3"), ("q2", "q3")}
 
 
+def test_a_mask_and_a_contour_of_perhaps_one_case_are_kept_apart() -> None:
+    """In GMAI-MMBench no field joins them, and the drawn pictures differ."""
+    mask, contour, also = ({"granularity": (f"{level}_level",)} for level in ("mask", "contour", "contour"))
+    asked = replace(question(1), tags=mask)
+    twin, other = replace(question(2), tags=contour), replace(question(3), tags=also, options={"A": "x", "B": "y"})
+    beside = replace(question(4), images=twin.images, tags={"granularity": ("image_level",)})
+    items = [asked, twin, other, beside, replace(question(5), tags=mask)]
+    chooser = Chooser(Pool("val", tuple(items)), items)
+    assert sorted(named(chooser.choose(asked, 5))) == ["q3", "q5"], "nor a question about the twin's picture"
+    assert sorted(named(chooser.choose(beside, 5))) == ["q1", "q3", "q5"]
+
+
+def test_the_phantom_s_masks_get_no_contour_of_the_same_label() -> None:
+    items = benchmarks.load(phantom.BENCHMARKS[0], Path())
+    chooser = Chooser(Pool("phantom-gmai-mmbench", items), items, "task")
+    for item in items:
+        for example in chooser.choose(item, 5):
+            levels = {item.tags["granularity"][0], example.tags["granularity"][0]}
+            assert levels != shots.OUTLINED or item.tags["label"] != example.tags["label"]
+
+
 def named(items: Sequence[Item]) -> list[str]:
     return [item.id for item in items]
 

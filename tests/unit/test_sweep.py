@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,8 @@ def test_a_cell_has_its_name_whatever_else_is_in_the_grid(values: list[str]) -> 
         ("[grid]\nmodel = 'x'", "line 2: [grid] model: a list is expected; an option of all runs belongs to [options]"),
         ("[grid]\nmodel = ['x', 'x']", "line 2: [grid] model: a value is there twice"),
         ("[grid]\nshots = [0, '']", "line 2: [grid] shots: a value is there twice"),
+        ("[grid]\nsamples = [2]\nrepeat = [3]", "line 3: [grid] repeat: samples is there twice"),
+        ("[options]\nsamples = 2\nrepeat = 3", "line 3: [options] repeat: samples is there twice"),
         ("[grid]\nshots = ['three']", "line 2: [grid] shots: a whole number is expected, not 'three'"),
         ("[grid]\nshots = [1.5]", "line 2: [grid] shots: a whole number is expected, not 1.5"),
         ("[grid]\nff-gap = [true]", "line 2: [grid] ff-gap: a number is expected, not True"),
@@ -269,18 +272,44 @@ def test_finished_runs_are_not_asked_again(
     assert {file: file.read_bytes() for file in project.glob("reports/*/r*.json*")} == before
 
 
-def test_sweeps_share_the_answers_of_a_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweeps_share_the_answers_of_a_model_with_a_fingerprint(project: Path) -> None:
+    (project / "conftest.py").write_text(
+        "import medvqa\n"
+        "from medvqa.items import Answer\n"
+        "class Warm(medvqa.Backend):\n"
+        "    name = 'warm'\n"
+        "    sends_to = None\n"
+        "    def fingerprint(self):\n"
+        "        return 'warm 1'\n"
+        "    def generate(self, prompts):\n"
+        "        with open('asked', 'a') as file:\n"
+        "            file.write('x' * len(prompts))\n"
+        "        return [Answer('A') for _ in prompts]\n"
+    )
+    for name in ("grid", "other"):
+        (project / f"{name}.toml").write_text(
+            f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 8\nmodel = "warm"\n[grid]\nablate = ["", "blank"]\n'
+        )
+        assert main(["sweep", f"{name}.toml"]) == 0
+        assert len((project / "asked").read_text()) == 16
+
+
+def test_runs_of_the_printed_commands_are_those_of_the_sweep(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from medvqa.backends import baselines
 
-    assert main(["sweep", "grid.toml"]) == 0
+    assert main(["sweep", "grid.toml", "--dry-run"]) == 0
+    for command in capsys.readouterr().out.splitlines()[1:]:
+        assert main(shlex.split(command)[1:]) == 0
 
     def asked(self: Any, *arguments: Any) -> list[Answer]:
-        raise AssertionError("a stored answer was asked for")
+        raise AssertionError("a finished run was asked")
 
     for kind in (baselines.Random, baselines.Majority):
         monkeypatch.setattr(kind, "generate", asked)
-    (project / "other.toml").write_text(GRID)
-    assert main(["sweep", "other.toml"]) == 0
+    assert main(["sweep", "grid.toml"]) == 0
+    assert "grid: 4 of 4 runs finished" in capsys.readouterr().out
 
 
 def test_a_failing_cell_is_a_row_and_the_others_go_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -383,6 +412,10 @@ def test_all_runs_together_cost_at_most_the_sum(project: Path) -> None:
         ("unfinished", 4, 4.0),
         ("not asked", 0, 0.0),
     ]
+    run = project / "reports/grid-priced-b/run.json"
+    about = json.loads(run.read_text())
+    del about["usage"], about["sessions"][0]["usage"], about["sessions"][0]["finished"]
+    run.write_text(json.dumps(about))  # as a killed session leaves it: its stored answers alone tell their price
     assert main(["sweep", "grid.toml"]) == 2, "the sum stays spent"
     again = json.loads((project / "reports/grid/sweep.json").read_text())
     assert sum(run["cost"] for run in again["runs"]) == 12

@@ -680,3 +680,19 @@ def test_names_of_labels_are_those_of_results() -> None:
     assert isinstance(label, ErrorLabel)
     assert label.key == each.key
     assert trees.main_kind(MISSING) == "perceptual error"
+
+
+def test_a_judge_of_kinds_sees_reasoning_and_explanations_but_no_thoughts() -> None:
+    whole = "A\nIt is flat, so it is no wheal."
+    explained = replace(result(), answer=Answer("A", whole=whole, earlier=("I look.",), thoughts="secret"))
+    (prompt,) = taxonomy.case_of(explained, GMAI, sees=False).prompts
+    assert f"I look.\n\n{whole}" in prompt.text
+    assert "secret" not in prompt.text
+    assert not taxonomy.is_bare(explained)
+    other = replace(result(), answer=Answer("A", whole="A\nIt is brown."))
+    assert agreement.answer_id(explained) != agreement.answer_id(other)
+
+
+def test_a_reply_without_the_line_of_its_answer_is_not_empty() -> None:
+    lacking = replace(result(outcome="unparsed"), answer=Answer("", whole="It is flat."))
+    assert taxonomy.by_rule(lacking, GMAI) is None

@@ -6,7 +6,7 @@ import pytest
 
 from medvqa import answers, records
 from medvqa.backend import Backend
-from medvqa.engine import Failure, ask, attempt
+from medvqa.engine import Failure, Unavailable, ask, attempt
 from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, SelfRanking, Turn
 from medvqa.metrics import is_complete
 from medvqa.records import decode, encode
@@ -102,6 +102,10 @@ def test_a_backend_that_takes_one_turn_alone_gets_no_second() -> None:
     assert "converses = True" in str(failed)
 
 
+def test_a_model_that_could_not_be_made_says_why() -> None:
+    assert [str(error) for error in ask(Unavailable("x", "no weights"), [TWO])] == ["no weights"]
+
+
 def test_recorded_answers_are_those_of_the_last_turn() -> None:
     class Recorded(Silent):
         recorded = True
@@ -191,6 +195,11 @@ def test_answers_keep_thoughts_and_earlier_replies() -> None:
     assert encode(result(Answer("B"))).endswith(b'"sample":0}')
 
 
+def test_the_reply_is_all_that_the_model_wrote_for_people() -> None:
+    assert Answer("B").reply == "B"
+    assert FULL.reply == "first\n\nx\nFinal answer: B"
+
+
 def test_all_texts_of_an_answer_are_redacted() -> None:
     secret = Answer(KEY, thoughts=KEY, earlier=(KEY,), whole=KEY, cut=True)
     hidden = answers.without_secrets(secret, {KEY})
@@ -200,4 +209,5 @@ def test_all_texts_of_an_answer_are_redacted() -> None:
 def test_a_baseline_without_responses_has_no_thoughts_and_no_candidates() -> None:
     kept = records.without_response(result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1")))
     assert kept.ranking is None
-    assert kept.answer == Answer(records.response_digest(FULL))
+    # Whether it was cut off stays: measures count it.
+    assert kept.answer == Answer(records.response_digest(FULL), cut=True)

@@ -135,8 +135,9 @@ def _techniques(
     if backend.judged():
         return ["ff"]
     able = backend.capabilities or ("generate",)
+    unknown = "not known before the model is loaded: type --technique" if backend.capabilities is None else ""
     why: Mapping[str, str] = {
-        technique: f"the model has no {NEEDS[technique]}"  # type: ignore[index]
+        technique: unknown or f"the model has no {NEEDS[technique]}"  # type: ignore[index]
         for technique in table.techniques
         if NEEDS[technique] not in able  # type: ignore[index]
     }

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> str:
     sizes = " and ".join(f"{len(part) // per_unit:,} {unit} to {name}" for name, part in zip(NAMES, parts, strict=True))
     lines = [
         f"wrote {path}: {sizes}, by {dimension or 'no dimension'}, seed {options.seed}",
-        f"{len(shared) // per_unit:,} {unit} of test share an image, a patient or an article with train"
+        f"{len(shared) // per_unit:,} {unit} of test are connected to train by shared images, patients or articles"
         + ("; --whole=groups keeps these together" if shared else ""),
     ]
     if dimension is not None:

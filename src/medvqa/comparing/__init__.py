@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from medvqa.comparing.differing import Contrast, Difference, contrast
-from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
+from medvqa.comparing.differing import Contrast, Difference, contrast, notes
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare, under_protocols
 from medvqa.comparing.ranking import Ranked, Ranking, rank
-from medvqa.comparing.sides import Side, beside, load, notes, refusals
+from medvqa.comparing.sides import Side, beside, load, refusals
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "rank",
     "refusals",
     "trends",
+    "under_protocols",
 ]

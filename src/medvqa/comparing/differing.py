@@ -6,6 +6,7 @@ to differ (`sides.refusals`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,8 @@ from medvqa.comparing.sides import Side
 from medvqa.items import Technique
 from medvqa.protocols.protocol import Protocol
 
+OWN_PROMPT = "the benchmark's own"
+"""The prompt of a run that names none."""
 PROMPT, TECHNIQUE, TOKENS, IMAGE = "prompt", "technique", "max-tokens", "ablate"
 _Values = Mapping[str, str]
 
@@ -114,7 +117,7 @@ def contrast(new: Side, baseline: Side) -> Contrast:
 
     Runs that differ in exactly one setting are comparable. A second difference is named beside the first.
     """
-    refused = sides.refused(new, baseline)
+    refused = [reason for reason in sides.refused(new, baseline) if not _follows(reason, new, baseline)]
     lines = tuple(reason.line for reason in refused)
     settings = [_setting(reason, new, baseline) for reason in refused]
     if None in settings:
@@ -142,6 +145,32 @@ def aligned(first: Side, second: Side, difference: Difference | None) -> Side:
     return replace(second, results=tuple(results))
 
 
+def notes(new: Side, baseline: Side) -> list[str]:
+    """Notes on differences that do not prevent a comparison, one line each, as `sides.notes`."""
+    return sides.notes(new, aligned(new, baseline, contrast(new, baseline).difference))
+
+
+def _follows(reason: sides.Refused, new: Side, baseline: Side) -> bool:
+    """Whether a prompt differs only in the instruction to reason or to explain, which is a setting of its own."""
+    if reason.part != sides.PROMPT:
+        return False
+    return all(
+        _without_instruction(new, name, technique) == _without_instruction(baseline, name, technique)
+        for name in baseline.asked
+        for technique in baseline.asked[name]
+        if technique in new.asked.get(name, ())
+    )
+
+
+def _without_instruction(side: Side, benchmark: str, technique: str) -> list[str]:
+    """The labels of the templates, without that of the instruction that a signature names."""
+    signature, labels = side.signature(benchmark), side.prompt(benchmark, technique) or ""
+    for part in ("reasoning", "explain"):
+        if part in signature:
+            labels = labels.replace(f"+{signature[part]}", "")
+    return sorted(labels.split("+"))
+
+
 def _setting(reason: sides.Refused, new: Side, baseline: Side) -> str | None:
     """The setting that a reason is about; None if runs that differ in it are never comparable."""
     if reason.part == sides.PROMPT:
@@ -162,13 +191,16 @@ def _differences(new: Side, baseline: Side, settings: Collection[str]) -> list[D
             differences.append(_of_signature(key, setting, apart))
     for key, name, words in ((PROMPT, "the prompt", _prompts), (TECHNIQUE, "the technique", _techniques)):
         if key in settings:
-            differences.append(_plain(key, name, words(new, shared), words(baseline, shared)))
+            differences.append(_plain(key, name, *words(new, baseline, shared)))
     if (limits := _token_limits(new, baseline, shared, typed=bool(differences))) is not None:
         differences.append(_plain(TOKENS, "the token limit", *limits))
     return differences
 
 
 def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _Values]]) -> Difference:
+    plain = [(_undigested(ours), _undigested(theirs)) for ours, theirs in apart]
+    if all(ours != theirs for ours, theirs in plain):
+        apart = plain
     new, baseline = (", ".join(dict.fromkeys(setting.say(pair[side]) for pair in apart)) for side in (0, 1))
     ours, theirs = apart[0]
     if setting.gain is None or (ours and theirs):
@@ -179,19 +211,33 @@ def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _V
     return Difference(key, setting.name, new, baseline, effect, not gains)
 
 
+def _undigested(values: _Values) -> _Values:
+    """Values without the digests that tell versions apart."""
+    return {part: re.sub("@[0-9a-f]{8,}", "", value) for part, value in values.items()}
+
+
 def _plain(key: str, name: str, new: str, baseline: str) -> Difference:
-    return Difference(key, name, new, baseline, f"the effect of {new} instead of {baseline}")
+    what = f"{name} {new}" if key == PROMPT else new
+    return Difference(key, name, new, baseline, f"the effect of {what} instead of {baseline}")
 
 
-def _prompts(side: Side, benchmarks: Iterable[str]) -> str:
-    """The names of the prompts, else the labels of their templates."""
-    templates = [side.prompt(name, technique) for name in benchmarks for technique in side.asked[name]]
-    labels = dict.fromkeys(template or "not recorded" for template in templates)
-    return ", ".join(Protocol.of(side.run).prompts or labels)
+def _prompts(new: Side, baseline: Side, benchmarks: Iterable[str]) -> tuple[str, str]:
+    """The names of the prompts of both runs, else the labels of their templates."""
+    ours, theirs = (Protocol.of(side.run).prompts for side in (new, baseline))
+    if ours != theirs:
+        return ", ".join(ours or [OWN_PROMPT]), ", ".join(theirs or [OWN_PROMPT])
+    return _templates(new, benchmarks), _templates(baseline, benchmarks)
 
 
-def _techniques(side: Side, benchmarks: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(technique for name in benchmarks for technique in side.asked[name]))
+def _templates(side: Side, benchmarks: Iterable[str]) -> str:
+    labels = [side.prompt(name, technique) for name in benchmarks for technique in side.asked[name]]
+    return ", ".join(dict.fromkeys(label or "not recorded" for label in labels))
+
+
+def _techniques(new: Side, baseline: Side, benchmarks: Iterable[str]) -> tuple[str, str]:
+    names = list(benchmarks)
+    ours, theirs = (dict.fromkeys(t for name in names for t in side.asked[name]) for side in (new, baseline))
+    return ", ".join(ours), ", ".join(theirs)
 
 
 def _token_limits(new: Side, baseline: Side, benchmarks: Iterable[str], *, typed: bool) -> tuple[str, str] | None:

@@ -14,6 +14,8 @@ from medvqa.comparing.differing import Difference
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
+from medvqa.protocols import combining
+from medvqa.protocols.protocol import Protocol
 from medvqa.statistics import Comparison, Table
 
 if TYPE_CHECKING:
@@ -192,7 +194,7 @@ def compare(
     if unknown := [name for name in common if name not in benchmarks]:
         raise not_known("the runs have", unknown[0], benchmarks)
     compared_parts = [
-        _part(new, baseline, benchmarks[name], technique, level, bootstrap)
+        _part(new, baseline, under_protocols(benchmarks[name], (new, baseline)), technique, level, bootstrap)
         for name, techniques in common.items()
         for technique in techniques
     ]
@@ -205,6 +207,12 @@ def compare(
         level,
         difference,
     )
+
+
+def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
+    """The benchmark with the names of its measures under the runs' protocols: an oracle's, if all have one."""
+    first, *others = (combining.named(benchmark, Protocol.of(side.run)) for side in sides)
+    return first if all(other.headline == first.headline for other in others) else benchmark
 
 
 def _part(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from medvqa import metrics as measures
 from medvqa import statistics
 from medvqa.comparing import differing, matching
+from medvqa.comparing.paired import under_protocols
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
 from medvqa.metrics import Tabled
@@ -94,7 +95,7 @@ def in_common(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> Ite
     for name, techniques in techniques_of_sides[0].items():
         for technique in techniques:
             if name in benchmarks and all(technique in others.get(name, ()) for others in techniques_of_sides):
-                yield from _in_common(sides, benchmarks[name], technique)
+                yield from _in_common(sides, under_protocols(benchmarks[name], sides), technique)
 
 
 def _in_common(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> Iterator[InCommon]:

@@ -131,7 +131,7 @@ def _replies(
 
 
 def _converses(model: Model | Backend) -> bool:
-    return isinstance(model, Backend) and (model.converses or model.recorded)
+    return isinstance(model, Unavailable) or (isinstance(model, Backend) and (model.converses or model.recorded))
 
 
 def _name(model: Model | Backend) -> str:

@@ -36,6 +36,9 @@ Best: <NUMBER from 1 to {number}>""",
 )
 """The prompt of a selection, with the default limit of its new tokens."""
 
+LONGEST = 80
+"""Characters of the longest line that may select."""
+
 _BEST = re.compile(
     r"[\s*_`#>]*(?:best(?: answer)?[\s*_`]*[:\uff1a])?[\s*_`#<\[(]*(?:answer )?"
     r"(?P<number>[0-9]{1,6})[\s*_`>\]).]*",
@@ -80,7 +83,8 @@ def selected(reply: Answer, number: int) -> int | None:
     if reply.finish == "refusal" or cut_off(reply):
         return None
     lines = [line for line in without_reasoning(reply.text).splitlines() if line.strip(" \t*_`")]
-    matches = {at: int(match["number"]) for at, line in enumerate(lines) if (match := _BEST.fullmatch(line))}
+    found = ((at, _BEST.fullmatch(line)) for at, line in enumerate(lines) if len(line) <= LONGEST)
+    matches = {at: int(match["number"]) for at, match in found if match is not None}
     if not matches.keys() & {0, len(lines) - 1} or len(set(matches.values())) > 1:
         return None
     chosen = next(iter(matches.values()))

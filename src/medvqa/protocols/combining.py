@@ -91,8 +91,7 @@ def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
     if protocol.combine == "best-oracle":
         names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
     if protocol.rotations != 0:
-        number = "every order" if protocol.rotations is None else f"each of {protocol.rotations} orders"
-        names.append(f"right in {number} of the options")
+        names.append("right in every order" if protocol.rotations is None else f"right in {protocol.rotations} orders")
     return ", ".join(names)
 
 

@@ -12,6 +12,8 @@ from medvqa.protocols.variants import Variant
 
 MEAN = "rotation_mean_"
 """Before the name of a metric: its mean over the rotations, in place of the fold."""
+DIGITS = 12
+"""Digits of a bias: sums of opposite differences leave less than this."""
 BIAS, CONSISTENCY, SHARE = "first_position_bias", "rotation_consistency", "position_share"
 
 
@@ -81,7 +83,7 @@ def measures(
 
     They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
     of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
-    order, such as votes. `measured` is `metrics.measures` with its settings.
+    order, such as votes, and those to questions that were asked once. `measured` is `metrics.measures` with settings.
     """
     whole, _, _ = rotation.grouped(results, rotations)
     rotated = [result for group in whole for result in group.results]
@@ -92,16 +94,25 @@ def measures(
         for metric in of.metrics
         if metric.name in of.headline
     ]
-    whole_in_order, _, _ = rotation.grouped(in_order, rotations)
-    in_rotations = [result for group in whole_in_order for result in group.results]
+    whole_in_order, once, _ = rotation.grouped(in_order, rotations)
+    in_rotations = (result for group in whole_in_order for result in group.results)
+    counted = sorted([*in_rotations, *once], key=lambda result: result.key)
     computed = [
-        *measured(in_rotations, metrics=means),
+        *measured(counted, metrics=means),
         *measured(rotated, metrics=[first_position_bias]),
         *measured([group.folded for group in whole], metrics=[_consistency(whole)]),
         *_shares(rotated, measured),
     ]
     # A constant letter names other options in each rotation.
-    return [replace(measure, references=_without_majority(measure.references)) for measure in computed]
+    return [
+        replace(measure, value=_rounded(measure), references=_without_majority(measure.references))
+        for measure in computed
+    ]
+
+
+def _rounded(measure: Measure) -> float | None:
+    """The value; differences that cancel each other are exactly 0."""
+    return measure.value if measure.percent or measure.value is None else round(measure.value, DIGITS) + 0.0
 
 
 def _without_majority(references: Mapping[str, float]) -> dict[str, float]:

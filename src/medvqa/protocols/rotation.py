@@ -100,6 +100,17 @@ def result_back(result: Result, item: Item) -> Result:
     return replace(result, item=item, answer=answer, score=mapped_back(result.score, item, shift))
 
 
+def result_shown(result: Result) -> Result:
+    """Return a result with item, chosen letters and log-probabilities as the model saw them, for people to read."""
+    shift = Variant.parse(result.variant).rotation
+    if not shift:
+        return result
+    item, to = rotated(result.item, shift), shown(result.item.options, shift)
+    score = replace(result.score, extracted=tuple(to.get(letter, letter) for letter in result.score.extracted))
+    answer = None if result.answer is None else answer_shown(result.answer, result.item.options, shift)
+    return replace(result, item=item, score=score, answer=answer)
+
+
 def score_back(score: Score, item: Item, variant: str) -> Score:
     """Return the score of an answer to `item` as a variant shows it, in the letters of the data set."""
     return mapped_back(score, item, Variant.parse(variant).rotation)
@@ -153,12 +164,14 @@ class Rotations:
             for result in self.results
         )
         if self.consistent:
-            why = f"in all {len(self.results)} rotations: {score.why}"
+            why, text = f"in all {len(self.results)} rotations: {score.why}", ", ".join(score.extracted)
         else:
-            why = f"rotations differ ({choices}): {score.why}"
+            why, text = f"rotations differ ({choices}): {score.why}", choices
             if self.valid and worst.item.kind == "single_choice":
                 score = replace(score, extracted=tuple(letter for r in self.results for letter in r.score.extracted))
-        return replace(worst, score=replace(score, why=why), variant=name)
+        # In the letters of the data set; how an answer ended is known of each rotation alone.
+        answer = None if worst.answer is None else Answer(text, finish="")
+        return replace(worst, prompt="", answer=answer, score=replace(score, why=why), variant=name)
 
 
 def _shift_name(result: Result) -> str:

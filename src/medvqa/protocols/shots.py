@@ -25,6 +25,10 @@ SOURCES = frozenset({"patient", "case", "cluster", "subject", "study", "article"
 """Names of fields in `Item.extra` that identify a person or a case; letter case, `_`, `-` and a final "id" do not
 count."""
 
+OUTLINED = frozenset({"mask_level", "contour_level"})
+"""The granularities at which GMAI-MMBench probably shows the same cases: its Table 7 counts as many of both. The
+pictures have different bytes, and no field joins them."""
+
 IMAGE_NAME = "image of a solved example"
 """The name of a private pool's image in messages."""
 
@@ -82,6 +86,10 @@ class Chooser:
         self._fixed = pool.fixed
         keyed = tuple(item for item in pool.items if item.answers)
         self._groups = groups([*items, *pool.items])
+        self._outlined: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in pool.items:
+            if OUTLINED.intersection(item.tags.get("granularity", ())):
+                self._outlined[self._groups[node(item)]].append(item)
         rings: defaultdict[Hashable, list[Item]] = defaultdict(list)
         for item in keyed:
             rings[item.kind].append(item)
@@ -103,6 +111,8 @@ class Chooser:
             if name in seen or group == own:
                 continue
             seen.add(name)
+            if any(may_be_twins(item, other) for other in self._outlined.get(group, ())):
+                continue
             if group in used and not self._fixed:
                 again.append(candidate)
             else:
@@ -175,6 +185,17 @@ def groups(items: Sequence[Item]) -> dict[tuple[str, str], str]:
     images = _image_links(image for item in items for image in item.images)
     joined = components([_own(item), *links(item, images)] for item in items)
     return {node(item): joined[_own(item)] for item in items}
+
+
+def may_be_twins(item: Item, other: Item) -> bool:
+    """Whether two questions may show one case, once as a mask and once as a contour (see `OUTLINED`).
+
+    Task and modality are the same then, and the right answer of `other` is an option of `item`.
+    """
+    levels = {*item.tags.get("granularity", ()), *other.tags.get("granularity", ())}
+    if levels != OUTLINED or any(item.tags.get(name) != other.tags.get(name) for name in ("task", "modality")):
+        return False
+    return not {other.options.get(letter) for letter in other.answers}.isdisjoint(item.options.values())
 
 
 def _own(item: Item) -> str:

@@ -35,6 +35,12 @@ def pool(runs: Sequence[RunPart], name: str, protocol: Protocol) -> Merged:
     questions and be alike in data, prompt, extraction and judge. Only a vote takes answers of different models.
     UsageError names the first difference, and runs that share stored answers.
     """
+    for run in runs:
+        if Protocol.of(run.about).combine == "best-self":
+            raise UsageError(
+                f"these runs cannot be combined: in {run.name} the model selected one of its answers (best-self); "
+                "combine runs whose answers all count"
+            )
     notes = _check_alike(runs, protocol)
     _check_questions(runs)
     _check_apart(runs)

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking, Trend
+from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking, Trend, under_protocols
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
 from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
@@ -69,7 +69,7 @@ def sections(
             table for table in paired.tables if (table.benchmark, table.technique) == (part.benchmark, part.technique)
         ]
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
-        benchmark = benchmarks[part.benchmark]
+        benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline))
         named = benchmark.public or shown.names
         notes = _warnings(part, paired, named=named)
         tables = [headline(own, paired.difference), *_sliced(own, benchmark, shown, paired.difference)]

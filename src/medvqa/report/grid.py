@@ -94,7 +94,7 @@ def sections(
     ended = sum(row.state == "finished" for row in rows)
     shown = ", ".join(f"{key}={base[key] or 'default'}" for key in settings)
     notes = [f"{row.run}: {row.state}: {row.why}" for row in rows if row.why]
-    tables = [_runs(settings, rows), *_measured(settings, rows)]
+    tables = [_runs(settings, rows), *_measured(rows)]
     if gains:
         tables.append(_gains(gains))
     notes += [f"{gain.run} is not compared with {gain.baseline}: {gain.why}" for gain in gains if gain.why]
@@ -123,7 +123,7 @@ def _parts(rows: Sequence[GridRow]) -> dict[tuple[str, str], list[tuple[GridRow,
     return parts
 
 
-def _measured(settings: Sequence[str], rows: Sequence[GridRow]) -> list[TextTable]:
+def _measured(rows: Sequence[GridRow]) -> list[TextTable]:
     """A table for each benchmark and technique: the headline measures of each run, with intervals."""
     tables = []
     for (benchmark, technique), parts in _parts(rows).items():
@@ -132,9 +132,9 @@ def _measured(settings: Sequence[str], rows: Sequence[GridRow]) -> list[TextTabl
         for row, part in parts:
             measures = {measure.name: measure for measure in part.headline}
             shown = [text for name in names for text in _shown(measures.get(name))]
-            lines.append((row.run, *_words(settings, row), *shown))
-        columns = ("run", *settings, *(text for name in names for text in (f"{name}, %", "95 % interval")))
-        right = frozenset(range(len(settings) + 1, len(columns)))
+            lines.append((row.run, *shown))
+        columns = ("run", *(text for name in names for text in (f"{name}, %", "95 % interval")))
+        right = frozenset(range(1, len(columns)))
         tables.append(TextTable(f"{benchmark}, {technique}", columns, tuple(lines), right))
     return tables
 

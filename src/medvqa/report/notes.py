@@ -100,6 +100,8 @@ def notes_of(report: Report) -> list[str]:
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
+    if any(part.votes is not None for part in report.parts):
+        one = " It holds the vote on each question."
     notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
     notes.extend(f"not read: {line}" for line in report.unread)
     if report.stale:
@@ -144,8 +146,8 @@ def _rotated(report: Report, part: Part) -> list[str]:
     shares = [measure for measure in part.measures if measure.name == position.SHARE]
     if shares:
         places = ", ".join(
-            f"place {share.slice['position']} in {percent(share.value)} % ({percent(share.references['random'])} % "
-            "without a preference)"
+            f"place {share.slice['position']} in {percent(share.value)} %"
+            + "".join(f" ({percent(even)} % without a preference)" for even in share.references.values())
             for share in shares
         )
         lines.append(f"shares of valid answers that choose the option shown at each place: {places}")

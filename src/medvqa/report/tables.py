@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from medvqa.items import Measure, Outcome
 from medvqa.report.build import PROMPT, Part, Report, slices
@@ -199,28 +200,32 @@ def by_dimension(part: Part, dimension: str) -> TextTable:
 
 
 def by_prompt(part: Part) -> TextTable:
-    """The headline measures for each prompt, in the order of the run, and the mean over prompts."""
+    """The headline measures for each prompt, in the order of the run, and their mean over prompts.
+
+    With several samples, a column has the standard deviation over those of the prompt.
+    """
     shown = [spread for spread in part.headline_spreads if len(spread.prompts) > 1]
     sampled = bool(shown) and len(shown[0].samples) > 1
-    columns = [PROMPT]
+    measured = {(measure.name, measure.slice[PROMPT]): measure.value for measure in slices(part.measures, PROMPT)}
+    columns, cells = [PROMPT], dict[str, list[str]]()
+    means = []
     for spread in shown:
         columns += [f"{spread.name} %" if spread.percent else spread.name, *(["sd"] if sampled else [])]
-    deviations = {spread.name: spread.by_prompt for spread in shown}
-    rows: list[tuple[str, ...]] = []
-    for name in part.prompts:
-        row = [name]
-        for spread in shown:
-            row.append(figure(spread.means[name], is_percent=spread.percent))
-            if sampled:
-                row.append(figure(deviations[spread.name][name], is_percent=spread.percent))
-        rows.append(tuple(row))
-    means = [[figure(spread.mean, is_percent=spread.percent), *([""] if sampled else [])] for spread in shown]
-    rows.append(("mean", *(text for cells in means for text in cells)))
+        deviations = spread.by_prompt
+        values = [measured.get((spread.name, name)) for name in part.prompts]
+        for name, value in zip(part.prompts, values, strict=True):
+            row = [value, *([deviations.get(name)] if sampled else [])]
+            cells.setdefault(name, []).extend(figure(number, is_percent=spread.percent) for number in row)
+        present = [value for value in values if value is not None]
+        mean = fsum(present) / len(present) if present else None
+        means += [figure(mean, is_percent=spread.percent), *([""] if sampled else [])]
+    rows = [*((name, *row) for name, row in cells.items()), ("mean", *means)]
     return TextTable(f"{part.name} by prompt", tuple(columns), tuple(rows), _all_but_first(columns))
 
 
 SD = "sd over samples"
 """The heading of the standard deviation over samples, with the divisor n - 1."""
+
 DEVIATIONS: Mapping[str, str] = {
     "sd_within_prompts": "sd within prompts",
     "sd_between_prompts": "sd between prompts",
@@ -243,7 +248,9 @@ def spread(report: Report) -> TextTable:
     # With one prompt, there is only the deviation over its samples.
     headings = DEVIATIONS if any(len(each.prompts) > 1 for each in every) else {"sd_over_samples": SD}
     kept = [name for name in headings if any(getattr(each, name) is not None for each in every)]
-    columns = (*names, "measure", "mean", *(headings[name] for name in kept), "prompts", "samples")
+    # Combined answers, such as votes, have other values than the samples.
+    mean = "mean of samples" if report.combine else "mean"
+    columns = (*names, "measure", mean, *(headings[name] for name in kept), "prompts", "samples")
     rows = [
         (
             *_named(report, part),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write the files of DRAWN, and submission sheets.
 
     Without a verdict, gate.xml is removed; without several prompts or samples, spread.csv; without kinds of errors,
-    errors.csv. If a benchmark's owners withhold the answer key, its sheet holds the first sample of each answer for
+    errors.csv. If a benchmark's owners withhold the answer key, its sheet holds one answer to each question for
     them. `pictures`: the images of the page (`html.draw`), None for none. Returns the report with the paths of the
     sheets. UsageError if the folder cannot be written.
     """
@@ -46,7 +45,7 @@ def remove(folder: Path) -> None:
 
 def _written(report: Report, pictures: Pictures | None) -> Report:
     sheets = tuple(
-        part.benchmark.submission(_first_samples(part.results), _folder(report, part))
+        part.benchmark.submission(_sent(part), _folder(report, part))
         for part in report.parts
         if part.benchmark.submission is not None and part.outcomes["unscored"]
     )
@@ -71,8 +70,9 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
     return report
 
 
-def _first_samples(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Return the first sample of each question, its options in the order of the data set."""
+def _sent(part: Part) -> tuple[Result, ...]:
+    """Return the vote on each question, else its first sample, with its options in the order of the data set."""
+    results = part.results if part.votes is None else part.combined
     return tuple(r for r in results if r.sample <= 1 and not Variant.parse(r.variant).rotation)
 
 

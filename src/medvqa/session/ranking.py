@@ -130,7 +130,7 @@ class RankingAsker:
 
     def _selecting(self, query: Query, candidates: Sequence[Answer]) -> Prompt:
         first = self._prompt(replace(query, sample=1))
-        return self._limited(ranking.prompt(first, query.item, list(map(shown, candidates))))
+        return self._limited(ranking.prompt(first, query.item, [answer.reply for answer in candidates]))
 
     def _failed(self, query: Query, replies: Sequence[Reply]) -> SelectedAnswer | None:
         """Return an error if a candidate is missing: a choice among fewer answers is another protocol."""
@@ -151,18 +151,15 @@ class RankingAsker:
             why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
             return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
         answers = [self._read(each.answer) for each in replies if isinstance(each.answer, Answer)]
-        ranked = SelfRanking(tuple(map(shown, answers)), chosen, reply.answer.text, reply.prompt.template)
+        ranked = SelfRanking(
+            tuple(answer.reply for answer in answers), chosen, reply.answer.text, reply.prompt.template
+        )
         if chosen is not None:
             return SelectedAnswer(
                 first.prompt, first.digest, answers[chosen - 1], ranked, new=new, reused=reused, then=then
             )
         score = unselected(item, reply.answer, self.number)
         return SelectedAnswer(first.prompt, first.digest, reply.answer, ranked, score, new, reused)
-
-
-def shown(answer: Answer) -> str:
-    """Return the text of a candidate: the whole reply, if its answer is only a part of it."""
-    return answer.whole or answer.text
 
 
 def unselected(item: Item, reply: Answer, number: int) -> Score:

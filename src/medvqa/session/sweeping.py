@@ -27,8 +27,9 @@ from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
 from medvqa.session.loop import OnProgress
 from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
-from medvqa.session.plan import Plan, resolve
+from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 
 NAMED = {**OPTIONS, "select": SELECT}
 """Options of `medvqa run`."""
@@ -354,6 +355,8 @@ def _options(file: _GridFile, content: Mapping[str, Any], table: str, number: in
     options = {}
     for key, value in _table(file, content, table, number).items():
         name = _named(file, table, key, number or 0)
+        if name in options:
+            raise file.error(table, key, f"{name} is there twice", number or 0)
         options[name] = _value(file, table, key, value, number or 0)
     return {name: value for name, value in options.items() if table != "options" or value is not None}
 
@@ -362,6 +365,8 @@ def _grid(file: _GridFile, content: Mapping[str, Any], common: Mapping[str, Any]
     grid = dict[str, list[Any]]()
     for key, values in _table(file, content, "grid", None).items():
         name = _named(file, "grid", key, 0)
+        if name in grid:
+            raise file.error("grid", key, f"{name} is there twice")
         if not isinstance(values, list):
             raise file.error("grid", key, "a list is expected; an option of all runs belongs to [options]")
         if not values:

@@ -73,10 +73,12 @@ def _question(result: Result) -> tuple[str, ...]:
 def answer_id(result: Result) -> str:
     """Return the id of an answer in a sheet: a digest of benchmark, item, technique and response.
 
+    The response includes reasoning and explanations (`Answer.reply`).
+
     It does not reveal the score and is the same in every run and sample with this response. It begins with a letter, so
     that no spreadsheet reads it as a number or a date.
     """
-    response = result.answer.text if result.answer else ""
+    response = result.answer.reply if result.answer else ""
     content = msgspec.json.encode([*_question(result), response])
     return f"k{hashlib.sha256(content).hexdigest()[:16]}"
 

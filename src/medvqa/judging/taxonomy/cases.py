@@ -72,7 +72,7 @@ def _left_out(result: Result, *, partial: bool) -> str:
 def by_rule(result: Result, tree: Taxonomy) -> tuple[str, str] | None:
     """Return the kind of a wrong answer and the reason, if a rule of the tree is certain; else None."""
     outcome, answer = result.score.outcome, result.answer
-    if answer is not None and outcome == "unparsed" and fences.is_blank(without_reasoning(answer.text)):
+    if answer is not None and outcome == "unparsed" and fences.is_blank(without_reasoning(answer.reply)):
         rule, why = "empty", "the response is empty"
     else:
         rule, why = outcome, f"the answer was scored as {outcome}"
@@ -81,7 +81,7 @@ def by_rule(result: Result, tree: Taxonomy) -> tuple[str, str] | None:
 
 def is_bare(result: Result) -> bool:
     """Return whether a response has too few words to explain anything."""
-    return result.answer is not None and len(without_reasoning(result.answer.text).split()) < BARE
+    return result.answer is not None and len(without_reasoning(result.answer.reply).split()) < BARE
 
 
 def dimension_of(results: Sequence[Result], dimensions: Sequence[str]) -> str:
@@ -131,7 +131,7 @@ def _fenced(result: Result, tree: Taxonomy, *, sees: bool) -> dict[str, str]:
     """Return the fields of the prompt, with untrusted texts fenced; options under the letters that the model saw."""
     item = rotation.as_shown(result.item, result.variant)
     question = fences.neutral(item.question)
-    response = fences.neutral(without_reasoning(result.answer.text).strip()) if result.answer is not None else ""
+    response = fences.neutral(without_reasoning(result.answer.reply).strip()) if result.answer is not None else ""
     options = {letter: fences.neutral(text) for letter, text in item.options.items()}
     if item.kind in CHOICE_KINDS:
         references = ["\n".join(f"{letter}. {options.get(letter, '')}" for letter in item.answers)]

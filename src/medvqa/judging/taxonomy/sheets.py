@@ -47,7 +47,7 @@ def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -
                 item.question,
                 "\n".join(f"{letter}. {text}" for letter, text in item.options.items()),
                 " / ".join(item.answers),
-                result.answer.text,
+                result.answer.reply,
                 label.first or UNCLASSIFIED,
                 "",
                 "",

@@ -19,6 +19,7 @@ import msgspec
 
 from medvqa.data import lexicon
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
+from medvqa.protocols import rotation
 from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.html.facts import FROM_CATEGORY
@@ -228,6 +229,10 @@ def _content(
     values = [{name: Places() for name in names} for names in dimensions]
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for number, item, result, numerator, denominator in rows:
+        if result is not None:
+            # The letters of the response are those of the options as shown.
+            result = rotation.result_shown(result)
+            item = result.item
         tags = {"kind": (item.kind,), **item.tags}
         row = {
             "benchmark": number,
@@ -266,21 +271,8 @@ def _content(
 
 
 COLUMNS = (
-    *(
-        "benchmark",
-        "id",
-        "sample",
-        "variant",
-        "kind",
-        "question",
-        "options",
-        "answers",
-        "pair",
-        "tags",
-        "images",
-        "names",
-    ),
-    "terms",
+    *("benchmark", "id", "sample", "variant", "kind", "question", "options", "answers", "pair", "tags", "images"),
+    *("names", "terms"),
     *("technique", "outcome", "extracted", "why", "response", "finish", "seconds", "usage", "logprobs"),
 )
 

@@ -14,7 +14,6 @@ from medvqa.data import published as papers
 from medvqa.items import CHOICE_KINDS, SCORED_OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import position, rotation
-from medvqa.protocols.variants import Variant
 from medvqa.report import errors, tables
 from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.html import figures, pack
@@ -390,10 +389,8 @@ def letters(results: Iterable[Result]) -> tuple[Letter, ...]:
     for result in results:
         if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
             continue
-        shown = rotation.shown(result.item.options, Variant.parse(result.variant).rotation or 0)
-        right, chosen = (
-            {shown.get(letter, letter) for letter in named} for named in (result.item.answers, result.score.extracted)
-        )
+        result = rotation.result_shown(result)
+        right, chosen = set(result.item.answers), set(result.score.extracted)
         for letter in result.item.options:
             count = counts.setdefault(letter, Counter())
             count.update(
