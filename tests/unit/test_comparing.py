@@ -782,6 +782,13 @@ ONE_SETTING = [
         id="oracle",
     ),
     pytest.param(
+        {"signature": {"repeat": "10", "combine": "best-self", "ranking": "ranking@1a2b3c4d"}, "repeat": 10},
+        "the answers: best-self of 10 answers (prompt ranking) in new, one answer in old",
+        "the effect of best-self of 10 answers (prompt ranking) instead of one answer",
+        "the effect of one answer instead of best-self of 10 answers (prompt ranking)",
+        id="self-ranking",
+    ),
+    pytest.param(
         {"signature": {"rotations": "all"}},
         "the order of options: all rotations in new, as given in old",
         "the effect of all rotations instead of as given",

@@ -70,7 +70,8 @@ def _samples(values: _Values) -> str:
     if "repeat" not in values:
         return "one answer"
     thresholds = f" at {values['thresholds']} %" if "thresholds" in values else ""
-    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{thresholds}"
+    by = f" (prompt {values['ranking']})" if "ranking" in values else ""
+    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{thresholds}{by}"
 
 
 def _shots(values: _Values) -> str:
@@ -100,7 +101,7 @@ SETTINGS: Mapping[str, _Setting] = {
         lambda values: "asked for" if values else "not asked for",
         lambda values: "an explanation",
     ),
-    "samples": _Setting("the answers", ("repeat", "combine", "thresholds"), _samples),
+    "samples": _Setting("the answers", ("repeat", "combine", "thresholds", "ranking"), _samples),
     "rotate": _Setting(
         "the order of options",
         ("rotations",),
