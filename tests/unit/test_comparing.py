@@ -747,6 +747,13 @@ ONE_SETTING = [
         id="shots",
     ),
     pytest.param(
+        {"signature": {"shots": "2", "pool": "leave-group-out by category"}},
+        "the shots: 2 shots in new, 0 shots in old",
+        "the gain of 2 shots",
+        "the gain of 2 shots, with the sign reversed",
+        id="own pool",
+    ),
+    pytest.param(
         {"signature": {"shots": "1", "pool": "pool.jsonl"}},
         "the shots: 1 shot from pool.jsonl in new, 0 shots in old",
         "the gain of 1 shot from pool.jsonl",
@@ -782,10 +789,17 @@ ONE_SETTING = [
         id="oracle",
     ),
     pytest.param(
+        {"signature": {"repeat": "4", "combine": "best-self", "ranking": "ranking@1"}, "repeat": 4},
+        "the answers: best-self of 4 answers in new, one answer in old",
+        "the effect of best-self of 4 answers instead of one answer",
+        "the effect of one answer instead of best-self of 4 answers",
+        id="self-ranking",
+    ),
+    pytest.param(
         {"signature": {"rotations": "all"}},
-        "the order of options: all rotations in new, as given in old",
-        "the effect of all rotations instead of as given",
-        "the effect of as given instead of all rotations",
+        "the order of options: every order in new, the data set's order in old",
+        "the effect of every order instead of the data set's order",
+        "the effect of the data set's order instead of every order",
         id="rotations",
     ),
     pytest.param(

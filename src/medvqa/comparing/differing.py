@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from medvqa.comparing import sides
 from medvqa.comparing.sides import Side
 from medvqa.items import Technique
-from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.protocol import ALL, Protocol
+from medvqa.protocols.shots import OWN_POOL
 
 OWN_PROMPT = "the benchmark's own"
 """The prompt of a run that names none."""
@@ -75,8 +76,13 @@ def _samples(values: _Values) -> str:
 
 def _shots(values: _Values) -> str:
     number = values.get("shots", "0")
-    pool = f" from {values['pool']}" if "pool" in values else ""
+    pool = f" from {values['pool']}" if "pool" in values and not values["pool"].startswith(OWN_POOL) else ""
     return f"{number} shot{'' if number == '1' else 's'}{pool}"
+
+
+def _orders(values: _Values) -> str:
+    number = values.get("rotations", "")
+    return "every order" if number == ALL else f"{number} orders" if number else "the data set's order"
 
 
 _IMAGES: Mapping[str, str] = {"": "shown", "text-only": "left out", "blank": "blank", "shuffle": "of another question"}
@@ -100,11 +106,11 @@ SETTINGS: Mapping[str, _Setting] = {
         lambda values: "asked for" if values else "not asked for",
         lambda values: "an explanation",
     ),
-    "samples": _Setting("the answers", ("repeat", "combine", "thresholds"), _samples),
+    "samples": _Setting("the answers", ("repeat", "combine", "thresholds", "ranking"), _samples),
     "rotate": _Setting(
         "the order of options",
         ("rotations",),
-        lambda values: f"{values['rotations']} rotations" if "rotations" in values else "as given",
+        _orders,
     ),
 }
 """Settings that a signature holds, by the option of a run that sets them."""
@@ -202,6 +208,8 @@ def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _V
     if all(ours != theirs for ours, theirs in plain):
         apart = plain
     new, baseline = (", ".join(dict.fromkeys(setting.say(pair[side]) for pair in apart)) for side in (0, 1))
+    if new == baseline:
+        new, baseline = (", ".join(dict.fromkeys(" ".join(pair[side].values()) for pair in apart)) for side in (0, 1))
     ours, theirs = apart[0]
     if setting.gain is None or (ours and theirs):
         return _plain(key, setting.name, new, baseline)
