@@ -127,8 +127,9 @@ def test_ties_and_answers_without_an_option_are_invalid_and_counted(suite: pytes
     silent = {"unparsed": 144}
     votes = written(suite.path / "reports" / "four")["votes"][PAIRS]
     assert votes == {"questions": 72, "ties": 72, "without": 0, "answers": 288, "silent": silent}
-    assert "72 ties (invalid), 0 without a vote (invalid); 144 of 288 answers did not vote (144 unparsed)" in text(
-        result
+    assert (
+        "72 ties and 0 without a valid answer (both are invalid); 144 of 288 answers did not vote (144 unparsed)"
+        in text(result)
     )
 
 

@@ -862,8 +862,6 @@ def test_two_settings_are_refused_in_a_line_that_names_both() -> None:
     assert comparing.contrast(new, old) == comparing.Contrast(
         None,
         (
-            "slake: the ablation is blank in new and none in old",
-            "slake: shots is 3 in new and not recorded in old",
             "2 settings differ, so no effect can be told: the image: blank in new, shown in old; the shots: 3 shots in "
             "new, 0 shots in old",
         ),

@@ -137,7 +137,10 @@ def contrast(new: Side, baseline: Side) -> Contrast:
     named = [difference.line(new.name, baseline.name) for difference in differences]
     if other_model:
         named.insert(0, f"the model: {new.model} in {new.name}, {baseline.model} in {baseline.name}")
-    return Contrast(None, (*lines, f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}"))
+    if len(named) < 2:
+        return Contrast(None, lines)
+    # The settings in words say all that the lines about parts of signatures would.
+    return Contrast(None, (f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}",))
 
 
 def aligned(first: Side, second: Side, difference: Difference | None) -> Side:
