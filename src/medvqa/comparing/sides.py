@@ -10,7 +10,7 @@ from typing import Any
 
 from medvqa import records
 from medvqa.items import TECHNIQUES, Answer, QuestionKey, Result, UsageError
-from medvqa.protocols.combining import combined
+from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
 from medvqa.records import DISTRIBUTION
 
@@ -57,11 +57,12 @@ class Side:
         key: records.BaselineKey | None = None,
     ) -> Side:
         """Return the run with the answers to each question combined, as its protocol says."""
-        answers, protocol = tuple(results), Protocol.of(run)
-        counted = combined(answers, protocol)
+        answers = tuple(results)
+        counted = combining.counted(answers, run)
         if counted == answers:
             return cls(name, run, counted, covered, key)
-        if run.get("responses") == records.DIGESTS:
+        if run.get("responses") == records.DIGESTS and Protocol.of(run).combine in combining.VOTES:
+            # A vote has a text of its own; a folded rotation keeps the digest of its answer.
             counted = tuple(
                 result if result.answer is None else replace(result, answer=_digested(result.answer))
                 for result in counted

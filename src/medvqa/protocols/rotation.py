@@ -38,7 +38,7 @@ def check(techniques: Iterable[Technique]) -> None:
         )
 
 
-def shifts(item: Item, technique: Technique, rotations: int | None) -> tuple[int | None, ...]:
+def shifts(item: Item, technique: str, rotations: int | None) -> tuple[int | None, ...]:
     """Return the shifts that a question is asked with; (None,) if it is asked once, without rotation.
 
     `rotations` is as in `Protocol`: 0 for none, None for all. A question is rotated if the technique shows its options
@@ -50,7 +50,7 @@ def shifts(item: Item, technique: Technique, rotations: int | None) -> tuple[int
     return tuple(range(count if rotations is None else min(rotations, count)))
 
 
-def orders(technique: Technique, rotations: int | None) -> Callable[[Item], int]:
+def orders(technique: str, rotations: int | None) -> Callable[[Item], int]:
     """Return a function from an item to the number of orders that it is asked in."""
     return lambda item: len(shifts(item, technique, rotations))
 

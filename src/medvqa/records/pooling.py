@@ -229,8 +229,13 @@ def _about(
         "model": None if len(models) > 1 else abouts[0].get("options", {}).get("model"),
     }
     how = [typed for run in abouts for typed in Selection.of(run).how]
+    selections = [Selection.of(run) for run in abouts]
     about["selection"] = select_from(
-        keys, about, how, by_outcome=any(Selection.of(run).ranked_by_outcome for run in abouts)
+        keys,
+        about,
+        how,
+        by_outcome=any(selection.ranked_by_outcome for selection in selections),
+        every=all(selection.every for selection in selections),
     ).as_json()
     for usage_field in ("usage", "judge_usage"):
         usage: Counter[str] = Counter()

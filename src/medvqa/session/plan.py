@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -72,6 +73,7 @@ class Plan:
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
+    _asked_by: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -151,9 +153,11 @@ class Plan:
 
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        benchmark = self.benchmarks[name]
-        typed = self.protocol.prompts
-        return naming.asked(typed or configs.prompt_of(self.model.config, benchmark), benchmark)
+        if name not in self._asked_by:
+            benchmark = self.benchmarks[name]
+            typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
+            self._asked_by[name] = naming.asked(typed, benchmark)
+        return self._asked_by[name]
 
     def variants(self, name: str) -> tuple[str, ...]:
         """The variants in which the questions of a benchmark are asked; ("",) if there is one.
@@ -180,6 +184,8 @@ class Plan:
     def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
         """The variants of a benchmark's prompts in these rotations."""
         prompts = self.prompts(benchmark)
+        if len(prompts) == 1 and len(shifts) == 1 and shifts[0] is None:
+            return ("",)
         names = prompts if len(prompts) > 1 else ("",)
         return tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
 
@@ -195,6 +201,22 @@ class Plan:
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant."""
         return query.variant in self.variants_of(query.item, query.technique)
+
+    def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
+        """Whether these keys hold each of their questions in all its variants and samples.
+
+        Questions made by tests, and those of other benchmarks, do not count.
+        """
+        if len(self.stages()) == len(self.techniques):
+            return True
+        answers = Counter(key.question for key in keys)
+        return all(
+            answers.get(Query(item, technique).key, full) == full
+            for name in self.benchmarks
+            for item in self.items(name)
+            for technique in self.techniques
+            for full in [len(self.variants_of(item, technique)) * max(len(self.samples), 1)]
+        )
 
     def name_of(self, key: QuestionKey) -> str:
         """The name of a question in the list of missing ones."""
@@ -379,8 +401,10 @@ class Plan:
         score: Score | None = None,
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
-        shown = scoring.result(
-            replace(query, item=rotation.as_shown(query.item, query.variant)),
+        item = rotation.as_shown(query.item, query.variant)
+        rotated = item is not query.item
+        result = scoring.result(
+            replace(query, item=item) if rotated else query,
             prompt,
             answer,
             benchmark=self.benchmarks[query.item.benchmark],
@@ -389,7 +413,7 @@ class Plan:
             digest=digest or prompts.digest(prompt),
             score=score,
         )
-        return rotation.result_back(shown, query.item)
+        return rotation.result_back(result, query.item) if rotated else result
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""

@@ -17,6 +17,8 @@ from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
+from medvqa.protocols import rotation
+from medvqa.protocols.protocol import Protocol
 from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
 from medvqa.statistics.sentences import NOTHING_ASKED, NOTHING_COUNTS
 
@@ -447,6 +449,7 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
         benchmark=target.benchmark.name,
         signature={},
         score=scoring.scorer(target.benchmark, extraction),
+        orders=rotation.orders(target.technique, Protocol.of(side.run).rotations),
     )
     chances: dict[Place, tuple[float | None, float | None]] = {}
     for measure in measured:

@@ -284,7 +284,7 @@ def _announced(run: Mapping[str, Any]) -> Side:
         Result("", Item("", name, "short_answer", ""), "", None, Score(None, "unscored"), technique=technique)
         for name, technique in announced
     )
-    return Side.of("this run", run, tuple(results))
+    return Side("this run", run, tuple(results))
 
 
 def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules) -> Target:
