@@ -232,7 +232,7 @@ def test_a_rotated_run_is_replayed_scored_anew_compared_and_gated(
     assert main(["run", PAIRS, "--model=random", "--run=plain"]) == 0
     assert main(["compare", "reports/plain", "--baseline", str(first)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "the order of options: as given in plain, all rotations in first" in told
+    assert "the order of options: the data set's order in plain, every order in first" in told
     assert re.search(r"better 18 wrong: r1: A, r2: B \| wrong: r1: B, r2: A correct: B \| correct: A", told)
     # And a run goes on with the same rotations alone.
     assert main(["run", PAIRS, "--model=random", "--rotate=2", "--run=first"]) == 4
@@ -321,11 +321,11 @@ def test_a_killed_run_asks_only_the_orders_that_are_missing(tmp_path: Path, spre
 @pytest.mark.parametrize(
     ("options", "label"),
     [
-        (("--samples=2", "--combine=best-oracle"), "oracle: best of 2 answers, right from 1 %, right in every order"),
-        (("--samples=3", "--combine=vote"), "vote of 3 answers, right in every order"),
-        (("--prompt=0-original,1-short", "--samples=2"), "right in every order"),
-        (("--shots=1",), "right in every order"),
-        (("--explain",), "right in every order"),
+        (("--samples=2", "--combine=best-oracle"), "oracle: 1 % of 2, every order"),
+        (("--samples=3", "--combine=vote"), "vote of 3, every order"),
+        (("--prompt=0-original,1-short", "--samples=2"), "(every order) set_accuracy"),
+        (("--shots=1",), "1 shot, every order"),
+        (("--explain",), "explain, every order"),
     ],
 )
 def test_rotations_go_with_the_other_settings(

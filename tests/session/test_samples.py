@@ -97,12 +97,13 @@ def test_the_majority_of_five_samples_of_a_server_counts(suite: pytest.Pytester,
     made = suite.path / "reports" / "five"
     about = json.loads((made / "run.json").read_text())
     assert (about["repeat"], about["protocol"]) == (5, {"combine": "vote"})
-    line = "votes on 72 questions: 0 ties (invalid), 0 without a vote (invalid); 0 of 360 answers did not vote."
-    name = f"{PAIRS} (vote of 5 answers)"
+    line = "72 votes on 72 questions: 0 ties and 0 without a valid answer (both are invalid); 0 of 360 answers did not "
+    name = f"{PAIRS} (vote of 5)"
     page = Page((made / "index.html").read_text())
-    assert f"! {name}: {line}" in text(result)
+    assert f"! {PAIRS}: {line}" in text(result)
+    assert f"{name}  set_accuracy" in text(result)
     assert line in page.text
-    assert "vote of 5 answers" in page.text
+    assert "majority vote of 5 answers" in page.text
     assert line.replace("(", r"\(").replace(")", r"\)") in (made / "summary.md").read_text()
     assert written(made)["votes"] == {
         PAIRS: {"questions": 72, "ties": 0, "without": 0, "answers": 360, "silent": {}},
@@ -126,8 +127,9 @@ def test_ties_and_answers_without_an_option_are_invalid_and_counted(suite: pytes
     silent = {"unparsed": 144}
     votes = written(suite.path / "reports" / "four")["votes"][PAIRS]
     assert votes == {"questions": 72, "ties": 72, "without": 0, "answers": 288, "silent": silent}
-    assert "72 ties (invalid), 0 without a vote (invalid); 144 of 288 answers did not vote (144 unparsed)" in text(
-        result
+    assert (
+        "72 ties and 0 without a valid answer (both are invalid); 144 of 288 answers did not vote (144 unparsed)"
+        in text(result)
     )
 
 
@@ -222,7 +224,7 @@ def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: py
         ("oracle_individual_accuracy", 75): 0,
     }
     for shown in (text(result), (made / "summary.md").read_text(), Page((made / "index.html").read_text()).text):
-        assert "oracle: best of 4 answers, right from 25 %" in shown
+        assert "oracle: 25 % of 4" in shown
         assert "threshold %" in shown.lower()
     code, output = medvqa_says(capsys, "gate", made, f"--baseline={made}")
     assert code == 4
@@ -410,7 +412,7 @@ def test_two_recorded_runs_of_gpt_4o_vote_and_spread(
     assert spread["values"] == {"": [34 / 176, 30 / 176]}
     assert spread["sd_over_samples"] == pytest.approx(4 / 176 / 2**0.5)
     assert spread["components"]["items"] == 176
-    assert "set_accuracy of single answers: The interval would narrow by 29 % with twice as many pairs" in output
+    assert "set_accuracy of single answers: twice as many pairs would narrow the interval by 29 %, " in output
     code, output = medvqa_says(capsys, "combine", "reports/both", "--samples=1,2")
     assert code == 0
     rows = [line.split() for line in output.splitlines() if re.match(r"\s*[12] +\d", line)]
@@ -449,12 +451,12 @@ def test_runs_of_several_models_vote_and_say_so(recorded: pytest.Pytester, capsy
     code, output = medvqa_says(capsys, "combine", "reports/a", "reports/d", "-o", "models")
     assert code == 0, output
     assert "! these answers are those of 2 models: openai:cold, openai:warm" in output
-    assert f"{PAIRS} (vote of 6 answers by 2 models)" in output
+    assert f"{PAIRS} (vote of 6 by 2 models)" in output
     found = measured(recorded, "models")
     assert "|models:openai\\:warm+openai\\:cold|" in found["confusion"]["signature"]
     assert found["confusion"]["count"] == found["confusion"]["n"] > 0
     loaded = medvqa.load(recorded.path / "reports" / "models")
-    assert "vote of 6 answers by 2 models" in repr(loaded)
+    assert "vote of 6 by 2 models" in repr(loaded)
     code, output = medvqa_says(capsys, "combine", "reports/a", "reports/d", "--combine=mean")
     assert code == 4
     assert (

@@ -180,8 +180,7 @@ def test_examples_of_another_pool_are_named_by_a_comparison(repository: Reposito
     capsys.readouterr()
     assert main(["compare", str(folder / "first"), str(folder / "second")]) == 0
     said = capsys.readouterr().out
-    assert "(the shots: 1 shot from " in said
-    assert "1 shot from leave-group-out by category in first" in said
+    assert "1 shot in first" in said
     assert "1 shot from phantom-gmai-mmbench@" in said
 
 

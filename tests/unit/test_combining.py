@@ -138,8 +138,8 @@ def test_ties_and_silent_answers_are_counted() -> None:
     ]
     votes = voting.Votes.of(results)
     assert votes == voting.Votes(4, 1, 1, 12, {"unparsed": 3, "refused": 1, "abstained": 1, "error": 1})
-    assert votes.line == (
-        "votes on 4 questions: 1 tie (invalid), 1 without a vote (invalid); 6 of 12 answers did not vote "
+    assert votes.line(4) == (
+        "4 votes on 4 questions: 1 tie and 1 without a valid answer (both are invalid); 6 of 12 answers did not vote "
         "(1 refused, 1 abstained, 3 unparsed, 1 error)"
     )
 
@@ -223,8 +223,8 @@ def test_the_oracle_names_itself_and_has_no_chance_level() -> None:
     assert all(metric.name.startswith("oracle_") for metric in named.metrics)
     assert all("oracle" in name for name in named.headline)
     assert combining.named(benchmark, VOTE) is benchmark
-    assert combining.label(ORACLE) == "oracle: best of 6 answers, right from 50 %"
-    assert combining.label(VOTE) == "vote of 3 answers"
+    assert combining.label(ORACLE) == "oracle: 50 % of 6"
+    assert combining.label(VOTE) == "vote of 3"
     assert combining.label(Protocol(samples=6)) == combining.label(Protocol()) == ""
     measure = Measure("slake", "accuracy", 0.5, None, None, 2, references={"random": 0.5})
     assert combining.without_chance([measure], ORACLE) == [replace(measure, references={})]

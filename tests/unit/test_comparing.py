@@ -747,6 +747,13 @@ ONE_SETTING = [
         id="shots",
     ),
     pytest.param(
+        {"signature": {"shots": "2", "pool": "leave-group-out by category"}},
+        "the shots: 2 shots in new, 0 shots in old",
+        "the gain of 2 shots",
+        "the gain of 2 shots, with the sign reversed",
+        id="own pool",
+    ),
+    pytest.param(
         {"signature": {"shots": "1", "pool": "pool.jsonl"}},
         "the shots: 1 shot from pool.jsonl in new, 0 shots in old",
         "the gain of 1 shot from pool.jsonl",
@@ -790,9 +797,9 @@ ONE_SETTING = [
     ),
     pytest.param(
         {"signature": {"rotations": "all"}},
-        "the order of options: all rotations in new, as given in old",
-        "the effect of all rotations instead of as given",
-        "the effect of as given instead of all rotations",
+        "the order of options: every order in new, the data set's order in old",
+        "the effect of every order instead of the data set's order",
+        "the effect of the data set's order instead of every order",
         id="rotations",
     ),
     pytest.param(
@@ -855,8 +862,6 @@ def test_two_settings_are_refused_in_a_line_that_names_both() -> None:
     assert comparing.contrast(new, old) == comparing.Contrast(
         None,
         (
-            "slake: the ablation is blank in new and none in old",
-            "slake: shots is 3 in new and not recorded in old",
             "2 settings differ, so no effect can be told: the image: blank in new, shown in old; the shots: 3 shots in "
             "new, 0 shots in old",
         ),

@@ -48,8 +48,8 @@ def test_questions_that_are_always_right_or_wrong_vary_alone() -> None:
     assert parts.negative == ()
     assert parts.narrowed(samples=2) == 0
     assert advice(parts) == (
-        "The interval would narrow by 29 % with twice as many questions and by 0 % with twice as many samples "
-        "(with any number, by at most 0 %): more questions help, more samples hardly."
+        "twice as many questions would narrow the interval by 29 %, twice as many samples by 0 % (any number: at most "
+        "0 %); more samples hardly help."
     )
 
 
@@ -83,7 +83,7 @@ def test_one_sample_of_each_prompt_leaves_samples_unknown() -> None:
     assert (parts.sample, parts.item_by_prompt) == (None, None)
     assert parts.narrowed(samples=2) is None
     assert "samples" not in advice(parts)
-    assert "with twice as many prompts" in advice(parts)
+    assert "twice as many prompts" in advice(parts)
 
 
 def test_simulated_designs_give_their_components_on_average() -> None:

@@ -804,3 +804,12 @@ def test_the_lexical_tree_alone(
     assert set(data["items"]["outcome"]) == {None}
     assert data["benchmarks"][0]["command"] == "pytest --model=MODEL --benchmark=phantom-gmai-mmbench"
     assert "summary-title" not in parsed.content
+
+
+def test_the_command_of_a_page_asks_by_the_same_protocol() -> None:
+    protocol = {"prompts": ["4-expert"], "combine": "best-oracle", "thresholds": [2.0], "rotations": None}
+    run = {"options": {"model": "m"}, "repeat": 5, "protocol": {**protocol, "reasoning": "cot"}}
+    assert facts.command(run) == [
+        *("pytest", "--model=m", "--prompt=4-expert", "--samples=5", "--combine=best-oracle", "--threshold=2"),
+        *("--reasoning=cot", "--rotate=all"),
+    ]

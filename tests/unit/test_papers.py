@@ -217,6 +217,9 @@ def test_what_gives_no_row_is_refused(here: Path, capsys: pytest.CaptureFixture[
             "name benchmarks of the paper (mediconfusion), or one other that stands in for them",
         ),
         (["mediconfusion", "--model=random"], "mediconfusion"),
+        # Refused before anything is asked: none of their measures is in the table, or they are several.
+        (["mediconfusion", "--model=random", "--benchmark=phantom-gmai-mmbench"], "cannot stand in for mediconfusion"),
+        (["mediconfusion", "--model=random", "--benchmark=phantom"], "cannot stand in for mediconfusion. Name one"),
         (
             ["medlesionvqa", "--model=random", "--benchmark=medlesionvqa-val"],
             "open answers to medlesionvqa-val need a judge: add --judge=MODEL",

@@ -98,11 +98,11 @@ def test_every_answer_becomes_one_sample(sizes: list[int]) -> None:
             "slake's prompt (mc) is 'slake/mc@1' in one and 'slake/mc@2'",
         ),
         ({"extraction": "official"}, "extraction is 'sound' in one and 'official' in three"),
-        ({"judge": {"identity": "echo@1"}}, "the judge's identity is None in one and 'echo@1' in three"),
-        ({"ablation": "blank"}, "ablation is None in one and 'blank' in three"),
+        ({"judge": {"identity": "echo@1"}}, "the judge's identity is not set in one and 'echo@1' in three"),
+        ({"ablation": "blank"}, "ablation is not set in one and 'blank' in three"),
         (
             {"benchmark": {"signature": {**SIGNATURE, "shots": "3"}}, "protocol": {"shots": 3}},
-            "protocol is {} in one and {'shots': 3} in three",
+            "shots is not set in one and 3 in three",
         ),
         (
             {"benchmark": {"max_tokens": {"mc": {"single_choice": 8}}}},

@@ -63,3 +63,20 @@ def test_a_variant_with_a_bad_rotation_is_refused() -> None:
     assert Variant("short", 0).name == "short+r1"
     with pytest.raises(DataError, match=r"variant 'short\+r0': its last part is no rotation"):
         Variant.parse("short+r0")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "label"),
+    [
+        (Protocol(), ""),
+        (Protocol(prompts=("4-expert",)), "prompt 4-expert"),
+        (Protocol(prompts=("default",)), ""),
+        (Protocol(prompts=("all",)), ""),
+        (Protocol(prompts=("1-short", "4-expert"), reasoning="cot"), "cot"),
+        (Protocol(shots=1, pool="med-flamingo"), "1 shot from med-flamingo"),
+        (Protocol(shots=3), "3 shots"),
+        (Protocol(explain=True), "explain"),
+    ],
+)
+def test_a_label_names_how_questions_are_asked(protocol: Protocol, label: str) -> None:
+    assert protocol.label == label

@@ -154,7 +154,7 @@ def test_samples_vote_in_each_rotation_before_the_rotations_are_folded() -> None
     assert voted("AAB", "BA?").score.outcome == "unparsed"
     assert voted("AAB", "BBA").key.sample == 0
     label = combining.label(Protocol(samples=3, combine="vote", rotations=None))
-    assert label == "vote of 3 answers, right in every order"
+    assert label == "vote of 3, every order"
 
 
 def test_the_worst_rotation_of_a_multiple_response_counts() -> None:

@@ -45,7 +45,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("paper", choices=published.PAPERS, metavar="PAPER", help=", ".join(published.PAPERS))
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders, such as reports/RUN")
+    parser.add_argument(
+        "runs", nargs="*", type=Path, default=[], metavar="RUN", help="run folders, such as reports/RUN"
+    )
     add_options(parser)
     parser.set_defaults(command=run)
 
@@ -117,9 +119,25 @@ def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -
                 f"--benchmark={','.join(names)}: name benchmarks of the paper ({', '.join(own)}), or one other that "
                 "stands in for them, such as phantom-mediconfusion"
             )
+        for name in others:
+            _check_measures(table, name, known)
         return names
     data, _ = data_of(typed)
     return [name for name in own if benchmarks.is_found(known.benchmarks[name], data)] or own[:1]
+
+
+def _check_measures(table: PaperTable, name: str, known: Registry) -> None:
+    """Raise UsageError if a benchmark or group that stands in for the paper's gives no figure of the table."""
+    members = [each for each in known.benchmarks.values() if name in (each.name, each.group)]
+    own = table.benchmarks.values()
+    wanted = {column.measure for column in table.columns if column.measure}
+    if not members or all(each.name in own for each in members):
+        return
+    if len(members) > 1 or wanted.isdisjoint(metric.name for metric in members[0].metrics):
+        raise UsageError(
+            f"--benchmark={name}: it cannot stand in for {', '.join(own)}. Name one benchmark with a measure of the "
+            f"table: {', '.join(sorted(wanted))}"
+        )
 
 
 def _techniques(

@@ -150,11 +150,15 @@ def _notes(folders: Sequence[Path], benchmark: str) -> list[str]:
     first, *others = comparing.beside(
         [(str(folder), comparing.load(folder)) for folder in folders], [benchmark], option="--benchmark="
     )
-    lines = [line for other in others for line in comparing.refusals(other, first)]
+    lines = []
+    for other in others:
+        contrast = comparing.contrast(other, first)
+        lines += [f"not comparable: {line}" for line in contrast.refusals]
+        if contrast.difference is not None:
+            lines.append(f"one setting differs: {contrast.difference.line(other.name, first.name)}")
     notes = [line for other in others for line in comparing.notes(other, first)]
     if not others:
         notes = [f"{first.name} selected {line}" for line in first.selected]
     return [
-        *(f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)),
-        *(f"! {printing.line(line)}" for line in dict.fromkeys(notes)),
+        *(f"! {printing.line(line)}" for line in dict.fromkeys([*lines, *notes])),
     ]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from medvqa.comparing import sides
 from medvqa.comparing.sides import Side
 from medvqa.items import Technique
-from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.protocol import ALL, Protocol
+from medvqa.protocols.shots import OWN_POOL
 
 OWN_PROMPT = "the benchmark's own"
 """The prompt of a run that names none."""
@@ -76,8 +77,13 @@ def _samples(values: _Values) -> str:
 
 def _shots(values: _Values) -> str:
     number = values.get("shots", "0")
-    pool = f" from {values['pool']}" if "pool" in values else ""
+    pool = f" from {values['pool']}" if "pool" in values and not values["pool"].startswith(OWN_POOL) else ""
     return f"{number} shot{'' if number == '1' else 's'}{pool}"
+
+
+def _orders(values: _Values) -> str:
+    number = values.get("rotations", "")
+    return "every order" if number == ALL else f"{number} orders" if number else "the data set's order"
 
 
 _IMAGES: Mapping[str, str] = {"": "shown", "text-only": "left out", "blank": "blank", "shuffle": "of another question"}
@@ -105,7 +111,7 @@ SETTINGS: Mapping[str, _Setting] = {
     "rotate": _Setting(
         "the order of options",
         ("rotations",),
-        lambda values: f"{values['rotations']} rotations" if "rotations" in values else "as given",
+        _orders,
     ),
 }
 """Settings that a signature holds, by the option of a run that sets them."""
@@ -132,7 +138,10 @@ def contrast(new: Side, baseline: Side) -> Contrast:
     named = [difference.line(new.name, baseline.name) for difference in differences]
     if other_model:
         named.insert(0, f"the model: {new.model} in {new.name}, {baseline.model} in {baseline.name}")
-    return Contrast(None, (*lines, f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}"))
+    if len(named) < 2:
+        return Contrast(None, lines)
+    # The settings in words say all that the lines about parts of signatures would.
+    return Contrast(None, (f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}",))
 
 
 def aligned(first: Side, second: Side, difference: Difference | None) -> Side:
@@ -203,6 +212,8 @@ def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _V
     if all(ours != theirs for ours, theirs in plain):
         apart = plain
     new, baseline = (", ".join(dict.fromkeys(setting.say(pair[side]) for pair in apart)) for side in (0, 1))
+    if new == baseline:
+        new, baseline = (", ".join(dict.fromkeys(" ".join(pair[side].values()) for pair in apart)) for side in (0, 1))
     ours, theirs = apart[0]
     if setting.gain is None or (ours and theirs):
         return _plain(key, setting.name, new, baseline)

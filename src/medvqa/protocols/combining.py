@@ -80,18 +80,20 @@ def thresholds(protocol: Protocol) -> tuple[float, ...]:
 
 
 def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
-    """Return how answers are combined, for titles: "vote of 10 answers"; "" for means.
+    """Return how answers are combined, for titles, in few words: "vote of 10, every order"; "" for means.
 
     `models`: the names of the models that gave them, if there are several.
     """
     of = "" if protocol.samples is None else f" of {protocol.samples}"
     names = []
     if protocol.combine == "vote":
-        names.append(f"vote{of} answers" + (f" by {len(models)} models" if len(models) > 1 else ""))
+        names.append(f"vote{of}" + (f" by {len(models)} models" if len(models) > 1 else ""))
     if protocol.combine == "best-oracle":
-        names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
+        names.append(f"oracle: {thresholds(protocol)[0]:g} %{of}")
+    if protocol.combine == "best-self":
+        names.append(f"best-self{of}")
     if protocol.rotations != 0:
-        names.append("right in every order" if protocol.rotations is None else f"right in {protocol.rotations} orders")
+        names.append("every order" if protocol.rotations is None else f"{protocol.rotations} orders")
     return ", ".join(names)
 
 

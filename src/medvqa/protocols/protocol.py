@@ -74,12 +74,17 @@ class Protocol:
         return {name: _text(value) for name, value in parts.items()}
 
     @property
-    def shots_label(self) -> str:
-        """The solved examples in words, for titles: "3 shots from med-flamingo"; "" without any."""
-        if not self.shots:
-            return ""
-        number = f"{self.shots} shot{'s' * (self.shots > 1)}"
-        return f"{number} from {self.pool}" if self.pool else number
+    def label(self) -> str:
+        """How questions are asked, for titles, in few words: "prompt 4-expert, 3 shots"; "" for the defaults.
+
+        Several prompts are no part of it: tables show the measures of each.
+        """
+        names = [f"prompt {name}" for name in self.prompts if len(self.prompts) == 1 and name not in (ALL, "default")]
+        if self.shots:
+            number = f"{self.shots} shot{'s' * (self.shots > 1)}"
+            names.append(f"{number} from {self.pool}" if self.pool else number)
+        names += ["explain"] if self.explain else [self.reasoning] if self.reasoning else []
+        return ", ".join(names)
 
 
 def _text(value: object) -> str:

@@ -29,6 +29,9 @@ OUTLINED = frozenset({"mask_level", "contour_level"})
 """The granularities at which GMAI-MMBench probably shows the same cases: its Table 7 counts as many of both. The
 pictures have different bytes, and no field joins them."""
 
+OWN_POOL = "leave-group-out"
+"""The name of a benchmark's own pool in signatures."""
+
 IMAGE_NAME = "image of a solved example"
 """The name of a private pool's image in messages."""
 

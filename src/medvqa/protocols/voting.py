@@ -191,9 +191,10 @@ def _combined(samples: Sequence[Result], score: Score, text: str | None) -> Resu
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The votes of a benchmark: questions with their ties, and answers that did not vote, by outcome.
+    """The votes of a benchmark: their number with ties, and answers that did not vote, by outcome.
 
-    `without`: questions without any vote.
+    `questions`: the number of votes; a question has one for each prompt and order of its options. `without`: those to
+    which no answer was valid.
     """
 
     questions: int
@@ -217,14 +218,14 @@ class Votes:
             {name: silent[name] for name in OUTCOMES if silent[name]},
         )
 
-    @property
-    def line(self) -> str:
-        """The numbers in words."""
+    def line(self, items: int) -> str:
+        """Return the numbers in words; `items`: the number of items, each voted on once for each prompt and order."""
+        each = ", one for each prompt and order of the options" if items < self.questions else ""
         silent = ", ".join(f"{number:,} {outcome}" for outcome, number in self.silent.items())
         return (
-            f"votes on {self.questions:,} questions: {self.ties:,} {'tie' if self.ties == 1 else 'ties'} "
-            f"(invalid), {self.without:,} without a vote (invalid); {sum(self.silent.values()):,} of "
-            f"{self.answers:,} answers did not vote" + (f" ({silent})" if silent else "")
+            f"{self.questions:,} votes on {items:,} questions{each}: {self.ties:,} "
+            f"{'tie' if self.ties == 1 else 'ties'} and {self.without:,} without a valid answer (both are invalid); "
+            f"{sum(self.silent.values()):,} of {self.answers:,} answers did not vote{f' ({silent})' if silent else ''}"
         )
 
 

@@ -93,8 +93,8 @@ def _check_alike(runs: Sequence[RunPart], protocol: Protocol) -> list[str]:
                 continue
             advice = "; only --combine=vote takes answers of several models" if of_model and not same else ""
             raise UsageError(
-                f"these runs cannot be combined: {name} is {before.get(name)!r} in {first.name} and "
-                f"{now.get(name)!r} in {run.name}{advice}"
+                f"these runs cannot be combined: {name} is {_said(before.get(name))} in {first.name} and "
+                f"{_said(now.get(name))} in {run.name}{advice}"
             )
     if len(models) > 1 and _recorded(runs):
         notes.append("these answers are recordings: they do not tell whether one model gave them")
@@ -103,6 +103,10 @@ def _check_alike(runs: Sequence[RunPart], protocol: Protocol) -> list[str]:
             f"these answers are those of {len(models)} models: {', '.join(sorted(name for name, _ in models))}"
         )
     return notes
+
+
+def _said(value: object) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def _recorded(runs: Sequence[RunPart]) -> bool:
@@ -120,8 +124,9 @@ def _model(run: RunPart) -> tuple[str, str]:
 def _configuration(run: RunPart) -> dict[str, Any]:
     """The configuration of a run, without its way to combine answers."""
     about = combining.under(run.about, Protocol())
-    protocol = {name: value for name, value in run.about.get("protocol", {}).items() if name not in _COMBINED}
-    signed = configuration({**about, "protocol": protocol})
+    signed = configuration(about)
+    signed.pop("protocol", None)
+    signed |= {name: value for name, value in run.about.get("protocol", {}).items() if name not in _COMBINED}
     # `under` leaves out the other settings of a protocol, which must be alike.
     of_protocol = {field.name for field in fields(Protocol)} - _COMBINED
     for name, benchmark in run.about.get("benchmarks", {}).items():

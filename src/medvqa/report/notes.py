@@ -30,13 +30,13 @@ def notes_of(report: Report) -> list[str]:
     for part in report.parts:
         if not part.results:
             continue
-        name, outcomes = part.name, part.outcomes
+        name, outcomes = _short(report, part), part.outcomes
         if part.votes is not None:
-            notes.append(f"{name}: {part.votes.line}.")
+            notes.append(f"{name}: {part.votes.line(len({result.key.question for result in part.results}))}.")
         if line := _incomplete(part):
             notes.append(f"{name}: {line}.")
         notes.extend(f"{name}: {line}." for line in _rotated(report, part))
-        notes.extend(advice_of(part))
+        notes.extend(f"{name}: {line}" for line in advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
         if judged := [result for result in part.results if result.judgement is not None]:
@@ -150,17 +150,22 @@ def _rotated(report: Report, part: Part) -> list[str]:
             + "".join(f" ({percent(even)} % without a preference)" for even in share.references.values())
             for share in shares
         )
-        lines.append(f"shares of valid answers that choose the option shown at each place: {places}")
+        lines.append(f"valid answers chose the option at {places}")
     return lines
 
 
 def advice_of(part: Part) -> list[str]:
-    """Whether more samples, prompts or questions would narrow the interval of the first headline measure, as a line."""
+    """By how much more samples, prompts or questions would narrow the first headline measure's interval, as a line."""
     for spread in part.headline_spreads[:1]:
         if spread.components is not None and (advice := statistics.advice(spread.components, spread.unit)):
             of = "" if part.votes is None else " of single answers"
-            return [f"{part.name}: {spread.name}{of}: {advice}"]
+            return [f"{spread.name}{of}: {advice}"]
     return []
+
+
+def _short(report: Report, part: Part) -> str:
+    """The name of a part without the report's label, which the tables show."""
+    return part.name.removesuffix(f" ({report.label})") if report.label else part.name
 
 
 def _is_empty(result: Result) -> bool:
@@ -202,7 +207,7 @@ def _redacted(report: Report, part: Part, why: str, item: str = "") -> str:
 def _selected(report: Report) -> list[str]:
     """Lines about partly selected benchmarks."""
     selection = report.selection
-    names = {(part.benchmark.name, part.technique): part.name for part in report.parts}
+    names = {(part.benchmark.name, part.technique): _short(report, part) for part in report.parts}
     lines = [
         f"{names.get((name, technique), name)}: selected {line}."
         for name, techniques in selection.benchmarks.items()

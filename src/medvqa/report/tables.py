@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
 from medvqa.items import Measure, Outcome
+from medvqa.metrics import Spread
 from medvqa.report.build import PROMPT, Part, Report, slices
 
 FAILED = "failed"
@@ -102,11 +103,11 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     If only a part of a benchmark was selected, a column shows "10 of 60". If questions have several samples, whose
     scores are averaged, a column shows the standard deviation of the measure over samples.
     """
-    deviations = {} if report.combine else _over_samples(report)
+    over_samples = {} if report.combine else _over_samples(report)
     names, partial = _names(report), any(report.selected(part) for part in report.parts)
     selected = ["selected"] if partial else []
     unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
-    columns = (*names, "measure", unit, "95 % interval", *([SD] if deviations else []), "n", *selected)
+    columns = (*names, "measure", unit, "95 % interval", *([SD] if over_samples else []), "n", *selected)
     columns += tuple(REFERENCES[name] for name in references)
     rows = []
     for part in report.parts:
@@ -117,7 +118,7 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
             shown = value(measure)
             if unit == VALUE and measure.percent and measure.value is not None and "/" not in shown:
                 shown += " %"
-            sd = [deviations.get((part.name, measure.name), "") if not few(measure) else ""] if deviations else []
+            sd = [over_samples.get((part.name, measure.name), "") if not few(measure) else ""] if over_samples else []
             cells = shown, interval(measure), *sd, counted(measure), *chosen, *levels
             rows.append((*_named(report, part), measure.name, *cells))
         for failed in part.failed:
@@ -204,21 +205,20 @@ def by_prompt(part: Part) -> TextTable:
 
     With several samples, a column has the standard deviation over those of the prompt.
     """
-    shown = [spread for spread in part.headline_spreads if len(spread.prompts) > 1]
-    sampled = bool(shown) and len(shown[0].samples) > 1
+    spreads = {spread.name: spread for spread in part.headline_spreads if len(spread.samples) > 1}
     measured = {(measure.name, measure.slice[PROMPT]): measure.value for measure in slices(part.measures, PROMPT)}
     columns, cells = [PROMPT], dict[str, list[str]]()
     means = []
-    for spread in shown:
-        columns += [f"{spread.name} %" if spread.percent else spread.name, *(["sd"] if sampled else [])]
-        deviations = spread.by_prompt
-        values = [measured.get((spread.name, name)) for name in part.prompts]
+    for shown in part.sliced:
+        spread = spreads.get(shown.name)
+        columns += [f"{shown.name} %" if shown.percent else shown.name, *(["sd"] if spread else [])]
+        values = [measured.get((shown.name, name)) for name in part.prompts]
         for name, value in zip(part.prompts, values, strict=True):
-            row = [value, *([deviations.get(name)] if sampled else [])]
-            cells.setdefault(name, []).extend(figure(number, is_percent=spread.percent) for number in row)
+            row = [value, *([spread.by_prompt.get(name)] if spread else [])]
+            cells.setdefault(name, []).extend(figure(number, is_percent=shown.percent) for number in row)
         present = [value for value in values if value is not None]
         mean = fsum(present) / len(present) if present else None
-        means += [figure(mean, is_percent=spread.percent), *([""] if sampled else [])]
+        means += [figure(mean, is_percent=shown.percent), *([""] if spread else [])]
     rows = [*((name, *row) for name, row in cells.items()), ("mean", *means)]
     return TextTable(f"{part.name} by prompt", tuple(columns), tuple(rows), _all_but_first(columns))
 
@@ -234,6 +234,11 @@ DEVIATIONS: Mapping[str, str] = {
 """The standard deviations of a spread and the headings of their columns."""
 
 
+def deviations(spreads: Iterable[Spread]) -> Mapping[str, str]:
+    """The deviations to show, with their headings. With one prompt, there is only the one over its samples."""
+    return DEVIATIONS if any(len(each.prompts) > 1 for each in spreads) else {"sd_over_samples": SD}
+
+
 def adds(report: Report) -> bool:
     """Whether the table of spreads adds to the headline table, which has the deviations over samples of means."""
     spreads = [each for part in report.parts for each in part.spreads]
@@ -245,8 +250,7 @@ def spread(report: Report) -> TextTable:
     names = _names(report)
     parts = [(part, part.headline_spreads) for part in report.parts]
     every = [each for _, of_part in parts for each in of_part]
-    # With one prompt, there is only the deviation over its samples.
-    headings = DEVIATIONS if any(len(each.prompts) > 1 for each in every) else {"sd_over_samples": SD}
+    headings = deviations(every)
     kept = [name for name in headings if any(getattr(each, name) is not None for each in every)]
     # Combined answers, such as votes, have other values than the samples.
     mean = "mean of samples" if report.combine else "mean"
@@ -296,7 +300,10 @@ def components(report: Report) -> TextTable:
             else figure(number**0.5, is_percent=each.percent) + (" (below 0)" if name in parts.negative else "")
             for name, number in values.items()
         ]
-        rows.append((*_named(report, part), each.name, *shown, f"{parts.items:,} {each.unit}s"))
+        # Without the label: these are the variances of single answers, also if answers are combined.
+        rows.append(
+            (*(part.benchmark.name, part.technique)[: len(names)], each.name, *shown, f"{parts.items:,} {each.unit}s")
+        )
     columns = (*names, "sd between", *(COMPONENTS[name] for name in kept), "n")
     return TextTable("Variance components", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 

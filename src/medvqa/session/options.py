@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +20,11 @@ DEFAULT_MAX_ERRORS = 50
 
 
 def percents(text: str) -> tuple[float, ...]:
-    """Return the numbers of P,P (ValueError)."""
-    return tuple(map(float, text.split(",")))
+    """Return the numbers of P,P (ArgumentTypeError)."""
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise ArgumentTypeError(f"numbers in percent are expected, such as 20,60, not '{text}'") from None
 
 
 # Option name -> arguments of `argparse.ArgumentParser.add_argument`.

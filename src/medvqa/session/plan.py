@@ -303,7 +303,7 @@ class Plan:
         if not self.protocol.shots:
             return {}
         pool = self.chooser(name).pool
-        named = pools.OWN if pool.name == name else f"{pool.name}@{self._pool_digest[:12]}"
+        named = shots.OWN_POOL if pool.name == name else f"{pool.name}@{self._pool_digest[:12]}"
         dimensions = self.benchmarks[name].dimensions
         how = " in order" if pool.fixed else f" by {dimensions[0]}" if dimensions else ""
         return {"pool": f"{named}{how}"}

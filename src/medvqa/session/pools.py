@@ -42,8 +42,6 @@ OPTION_FIELDS = ("letter", "text")
 """The fields of an option's line, and of an example's answer."""
 FOLDER = "shots"
 """The folder of shipped pools within the fixtures."""
-OWN = "leave-group-out"
-"""The name of a benchmark's own pool in signatures."""
 
 
 class _FormTable(msgspec.Struct, forbid_unknown_fields=True):

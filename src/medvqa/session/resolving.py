@@ -108,9 +108,11 @@ def _check_values(options: Options) -> None:
     if options.deadline is not None and not 0 < options.deadline <= MAX_DEADLINE:
         raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0 and at most {MAX_DEADLINE:g}")
     if options.samples is not None and options.samples < 2:
-        raise UsageError(f"--samples={options.samples}: at least 2 samples of each answer; without it one is asked for")
+        raise UsageError(
+            f"--samples={options.samples}: type a number from 2 on; without --samples each question is asked once"
+        )
     if options.shots is not None and options.shots < 1:
-        raise UsageError(f"--shots={options.shots}: at least 1 solved example; without it there is none")
+        raise UsageError(f"--shots={options.shots}: type a number from 1 on; without --shots no examples are shown")
     for threshold in options.thresholds:
         if not 0 < threshold <= 100:
             raise UsageError(f"--threshold={threshold:g}: a share in percent, more than 0 and at most 100")

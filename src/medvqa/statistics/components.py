@@ -133,25 +133,20 @@ def advice(parts: Components, unit: str = "question") -> str:
     questions = parts.narrowed(items=2)
     if questions is None:
         return ""
-    said = [f"by {_percent(questions)} with twice as many {unit}s"]
+    said = [f"twice as many {unit}s would narrow the interval by {_percent(questions)}"]
     levers: list[tuple[str, float]] = []
     for name, times in (("sample", {"samples": 2.0}), ("prompt", {"prompts": 2.0})):
         if getattr(parts, f"{name}s") < 2:
             continue
         twice, most = parts.narrowed(**times), parts.narrowed(**{f"{name}s": float("inf")})
         if twice is not None and most is not None:
-            said.append(
-                f"by {_percent(twice)} with twice as many {name}s (with any number, by at most {_percent(most)})"
-            )
+            said.append(f"twice as many {name}s by {_percent(twice)} (any number: at most {_percent(most)})")
             levers.append((name, twice))
     if not levers:
         return ""
     name, best = max(levers, key=lambda lever: lever[1])
-    limit = (
-        f"more {name}s help almost as much" if best >= LEVER * questions else f"more {unit}s help, more {name}s hardly"
-    )
-    listed = " and ".join([", ".join(said[:-1]), said[-1]])
-    return f"The interval would narrow {listed}: {limit}."
+    limit = f"more {name}s help too" if best >= LEVER * questions else f"more {name}s hardly help"
+    return f"{', '.join(said)}; {limit}."
 
 
 def _percent(share: float) -> str:

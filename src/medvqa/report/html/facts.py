@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
-from medvqa.protocols.protocol import Protocol
+from medvqa.protocols import combining
+from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.report.build import Report
 from medvqa.report.html.texts import label
 
@@ -20,6 +21,13 @@ NAMES: Mapping[str, str] = {
     "ff": "free form: a judge rates the closeness to each option",
 }
 """The techniques, for readers of the page."""
+REASONING: Mapping[str, str] = {
+    "": "",
+    "cot": "cot: asked to reason first, then to give the final answer",
+    "cot-2": "cot-2: asked to reason first; a second turn asks for the final answer",
+    "explain": "explain: asked to answer first, then to explain",
+}
+"""What a prompt asks for beside the answer."""
 CLASSES: Mapping[str, str] = {"model": "Model class", "processor": "Processor class"}
 """Terms for Python classes: "Model" alone is the model's name."""
 FROM_CATEGORY = "--answers-from-category"
@@ -31,15 +39,27 @@ def command(run: Mapping[str, Any]) -> list[str]:
     options = run.get("options", {})
     model = options.get("model") or run.get("model", {}).get("name", "MODEL")
     typed = ["pytest", f"--model={model}"]
-    if prompts := Protocol.of(run).prompts:
-        typed.append(f"--prompt={','.join(prompts)}")
+    protocol = Protocol.of(run)
+    if protocol.prompts:
+        typed.append(f"--prompt={','.join(protocol.prompts)}")
     if run.get("ablation"):
         typed.append(f"--ablate={run['ablation']}")
-    protocol = Protocol.of(run)
+    if protocol.samples is not None:
+        typed.append(f"--samples={protocol.samples}")
+    if protocol.combine != "mean":
+        typed.append(f"--combine={protocol.combine}")
+    if protocol.thresholds:
+        typed.append(f"--threshold={','.join(f'{share:g}' for share in protocol.thresholds)}")
     if protocol.shots:
         typed.append(f"--shots={protocol.shots}")
     if protocol.pool:
         typed.append(f"--shot-pool={protocol.pool}")
+    if protocol.reasoning:
+        typed.append(f"--reasoning={protocol.reasoning}")
+    if protocol.explain:
+        typed.append("--explain")
+    if protocol.rotations != 0:
+        typed.append(f"--rotate={ALL if protocol.rotations is None else protocol.rotations}")
     if run.get("extraction", "sound") != "sound":
         typed.append(f"--extraction={run['extraction']}")
     if options.get("answers_from_category"):
@@ -71,8 +91,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     if report.ablation:
         rows.append(("Ablation", report.ablation))
     rows += [(f"Solved examples of {name}", words) for name, words in _shots(run)]
-    if report.combine:
-        rows.append(("Answers combined by", report.combine))
+    rows += _protocol(Protocol.of(run))
     for name, about in run.get("benchmarks", {}).items():
         prompts = [f"{technique}: {names.replace('+', ', ')}" for technique, names in about.get("prompts", {}).items()]
         if len(named := about.get("asked_by", ())) > 1:
@@ -107,6 +126,23 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         rows.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in rows if value]
+
+
+def _protocol(protocol: Protocol) -> list[tuple[str, str]]:
+    """Reasoning, samples and rotations, in whole words."""
+    of = f"{protocol.samples} answers"
+    combined: Mapping[str, str] = {
+        "mean": f"mean of {of}",
+        "vote": f"majority vote of {of}",
+        "best-oracle": f"oracle: right if {combining.thresholds(protocol)[0]:g} % of {of} are right",
+        "best-self": f"the model selects one of its {of}",
+    }
+    orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
+    return [
+        ("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        ("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
+        ("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
+    ]
 
 
 def _shots(run: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -165,11 +165,11 @@ class SpreadRow:
         return tables.figure(self.spread.mean, is_percent=self.spread.percent)
 
     @property
-    def deviations(self) -> tuple[tuple[str, float | None, str], ...]:
-        """Name, value and text of each standard deviation."""
+    def deviations(self) -> tuple[tuple[str, str, float | None, str], ...]:
+        """Name, heading, value and text of each standard deviation."""
         return tuple(
-            (name, value, tables.figure(value, is_percent=self.spread.percent))
-            for name in tables.DEVIATIONS
+            (name, heading, value, tables.figure(value, is_percent=self.spread.percent))
+            for name, heading in tables.deviations([self.spread]).items()
             for value in (getattr(self.spread, name),)
         )
 
@@ -263,7 +263,7 @@ def section(part: Part, report: Report, number: int) -> BenchmarkSection:
     several = len(report.techniques) > 1
     technique = part.technique if several and part.results else ""
     named = part.benchmark.title or part.benchmark.name
-    named += f" ({report.combine})" if report.combine else ""
+    named += f" ({report.protocol})" if report.protocol else ""
     views = tuple(view for name in _dimensions(part) if (view := _slices(part, name, technique)).rows)
     paper = papers.overall(part.benchmark.name)
     abilities: Mapping[str, Any] = {} if paper is None else paper.abilities

@@ -203,7 +203,7 @@
         <button type="button" id="csv" onClick=${() => common.save(csv(rows), `${data.benchmarks[state.b].name}.csv`)}>CSV</button>
       </div>
       ${rows.length === 0 ? html`<p class="empty">No question matches.</p>` : html`
-      <div class="scroll"><table class="items">
+      <div class="scroll"><table class=${rows.some((row) => row.variant) ? "items ways" : "items"}>
         <thead><tr><th scope="col" class="c-id">Id</th>${answered && html`<th scope="col" class="c-outcome">Outcome</th>`}<th scope="col">Question</th>
           ${answered && html`<th scope="col" class="c-answer">Read / correct</th>`}<th scope="col" class="c-tags">Tags</th></tr></thead>
         <tbody>${shown.map((row) => html`<${Row} key=${row.key} row=${row} answered=${answered} />`)}</tbody>
