@@ -50,7 +50,7 @@ def _named(typed: str, benchmark: Benchmark) -> Sequence[str]:
     if typed.isdecimal() and (numbered := [name for name in names if name.partition("-")[0] == typed]):
         return numbered[:1]
     close = get_close_matches(typed, names, n=1)
-    meant = f". Did you mean '{close[0]}'?" if close else ""
+    meant = f". Did you mean '{close[0]}'?" if close else "."
     raise UsageError(
         f"--prompt={typed}: benchmark '{benchmark.name}' has no prompt of that name; it has: {', '.join(names)}{meant} "
         "A file is named with its folder or suffix: --prompt=prompts/NAME.txt"
