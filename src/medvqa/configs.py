@@ -263,7 +263,7 @@ def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """Return the content of a TOML file; UsageError if it is invalid, OSError if unreadable or above `limit` bytes."""
     try:
         return tomllib.loads(files.read(path, limit).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
         raise UsageError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise UsageError(f"{path}: not TOML: nested too deep") from None

@@ -180,4 +180,4 @@ def _link(path: Path) -> OSError:
 
 
 def _irregular(path: Path) -> OSError:
-    return OSError(errno.EINVAL, f"{path.name} is not a regular file", str(path))
+    return OSError(errno.EINVAL, f"{path.name or path} is not a regular file", str(path))

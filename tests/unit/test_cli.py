@@ -408,3 +408,30 @@ def test_a_split_that_cannot_be_made_is_refused(
     monkeypatch.chdir(tmp_path)
     assert main(["split", *arguments]) == 4
     assert message in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_command_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("medvqa.cli.lexicon.known_from", interrupt)
+    assert main(["lexicon"]) == 2
+    assert capsys.readouterr().err == "medvqa: interrupted\n"
+
+
+@pytest.mark.parametrize("command", ["classify", "rescore"])
+def test_a_run_folder_that_cannot_be_locked_is_one_line(
+    stranger: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stranger / "reports/locked"
+    folder.mkdir(parents=True)
+    (folder / records.RUN).write_text("{}")
+
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(records.Lock, "acquire", full)
+    assert main([command, str(folder)]) == 4
+    assert capsys.readouterr().err.endswith(f"medvqa: run folder {folder} cannot be written: No space left on device\n")

@@ -75,3 +75,13 @@ def test_a_table_without_ids_and_a_missing_file_are_named(tmp_path: Path) -> Non
         written(tmp_path, "name,part\n1,a\n")
     with pytest.raises(UsageError, match="no such file"):
         own_tags.read([tmp_path / "absent.csv"])
+
+
+def test_a_table_without_a_dimension_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no column of tags beside the id"):
+        written(tmp_path, "id,benchmark\n1,mine\n")
+
+
+def test_many_rows_of_one_id_are_joined_in_linear_time(tmp_path: Path) -> None:
+    tags = written(tmp_path, "id,part\n" + "".join(f"3,v{n}\n" for n in range(100_000)))
+    assert len(tags.added(ITEMS)[3].tags["part"]) == 100_000

@@ -350,3 +350,11 @@ def test_examples_need_their_images_even_if_a_part_is_selected(tmp_path: Path) -
     assert str(error.value).startswith(
         "--shots=1: 5 of 6 images of the pool ward are there, the first that is missing: 5.png. Put them there, or ask "
     )
+
+
+def test_a_file_cannot_take_the_name_of_a_benchmark_and_with_it_its_consent(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in (PHANTOM, "med-flamingo"):
+        (tmp_path / "sub" / name).write_text("question,A,B,answer\nWho?,x,y,A\n")
+        message = f"--shot-pool=sub/{name}: the file has the name of a pool or benchmark; rename it"
+        assert refusal(tmp_path, shot_pool=f"sub/{name}") == message

@@ -113,7 +113,7 @@ def test_names_of_prompts(typed: list[str], names: tuple[str, ...]) -> None:
     ("typed", "message"),
     [
         ("shrt", "has no prompt of that name; it has: default, short, 4-long. Did you mean 'short'?"),
-        ("5", "has no prompt of that name; it has: default, short, 4-long"),
+        ("5", "has no prompt of that name; it has: default, short, 4-long. A file is named with its folder or suffix"),
     ],
 )
 def test_an_unknown_name_is_refused(typed: str, message: str) -> None:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0: success. 1: results are missing, or a check failed. 4: an option or the data cannot be used; a line on standard
-    error says why.
+    0: success. 1: results are missing, or a check failed. 2: interrupted. 4: an option or the data cannot be used. A
+    line on standard error says why.
     """
     if arguments is None:
         sys.excepthook = _excepthook
@@ -61,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MedVQAError as error:
         say(f"medvqa: {error}")
         return 4
+    except KeyboardInterrupt as error:
+        say(f"medvqa: {str(error) or 'interrupted'}")
+        return 2
     finally:
         if options.traceback and (text := usercode.take_tracebacks()):
             say(text)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, known_from, say
+from medvqa.cli.common import Commands, known_from, locked, say
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import OPTIONS
 
@@ -76,18 +75,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(typed: argparse.Namespace) -> tuple[str, bool]:
     """Classify a run. Return its shares, and whether the judge left answers without a readable reply."""
-    from medvqa import records
     from medvqa.session.options import Options
 
     registry, options = known_from(typed), Options.of(vars(typed), Path.cwd())
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit={options.limit}: at least 1 answer is needed")
-    with ExitStack() as stack:
-        if (typed.run / records.RUN).is_file():
-            lock = records.Lock(typed.run)
-            stack.callback(lock.release)
-            if (line := lock.acquire()) is not None:
-                say(line)
+    with locked(typed.run):
         return _classified(typed, options, registry)
 
 

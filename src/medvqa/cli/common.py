@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,3 +53,20 @@ def known_from(options: argparse.Namespace) -> Registry:
             raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
     # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
     return Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in conftests)]))
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder, if the folder is one, within the block (UsageError)."""
+    from medvqa import records
+
+    lock = records.Lock(folder)
+    try:
+        try:
+            if (folder / records.RUN).is_file() and (line := lock.acquire()) is not None:
+                say(line)
+        except OSError as error:
+            raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
+        yield
+    finally:
+        lock.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,15 +145,18 @@ def run(options: argparse.Namespace) -> str:
         sections = [section for section in sections if section.notes and not section.tables]
         sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))
     with_notes = list(zip(comparisons, refusals, notes, strict=True))
-    try:
-        if options.json is not None:
-            records.write_json(options.json, comparison.as_json(with_notes, rankings, trends))
-        if options.csv is not None:
-            records.write_atomic(options.csv, comparison.as_csv(comparisons).encode())
-        if options.markdown is not None:
-            records.write_atomic(options.markdown, comparison.as_markdown(sections).encode())
-    except OSError as error:
-        raise UsageError(f"{error.filename2 or error.filename} cannot be written: {error.strerror}") from error
+    written: dict[Path, Callable[[Path], None]] = {}
+    if options.json is not None:
+        written[options.json] = lambda path: records.write_json(path, comparison.as_json(with_notes, rankings, trends))
+    if options.csv is not None:
+        written[options.csv] = lambda path: records.write_atomic(path, comparison.as_csv(comparisons).encode())
+    if options.markdown is not None:
+        written[options.markdown] = lambda path: records.write_atomic(path, comparison.as_markdown(sections).encode())
+    for path, write in written.items():
+        try:
+            write(path)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     return comparison.text(sections)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, known_from, say
+from medvqa.cli.common import Commands, known_from, locked, say
 from medvqa.items import Benchmark, Item
 from medvqa.session.options import OPTIONS
 
@@ -65,17 +64,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(typed: argparse.Namespace) -> tuple[str, bool]:
     """Rescore a run. Return its summary, and whether it is unfinished or has errors."""
-    from medvqa import records
     from medvqa.session.options import Options
 
     here = Path.cwd()
     registry, options = known_from(typed), Options.of(vars(typed), here)
-    with ExitStack() as stack:
-        if (typed.run / records.RUN).is_file():
-            lock = records.Lock(typed.run)
-            stack.callback(lock.release)
-            if (line := lock.acquire()) is not None:
-                say(line)
+    with locked(typed.run):
         return _rescored(typed, options, registry)
 
 

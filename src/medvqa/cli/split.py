@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,7 +54,10 @@ def run(options: argparse.Namespace) -> str:
     data, typed = data_of(options)
     chosen = benchmarks.choose(listed([options.benchmark]), known_from(options).benchmarks, data, typed)
     if len(chosen) > 1:
-        raise UsageError(f"--benchmark={options.benchmark}: one of {', '.join(each.name for each in chosen)}")
+        raise UsageError(
+            f"--benchmark={options.benchmark}: these are several; name one of "
+            + ", ".join(each.name for each in chosen)
+        )
     (benchmark,) = chosen
     items = benchmarks.load(benchmark, benchmarks.folder_of(benchmark, data) or data or Path())
     dimension = _dimension(options.by, benchmark, items)
@@ -73,9 +77,8 @@ def run(options: argparse.Namespace) -> str:
     if dimension is not None:
         lines.append(_table(parts, dimension, lexicon.display))
         lines += _undivided(parts, dimension, lexicon.display)
-    lines.append(
-        f"medvqa run --benchmark={benchmark.name} --tags={path} --select=\"lexicon(split='{NAMES[1]}')\" asks test"
-    )
+    tags = shlex.quote(f"--tags={path}")
+    lines.append(f"medvqa run --benchmark={benchmark.name} {tags} --select=\"lexicon(split='{NAMES[1]}')\" asks test")
     return "\n".join(lines)
 
 

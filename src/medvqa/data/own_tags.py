@@ -93,12 +93,12 @@ class OwnTags:
 
 def _tagged(item: Item, rows_of: Mapping[str, Sequence[TagRow]]) -> Item:
     rows = [*rows_of.get(item.id, ()), *(rows_of.get(item.pair_id, ()) if item.pair_id is not None else ())]
-    tags: dict[str, tuple[str, ...]] = {}
+    tags: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.benchmark in ("", item.benchmark):
             for dimension, values in row.tags.items():
-                tags[dimension] = tuple(dict.fromkeys((*tags.get(dimension, ()), *values)))
-    return replace(item, tags={**item.tags, **tags}) if tags else item
+                tags.setdefault(dimension, {}).update(dict.fromkeys(values))
+    return replace(item, tags={**item.tags, **{name: tuple(values) for name, values in tags.items()}}) if tags else item
 
 
 def _names(items: Iterable[Item]) -> set[str]:
@@ -114,6 +114,8 @@ def read(paths: Iterable[Path]) -> OwnTags:
             raise UsageError(f"--tags={path}: no such file")
         for row in tables.read(path, name=path.name, needed=[("id",)], fold=True, hint=FORMAT):
             columns = {column: lexicon.slug(column) for column in row.values if column not in ("id", "benchmark")}
+            if not columns:
+                raise row.error(f"no column of tags beside the id{FORMAT}")
             for column, dimension in columns.items():
                 if dimension in RESERVED or not dimension.isidentifier() or keyword.iskeyword(dimension):
                     raise row.error(f"no name of a dimension{FORMAT}", column)

@@ -213,7 +213,10 @@ def _single(name: str, value: Any, kind: Callable[[Any], Any]) -> Any:
         return _text(name, value)
     if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
         raise _wrong(name, value, "a whole number" if kind is int else "a number")
-    return kind(value) if isinstance(kind, type) else kind(str(value))
+    try:
+        return kind(value) if isinstance(kind, type) else kind(str(value))
+    except OverflowError:
+        raise _wrong(name, value, "a number that a float can hold") from None
 
 
 def _text(name: str, value: Any) -> str:

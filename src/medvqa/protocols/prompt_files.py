@@ -56,7 +56,7 @@ def read(path: Path, shown: str = "") -> Templates:
         return _Reader(where, name, written).templates({"text": written.removesuffix("\n")})
     try:
         settings = tomllib.loads(written)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--prompt={where}: not TOML: {error}") from None
     return _Reader(where, name, written).templates(settings)
 

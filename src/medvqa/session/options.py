@@ -316,11 +316,18 @@ class Options:
 
     @classmethod
     def of(cls, parsed: Mapping[str, Any], cwd: Path) -> Options:
-        """Return the options that argparse parsed, by name; None or missing if not typed. Nothing is checked yet.
+        """Return the options that argparse parsed, by name; None or missing if not typed.
+
+        UsageError for a text with a NUL character; nothing else is checked yet.
 
         `cwd` is the folder that relative paths start from; ~ is the home folder.
         """
         raw = {name: parsed.get(name) for name in OPTIONS}
+        for name, value in raw.items():
+            if any("\0" in text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)):
+                from medvqa.items import UsageError
+
+                raise UsageError(f"--{name}: a value holds a NUL character, which no path and no command line may have")
         data, data_typed = data_folder(raw["data"], cwd)
         return cls(
             model=raw["model"] or DEFAULT_MODEL,

@@ -85,9 +85,14 @@ def find(typed: str, known: Mapping[str, Benchmark], cwd: Path) -> PoolSource:
     if typed in shipped:
         return PoolSource(typed, path=shipped[typed], shipped=True)
     path = Path(os.path.abspath(cwd / typed))
-    if path.is_file():
-        return PoolSource(printing.line(path.name), path=path)
     names = sorted({*known, *shipped})
+    if path.is_file():
+        if path.name in names:
+            # Consent, signatures and reports know a pool by its name.
+            raise UsageError(
+                f"--shot-pool={printing.line(typed)}: the file has the name of a pool or benchmark; rename it"
+            )
+        return PoolSource(printing.line(path.name), path=path)
     close = get_close_matches(typed, names, n=1)
     meant = f" Did you mean '{close[0]}'?" if close else ""
     raise UsageError(

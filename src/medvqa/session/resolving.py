@@ -30,8 +30,12 @@ from medvqa.session.options import LISTS, OPTIONS, Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 
+MAX_NUMBER = 10**12
+"""run.json holds no number above 2**53."""
 MAX_DEADLINE = 1e9
 """Seconds (30 years): clocks refuse much larger numbers."""
+MAX_SAMPLES = 10_000
+"""Each sample is a result, and a test, of its own."""
 MAX_ROTATIONS = 26
 """Options have the letters A to Z."""
 
@@ -98,6 +102,9 @@ def _check_values(options: Options) -> None:
         how = OPTIONS[name]["metavar"]
         names = f", or --{name}={how},{how}" if name in LISTS else ""
         raise UsageError(f"--{name}: a value is empty; write --{name}={how}{names}, or leave it out")
+    for name in ("limit", "batch_size", "concurrency", "max_tokens", "max_errors", "looks"):
+        if (getattr(options, name) or 0) > MAX_NUMBER:
+            raise UsageError(f"--{name.replace('_', '-')}={getattr(options, name)}: at most {MAX_NUMBER:,}")
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit={options.limit}: a limit is at least 1")
     for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
@@ -111,6 +118,8 @@ def _check_values(options: Options) -> None:
         raise UsageError(
             f"--samples={options.samples}: type a number from 2 on; without --samples each question is asked once"
         )
+    if options.samples is not None and options.samples > MAX_SAMPLES:
+        raise UsageError(f"--samples={options.samples}: at most {MAX_SAMPLES:,} samples of each answer")
     if options.shots is not None and options.shots < 1:
         raise UsageError(f"--shots={options.shots}: type a number from 1 on; without --shots no examples are shown")
     for threshold in options.thresholds:

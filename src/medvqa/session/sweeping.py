@@ -48,6 +48,7 @@ TOP = ("name", "max-cost", *TABLES)
 SEVERITY = (0, 5, 11, 10, 1, 4, INTERRUPTED)
 """Exit codes of runs, the worst last."""
 MAX_CELLS = 10_000
+MAX_SUM = 1e12
 _LONGEST = 119
 """Characters of a run's name."""
 
@@ -68,7 +69,7 @@ class GridCell:
         words = ["medvqa", "run"]
         for name, value in {**self.options, "run": self.run}.items():
             values = value if isinstance(value, list) else [value]
-            words += [f"--{name}" if one is True else f"--{name}={one}" for one in values]
+            words += [f"--{name}" if one is True else f"--{name}={_say(one)}" for one in values]
         return shlex.join(words)
 
 
@@ -158,13 +159,17 @@ def read(path: Path) -> Sweep:
         raise file.error("", "name", "a text is expected")
     records.check_name(name, f"{path}: name")
     max_cost = content.get("max-cost")
-    if max_cost is not None and (isinstance(max_cost, bool) or not isinstance(max_cost, int | float) or max_cost <= 0):
+    if max_cost is not None and (
+        isinstance(max_cost, bool) or not isinstance(max_cost, int | float) or not 0 < max_cost <= MAX_SUM
+    ):
         raise file.error("", "max-cost", "a sum above 0 is expected")
     common = _options(file, content, "options")
     grid = _grid(file, content, common)
     included = [_options(file, content, "include", number) for number in range(_count(file, content, "include"))]
     excluded = [_options(file, content, "exclude", number) for number in range(_count(file, content, "exclude"))]
     settings = tuple(dict.fromkeys([*grid, *(name for cell in included for name in cell)]))
+    if not settings:
+        raise file.error("", "grid", 'no option has a list of values, such as model = ["phantom-vlm", "random"]')
     for number, cell in enumerate(included):
         for key in cell:
             if key in common:
@@ -409,17 +414,23 @@ def _value(file: _GridFile, table: str, key: str, value: Any, number: int) -> An
         raise file.error(table, key, "the list is empty", number)
     converted = []
     for one in values:
-        if (
-            isinstance(one, bool)
-            or not isinstance(one, str | int | float)
-            or (kind is not str and isinstance(one, str))
-        ):
-            expected = {int: "a whole number", float: "a number"}.get(kind, "a text")
-            raise file.error(table, key, f"{expected} is expected, not {one!r:.60}", number)
-        if kind is int and one != int(one):
-            raise file.error(table, key, f"a whole number is expected, not {one!r:.60}", number)
-        converted.append(kind(one) if kind is not str else str(one))
+        try:
+            converted.append(_converted(kind, one))
+        except (TypeError, ValueError, OverflowError):
+            expected = {int: "a whole number", str: "a text"}.get(kind, "a number")
+            raise file.error(table, key, f"{expected} is expected, not {one!r:.60}", number) from None
     return converted if several else converted[0]
+
+
+def _converted(kind: Callable[[Any], Any], value: Any) -> Any:
+    """A value of TOML as argparse gives it, by the option's type. TypeError, ValueError and OverflowError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    if kind not in (int, float):
+        return kind(str(value))
+    if isinstance(value, str) or (kind is int and value != int(value)):
+        raise TypeError
+    return kind(value)
 
 
 def _hint(name: str, names: Iterable[str]) -> str:
@@ -431,9 +442,9 @@ def _say(value: Any) -> str:
     """A value in words; "" for the default."""
     if value is None:
         return ""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ",".join(map(_say, value))
-    return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+    return "yes" if value is True else f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _cells(name: str, common: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]]) -> list[GridCell]:

@@ -96,7 +96,7 @@ def parse(name: str, text: str) -> Taxonomy:
     """Return the tree in a TOML file's text: `source`, a table `kinds`, a table `rules`. UsageError if it is none."""
     try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"not TOML: {error}") from None
     if unknown := sorted(set(content) - set(_KEYS)):
         raise UsageError(f"no key '{printing.line(unknown[0])}'; there are: {', '.join(_KEYS)}")
