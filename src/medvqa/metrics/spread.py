@@ -92,14 +92,14 @@ def spreads(
     of a result's prompt, and `prompts` their order; other names follow. `failed` is as in `metrics.measures`.
     `decomposed`: names of metrics whose variance is decomposed.
     """
+    if len({result.sample for result in results}) < 2 and len(set(map(prompt_of, results))) < 2:
+        return []
     rows = latest(results)
     by_prompt: dict[str, dict[int, list[Result]]] = {name: {} for name in prompts}
     for result in rows:
         by_prompt.setdefault(prompt_of(result), {}).setdefault(result.sample, []).append(result)
     by_prompt = {name: of_prompt for name, of_prompt in by_prompt.items() if of_prompt}
     samples = sorted({sample for of_prompt in by_prompt.values() for sample in of_prompt})
-    if len(by_prompt) < 2 and len(samples) < 2:
-        return []
     dimensions = [metric.mean_over for metric in metrics if metric.mean_over is not None]
     problems: list[FailedMetric] = []
     values: dict[str, dict[tuple[str, int], float]] = {}

@@ -95,7 +95,7 @@ def result_back(result: Result, item: Item) -> Result:
     """Return the result of a question as shown in the terms of the data set's `item`."""
     shift = Variant.parse(result.variant).rotation
     if not shift:
-        return replace(result, item=item)
+        return result if result.item is item else replace(result, item=item)
     answer = None if result.answer is None else answer_back(result.answer, item, shift)
     return replace(result, item=item, answer=answer, score=mapped_back(result.score, item, shift))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from medvqa.items import DataError
 
@@ -30,12 +31,18 @@ class Variant:
         rotation = [] if self.rotation is None else [f"r{self.rotation + 1}"]
         return JOINED.join([*([self.prompt] if self.prompt else []), *rotation])
 
-    @classmethod
-    def parse(cls, name: str) -> Variant:
+    @staticmethod
+    def parse(name: str) -> Variant:
         """Return the variant of a name (DataError)."""
-        head, joined, last = name.rpartition(JOINED)
-        if (match := _ROTATION.fullmatch(last)) is not None:
-            return cls(head, int(match[1]) - 1)
-        if joined:
-            raise DataError(f"variant {name[:60]!r}: its last part is no rotation, such as r1")
-        return cls(name)
+        return _parsed(name)
+
+
+# A run has few variants, and each of its results names one.
+@lru_cache(maxsize=4096)
+def _parsed(name: str) -> Variant:
+    head, joined, last = name.rpartition(JOINED)
+    if (match := _ROTATION.fullmatch(last)) is not None:
+        return Variant(head, int(match[1]) - 1)
+    if joined:
+        raise DataError(f"variant {name[:60]!r}: its last part is no rotation, such as r1")
+    return Variant(name)

@@ -41,8 +41,8 @@ class Part:
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
     benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
     `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
-    each metric, () if each question was asked once. `combined`: the results that the measures count; the answers to a
-    question may be combined into one. `votes`: their votes, None if nothing was voted on.
+    each metric, () if each question was asked once. `combined`: the results that the measures count in place of
+    `results`, () if they count these. `votes`: their votes, None if nothing was voted on.
     """
 
     name: str
@@ -306,7 +306,7 @@ def _part(
         broken,
         tuple(failed),
         tuple(spreads),
-        counted,
+        counted if combining.folds(protocol) else (),
         combining.votes(results, protocol),
     )
 

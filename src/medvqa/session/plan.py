@@ -72,6 +72,7 @@ class Plan:
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
+    _variants: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -179,9 +180,11 @@ class Plan:
 
     def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
         """The variants of a benchmark's prompts in these rotations."""
-        prompts = self.prompts(benchmark)
-        names = prompts if len(prompts) > 1 else ("",)
-        return tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
+        if (key := (benchmark, tuple(shifts))) not in self._variants:
+            prompts = self.prompts(benchmark)
+            names = prompts if len(prompts) > 1 else ("",)
+            self._variants[key] = tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
+        return self._variants[key]
 
     def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
@@ -379,8 +382,9 @@ class Plan:
         score: Score | None = None,
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
+        item = rotation.as_shown(query.item, query.variant)
         shown = scoring.result(
-            replace(query, item=rotation.as_shown(query.item, query.variant)),
+            query if item is query.item else replace(query, item=item),
             prompt,
             answer,
             benchmark=self.benchmarks[query.item.benchmark],
