@@ -8,7 +8,7 @@ from math import fsum, nan, sqrt
 
 from medvqa import statistics
 from medvqa.items import FailedMetric, Metric, Result
-from medvqa.metrics.measuring import Tabled, latest, tables
+from medvqa.metrics.measuring import Tabled, latest, mean, tables
 from medvqa.statistics import Components
 
 
@@ -164,8 +164,8 @@ def _value(tabled: Tabled) -> float | None:
     if tabled.over is None:
         total = fsum(denominators)
         return fsum(numerators) / total if total else None
-    count, n = tabled.frame.sums(numerators), tabled.frame.sums(denominators)
-    return _mean([float(count[i] / n[i]) for i in tabled.over if n[i] > 0])
+    count, n = (tabled.frame.sums(terms).tolist() for terms in tabled.terms)
+    return mean(tabled, [of / total if total else nan for of, total in zip(count, n, strict=True)], n)
 
 
 def _spread(
