@@ -129,7 +129,7 @@ class Report:
     @property
     def label(self) -> str:
         """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
-        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
+        return _label(self.ablation, self.shots, self.combine)
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -143,8 +143,8 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
-        sampled = self.run.get("repeat") and not ranked
+        protocol = Protocol.of(self.run)
+        sampled = protocol.samples is not None and protocol.combine != "best-self"
         several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
@@ -176,7 +176,7 @@ def build(
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
     ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
-    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
+    label = _label(ablation, protocol.shots_label, combine)
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -217,6 +217,10 @@ def build(
     )
 
 
+def _label(*settings: str) -> str:
+    return ", ".join(filter(None, settings))
+
+
 def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     benchmark = combining.named(benchmark, Protocol.of(run))
@@ -254,6 +258,7 @@ def _part(
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
+    protocol = Protocol.of(run)
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     measured = partial(
         metrics.measures,
@@ -262,11 +267,10 @@ def _part(
         benchmark=benchmark.name,
         signature=signature,
         score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        orders=rotation.orders(technique, protocol.rotations),
         read_by=about.get("read_by"),
         failed=failed,
     )
-    protocol = Protocol.of(run)
-    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     counted = combining.combined(results, protocol)
     measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
