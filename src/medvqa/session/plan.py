@@ -72,6 +72,7 @@ class Plan:
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
+    _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _variants: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     # Names and items
@@ -152,9 +153,11 @@ class Plan:
 
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        benchmark = self.benchmarks[name]
-        typed = self.protocol.prompts
-        return naming.asked(typed or configs.prompt_of(self.model.config, benchmark), benchmark)
+        if name not in self._prompts:
+            benchmark = self.benchmarks[name]
+            typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
+            self._prompts[name] = naming.asked(typed, benchmark)
+        return self._prompts[name]
 
     def variants(self, name: str) -> tuple[str, ...]:
         """The variants in which the questions of a benchmark are asked; ("",) if there is one.
@@ -316,7 +319,7 @@ class Plan:
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
         instruction = self.protocol.instruction
-        if prompt.template == ranking.TEMPLATE.label:
+        if self.ranks and prompt.template == ranking.TEMPLATE.label:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
         if instruction is not None and f"+{instruction.label}" in prompt.template:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, instruction.name, prompt)
