@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from math import inf, isfinite
 from numbers import Real
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -31,7 +32,9 @@ MAX_THOUGHTS = 60_000
 """Characters kept of hidden thoughts: half of the beginning, half of the end."""
 
 _NAMES = tuple(field.name for field in fields(Answer))
-_LATER = frozenset({"thoughts", "earlier", "whole", "cut"})
+_LATER = ("thoughts", "earlier", "whole", "cut")
+_FIRST = tuple(name for name in _NAMES if name not in _LATER)
+_first, _later = attrgetter(*_FIRST), attrgetter(*_LATER)
 _COUNT = "a finite number of 0 or more is expected"
 _PROBABILITY = "a natural logarithm of a probability, at most 0, is expected"
 _encoder = msgspec.json.Encoder()
@@ -183,7 +186,9 @@ def to_json(answer: Answer) -> Mapping[str, Any]:
 
     The fields of `_LATER` are left out if they are empty, so that lines equal those of earlier versions.
     """
-    content = {name: value for name in _NAMES if (value := getattr(answer, name)) or name not in _LATER}
+    content = dict(zip(_FIRST, _first(answer), strict=True))
+    if any(later := _later(answer)):
+        content.update((name, value) for name, value in zip(_LATER, later, strict=True) if value)
     logprobs = answer.option_logprobs
     if logprobs is not None and -inf in logprobs.values():
         content["option_logprobs"] = {name: IMPOSSIBLE if v == -inf else v for name, v in logprobs.items()}

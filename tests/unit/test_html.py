@@ -211,6 +211,17 @@ def test_a_recovered_key_is_asked_for_where_there_is_one() -> None:
     assert test["command"] == ("pytest --model=echo:A --answers-from-category --benchmark=gmai-mmbench-test --data=DIR")
 
 
+def test_each_answer_of_several_prompts_is_filed_under_its_prompt() -> None:
+    one = replace(pages.guesses()[0], technique="mc")
+    results = [replace(one, variant=variant) for variant in ("short", "long", "short+r2")]
+    content = pack.run([(pages.PHANTOM[one.item.benchmark], results)], [])
+    (about,) = content["benchmarks"]
+    (place,) = [place for place, named in enumerate(about["dimensions"]) if named["name"] == "prompt"]
+    values = about["dimensions"][place]["values"]
+    of_rows = [[values[value][0] for value in tags[place]] for tags in content["items"]["tags"]]
+    assert of_rows == [["short"], ["long"], ["short"]]
+
+
 def test_prompts_are_told_by_technique_and_a_checkpoint_by_its_name(tmp_path: Path) -> None:
     model = {
         "name": "tiny",

@@ -124,3 +124,8 @@ def test_a_macro_average_is_the_mean_over_its_slices() -> None:
     macro = replace(metrics.accuracy, name="macro", mean_over="task")
     (spread,) = metrics.spreads(results, (macro,), benchmark="b")
     assert spread.values[""] == pytest.approx(((1 / 3 + 1) / 2, (1 + 0) / 2))
+    weighted = replace(macro, name="weighted", weights=(("x", 3.0), ("y", 1.0)))
+    lacking = replace(macro, name="lacking", weights=(("x", 3.0), ("z", 1.0)))
+    spreads = {spread.name: spread for spread in metrics.spreads(results, (weighted, lacking), benchmark="b")}
+    assert spreads["weighted"].values[""] == pytest.approx(((3 / 3 + 1) / 4, (3 + 0) / 4))
+    assert "lacking" not in spreads

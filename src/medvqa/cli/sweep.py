@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from medvqa.session.registry import Registry
     from medvqa.session.sweeping import Done, Sweep
 
-FILES = ("sweep.md", "sweep.json", "sweep.csv", "gains.csv", "index.html")
 _EPILOG = """\
 example, sweep.toml:
   [options]                          options of medvqa run, for all runs

@@ -301,8 +301,9 @@ def notes(new: Side, baseline: Side) -> list[str]:
             for line in side.lacking
         ]
         lines += [f"{side.name} selected {line}" for line in side.selected]
-    times = [side.run.get("repeat") or 1 for side in (new, baseline)]
-    if times[0] != times[1] and all(Protocol.of(side.run).combine == "mean" for side in (new, baseline)):
+    protocols = [Protocol.of(side.run) for side in (new, baseline)]
+    times = [protocol.samples or 1 for protocol in protocols]
+    if times[0] != times[1] and all(protocol.combine == "mean" for protocol in protocols):
         lines.append(
             f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
             "compared"

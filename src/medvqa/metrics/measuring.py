@@ -397,29 +397,35 @@ def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> 
 
 def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> list[Measure]:
     """Return the mean over the slices that have a value, and the references that all of these slices have."""
-    places = list(tabled.over or ())
-    slices_with_value = [i for i in places if ratios.n[i] > 0]
-    # A weighted mean needs all its slices.
-    counted = slices_with_value if tabled.weights is None or len(slices_with_value) == len(places) else []
-    lines = {name: _mean([values[i] for i in counted], tabled.weights) for name, values in ratios.references.items()}
-    value, low, high = _mean([ratios.value[i] for i in counted], tabled.weights), None, None
+    lines = {name: mean(tabled, values, ratios.n) for name, values in ratios.references.items()}
+    value, low, high = mean(tabled, ratios.value, ratios.n), None, None
     if (tabled.bounded or not tabled.metric.percent) and value is not None:
         estimates = statistics.clustered(tabled.mean(ratios.influences))
         (below,), (above,) = _interval(tabled, estimates, binary=False)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}
-    name, n, percent = tabled.metric.name, float(len(slices_with_value)), bool(tabled.metric.percent)
+    name, n, percent = tabled.metric.name, float(len(_with_value(tabled, ratios.n))), bool(tabled.metric.percent)
     measure = Measure(benchmark, name, value, low, high, n, None, "slices", {}, kept, signature)
     return [replace(measure, groups=ratios.groups[0], percent=percent)]
 
 
-def _mean(values: Sequence[float], weights: Sequence[float] | None) -> float | None:
-    if not values:
+def mean(tabled: Tabled, values: Sequence[float], n: Sequence[float]) -> float | None:
+    """Return the mean of a macro average over its slices with a value, by all slices' values and denominators `n`.
+
+    None without any such slice, and if a weighted mean lacks one of its slices.
+    """
+    counted, weights = _with_value(tabled, n), tabled.weights
+    if not counted or (weights is not None and len(counted) < len(weights)):
         return None
     if weights is None:
-        return _number(fsum(values) / len(values))
-    return _number(fsum(weight * value for weight, value in zip(weights, values, strict=True)) / fsum(weights))
+        return _number(fsum(values[i] for i in counted) / len(counted))
+    return _number(fsum(weight * values[i] for weight, i in zip(weights, counted, strict=True)) / fsum(weights))
+
+
+def _with_value(tabled: Tabled, n: Sequence[float]) -> list[int]:
+    """The slices of a macro average that have a value."""
+    return [i for i in tabled.over or () if n[i] > 0]
 
 
 def _number(value: float) -> float | None:

@@ -8,7 +8,7 @@ from math import fsum, nan, sqrt
 
 from medvqa import statistics
 from medvqa.items import FailedMetric, Metric, Result
-from medvqa.metrics.measuring import Tabled, latest, tables
+from medvqa.metrics.measuring import Tabled, latest, mean, tables
 from medvqa.statistics import Components
 
 
@@ -92,14 +92,14 @@ def spreads(
     of a result's prompt, and `prompts` their order; other names follow. `failed` is as in `metrics.measures`.
     `decomposed`: names of metrics whose variance is decomposed.
     """
+    if len({result.sample for result in results}) < 2 and len(set(map(prompt_of, results))) < 2:
+        return []
     rows = latest(results)
     by_prompt: dict[str, dict[int, list[Result]]] = {name: {} for name in prompts}
     for result in rows:
         by_prompt.setdefault(prompt_of(result), {}).setdefault(result.sample, []).append(result)
     by_prompt = {name: of_prompt for name, of_prompt in by_prompt.items() if of_prompt}
     samples = sorted({sample for of_prompt in by_prompt.values() for sample in of_prompt})
-    if len(by_prompt) < 2 and len(samples) < 2:
-        return []
     dimensions = [metric.mean_over for metric in metrics if metric.mean_over is not None]
     problems: list[FailedMetric] = []
     values: dict[str, dict[tuple[str, int], float]] = {}
@@ -164,8 +164,8 @@ def _value(tabled: Tabled) -> float | None:
     if tabled.over is None:
         total = fsum(denominators)
         return fsum(numerators) / total if total else None
-    count, n = tabled.frame.sums(numerators), tabled.frame.sums(denominators)
-    return _mean([float(count[i] / n[i]) for i in tabled.over if n[i] > 0])
+    count, n = (tabled.frame.sums(terms).tolist() for terms in tabled.terms)
+    return mean(tabled, [of / total if total else nan for of, total in zip(count, n, strict=True)], n)
 
 
 def _spread(

@@ -11,15 +11,13 @@ from typing import Any
 from medvqa import files, printing
 from medvqa.items import KINDS, OPTION_TECHNIQUES, ORDERS, TECHNIQUES, Kind, Technique, UsageError
 from medvqa.protocols.naming import is_name
-from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_field
+from medvqa.protocols.prompts import FIELDS_HELP, SHOWING, Template, Templates, wrong_field
 
 SUFFIXES = (".txt", ".toml")
 MAX_BYTES = 2**16
 """Largest file of a prompt."""
 OPTION = "{letter}. {text}\n"
 """One line of {options}, unless the file has another."""
-SHOWING: tuple[Technique, ...] = ("mc", "gd")
-"""Techniques that show the options, and use the text outside of any table."""
 
 _OPTION_FIELDS = re.compile(r"\{\{|\}\}|\{(letter|text)\}|[{}]")
 _TURN_FIELDS = re.compile(r"\{\{|\}\}|\{(first|last)\}|[{}]")

@@ -25,6 +25,8 @@ from medvqa.items import (
     UsageError,
 )
 
+SHOWING: tuple[Technique, ...] = ("mc", "gd")
+"""Techniques that show the options under letters."""
 FIELDS = ("question", "options")
 """The fields of a template's text."""
 FIELDS_HELP = "Its fields are {question} and {options}; a brace that stands for itself is written twice: {{ or }}"
@@ -110,7 +112,7 @@ class Templates:
                 f"prompt '{self.name}' is not defined for technique '{technique}'; it has: {', '.join(self.techniques)}"
             )
         template = self.by_technique[technique]
-        if technique in ("mc", "gd"):
+        if technique in SHOWING:
             template = self.by_kind.get(item.kind, template)
             if item.kind in CHOICE_KINDS and "{options}" not in template.text:
                 raise UsageError(
@@ -121,7 +123,7 @@ class Templates:
 
     def about(self, technique: Technique) -> dict[str, dict[str, str]]:
         """Return the templates of a technique for run.json, by label."""
-        kinds = self.by_kind.values() if technique in ("mc", "gd") else ()
+        kinds = self.by_kind.values() if technique in SHOWING else ()
         return {template.label: template.about() for template in (self.by_technique[technique], *kinds)}
 
 

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from medvqa.items import CHOICE_KINDS, KINDS, Answer, Kind, Prompt
 from medvqa.protocols.prompts import turns
@@ -44,7 +45,7 @@ class Instruction:
     then: Mapping[Kind, str] = field(default_factory=dict)
     line: Callable[[str, bool], str | None] | None = None
 
-    @property
+    @cached_property
     def label(self) -> str:
         """`name@digest`; the digest changes with every byte that a model may see."""
         parts = (self.text, *(FORMS[kind] for kind in KINDS), *(self.then.get(kind, "") for kind in KINDS))

@@ -22,19 +22,17 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
+from medvqa.protocols.prompts import SHOWING
 from medvqa.protocols.variants import Variant
-
-SHOWING: frozenset[Technique] = frozenset({"mc", "gd"})
-"""Techniques that show the options under letters; only these can be rotated."""
 
 
 def check(techniques: Iterable[Technique]) -> None:
     """Raise UsageError if none of the techniques shows letters."""
     techniques = list(techniques)
-    if SHOWING.isdisjoint(techniques):
+    if set(SHOWING).isdisjoint(techniques):
         raise UsageError(
             f"--rotate: technique '{', '.join(techniques)}' shows no option letters, so there is nothing to rotate; "
-            f"those that do: {', '.join(sorted(SHOWING, reverse=True))}"
+            f"those that do: {', '.join(SHOWING)}"
         )
 
 
@@ -95,7 +93,7 @@ def result_back(result: Result, item: Item) -> Result:
     """Return the result of a question as shown in the terms of the data set's `item`."""
     shift = Variant.parse(result.variant).rotation
     if not shift:
-        return replace(result, item=item)
+        return result if result.item is item else replace(result, item=item)
     answer = None if result.answer is None else answer_back(result.answer, item, shift)
     return replace(result, item=item, answer=answer, score=mapped_back(result.score, item, shift))
 

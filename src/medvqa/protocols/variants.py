@@ -31,8 +31,8 @@ class Variant:
         rotation = [] if self.rotation is None else [f"r{self.rotation + 1}"]
         return JOINED.join([*([self.prompt] if self.prompt else []), *rotation])
 
-    @classmethod
-    def parse(cls, name: str) -> Variant:
+    @staticmethod
+    def parse(name: str) -> Variant:
         """Return the variant of a name (DataError)."""
         return _parsed(name)
 

@@ -41,8 +41,8 @@ class Part:
     If a run has several techniques, a further part without results holds the maxima over them. `name` is the
     benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
     `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
-    each metric, () if each question was asked once. `combined`: the results that the measures count; the answers to a
-    question may be combined into one. `votes`: their votes, None if nothing was voted on.
+    each metric, () if each question was asked once. `combined`: the results that the measures count in place of
+    `results`, () if they count these. `votes`: their votes, None if nothing was voted on.
     """
 
     name: str
@@ -148,8 +148,8 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        ranked = self.run.get("protocol", {}).get("combine") == "best-self"
-        sampled = self.run.get("repeat") and not ranked
+        protocol = Protocol.of(self.run)
+        sampled = protocol.samples is not None and protocol.combine != "best-self"
         several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
@@ -257,6 +257,7 @@ def _part(
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
+    protocol = Protocol.of(run)
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     measured = partial(
         metrics.measures,
@@ -265,11 +266,10 @@ def _part(
         benchmark=benchmark.name,
         signature=signature,
         score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        orders=rotation.orders(technique, protocol.rotations),
         read_by=about.get("read_by"),
         failed=failed,
     )
-    protocol = Protocol.of(run)
-    measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
     prompts = combining.prompts_of(run)
     counted = combining.combined(results, protocol, prompts)
     measures = measured(counted)

@@ -58,7 +58,7 @@ def details(report: Report) -> list[TextTable]:
     return [*oracle(report), *([parts] if parts.rows else [])]
 
 
-def by_part(report: Report) -> list[dict[str, Any]]:
+def threshold_measures(report: Report) -> list[dict[str, Any]]:
     """Return an oracle's headline measures at each threshold, for metrics.json; [] for other runs."""
     protocol = Protocol.of(report.run)
     if protocol.combine != "best-oracle":

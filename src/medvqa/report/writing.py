@@ -147,7 +147,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "gate": None if report.gate is None else report.gate.verdict,
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
-        **({"thresholds": thresholds} if (thresholds := combined.by_part(report)) else {}),
+        **({"thresholds": thresholds} if (thresholds := combined.threshold_measures(report)) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

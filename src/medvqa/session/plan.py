@@ -73,7 +73,8 @@ class Plan:
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
-    _asked_by: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _variants: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -153,11 +154,11 @@ class Plan:
 
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        if name not in self._asked_by:
+        if name not in self._prompts:
             benchmark = self.benchmarks[name]
             typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
-            self._asked_by[name] = naming.asked(typed, benchmark)
-        return self._asked_by[name]
+            self._prompts[name] = naming.asked(typed, benchmark)
+        return self._prompts[name]
 
     def variants(self, name: str) -> tuple[str, ...]:
         """The variants in which the questions of a benchmark are asked; ("",) if there is one.
@@ -183,11 +184,11 @@ class Plan:
 
     def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
         """The variants of a benchmark's prompts in these rotations."""
-        prompts = self.prompts(benchmark)
-        if len(prompts) == 1 and len(shifts) == 1 and shifts[0] is None:
-            return ("",)
-        names = prompts if len(prompts) > 1 else ("",)
-        return tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
+        if (key := (benchmark, tuple(shifts))) not in self._variants:
+            prompts = self.prompts(benchmark)
+            names = prompts if len(prompts) > 1 else ("",)
+            self._variants[key] = tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
+        return self._variants[key]
 
     def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
@@ -335,7 +336,7 @@ class Plan:
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
         instruction = self.protocol.instruction
-        if prompt.template == ranking.TEMPLATE.label:
+        if self.ranks and prompt.template == ranking.TEMPLATE.label:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
         if instruction is not None and f"+{instruction.label}" in prompt.template:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, instruction.name, prompt)
@@ -402,9 +403,8 @@ class Plan:
     ) -> Result:
         """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
         item = rotation.as_shown(query.item, query.variant)
-        rotated = item is not query.item
-        result = scoring.result(
-            replace(query, item=item) if rotated else query,
+        shown = scoring.result(
+            query if item is query.item else replace(query, item=item),
             prompt,
             answer,
             benchmark=self.benchmarks[query.item.benchmark],
@@ -413,7 +413,7 @@ class Plan:
             digest=digest or prompts.digest(prompt),
             score=score,
         )
-        return rotation.result_back(result, query.item) if rotated else result
+        return shown if item is query.item else rotation.result_back(shown, query.item)
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""

@@ -37,8 +37,10 @@ def check(plan: Plan, name: str) -> None:
 
 def check_selected(plan: Plan, keys: Iterable[QuestionKey]) -> None:
     """UsageError if a selected question has too few solved examples."""
+    if not plan.protocol.shots:
+        return
     selected = {(key.benchmark, key.item) for key in keys}
-    for name in plan.benchmarks if plan.protocol.shots else ():
+    for name in plan.benchmarks:
         items = [item for item in plan.items(name) if (name, item.id) in selected]
         if short := _short(plan, items):
             raise _too_few(plan, name, short, len(items))

@@ -19,8 +19,6 @@ from medvqa.scoring import cut_off, without_reasoning
 
 VERSION = "1"
 """Version of the rules and of reading replies, part of every signature."""
-WRONG = frozenset({"wrong", "refused", "abstained", "unparsed"})
-"""Outcomes of wrong answers; `partial` only on request."""
 STRATA = ("ability", "task")
 """Dimensions that a sample is stratified by, the first that the questions have; else the benchmark's first."""
 BARE = 5

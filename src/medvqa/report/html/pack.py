@@ -88,12 +88,14 @@ def run(
     """
     by_question = {result.key: result for result in combined or ()}
     counted = None if combined is None else by_question.values()
-    rows = [
-        (number, _tagged(result), _with_combined(result, by_question), *terms)
-        for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(results, shared(results, terms_of(score_of(benchmark)), counted), strict=True)
-    ]
     items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
+    rows = [
+        (number, item, _with_combined(result, by_question), *terms)
+        for number, ((benchmark, results), (_, tagged)) in enumerate(zip(parts, items, strict=True))
+        for result, item, terms in zip(
+            results, tagged, shared(results, terms_of(score_of(benchmark)), counted), strict=True
+        )
+    ]
     content = _content(items, rows, command, pictures)
     if any(map(prompt_of, (result for _, results in parts for result in results))):
         content["prompt_terms"] = [
@@ -176,7 +178,7 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 
 def _with_combined(result: Result, combined: Mapping[QuestionKey, Result]) -> Result:
     """The result; its reason goes on with that of the result that counts for its question."""
-    counted = _of(result.key, combined)
+    counted = _of(result.key, combined) if combined else None
     if counted is None or counted.key == result.key:
         return result
     why = f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
@@ -231,8 +233,8 @@ def _content(
     for number, item, result, numerator, denominator in rows:
         if result is not None:
             # The letters of the response are those of the options as shown.
-            result = rotation.result_shown(result)
-            item = replace(result.item, tags=item.tags)
+            tagged, result = item, rotation.result_shown(result)
+            item = result.item if result.item.tags is tagged.tags else replace(result.item, tags=tagged.tags)
         tags = {"kind": (item.kind,), **item.tags}
         row = {
             "benchmark": number,
