@@ -206,6 +206,10 @@ class Backend:
         """Return whether an equal prompt with another `sample` may get another answer; False refuses `--samples`."""
         return self.inner.draws() if self.wraps else True
 
+    def unsampled(self) -> Collection[str]:
+        """Return the techniques that always get the same answer though `draws()` is True; they refuse `--samples`."""
+        return self.inner.unsampled() if self.wraps else ()
+
     def samples(self) -> int:
         """Return the number of recorded samples of each answer; unless it is 0, a run needs `--samples`."""
         return self.inner.samples() if self.wraps else 0
@@ -665,7 +669,7 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "secrets": _secrets,
     **dict.fromkeys(("draws", "judged"), _flag),
     "samples": _samples,
-    "recorded_by": _names,
+    **dict.fromkeys(("unsampled", "recorded_by"), _names),
     "token_limits": _limits,
     "as_judge": _table,
     **dict.fromkeys(("size", "memory"), _bytes),

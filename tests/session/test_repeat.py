@@ -113,6 +113,11 @@ def test_samples_are_named_and_selected(slake: pytest.Pytester) -> None:
             "temperature above 0 (openai), generation.do_sample (hf)",
         ),
         (
+            ("--model=mediconfusion-gpt-4o", "--samples=3"),
+            "--samples=3: 'mediconfusion-gpt-4o' samples, but not for technique 'mc'. Copy its config with temperature "
+            "above 0 (openai), generation.do_sample (hf), or choose another --technique",
+        ),
+        (
             ("--model=random", "--repeat=3", "--technique=gd", "--benchmark=phantom"),
             "--samples=3: technique 'gd' does not sample: all samples of an answer would be the same; sample with "
             "--technique=mc",

@@ -528,3 +528,29 @@ def test_a_run_with_several_prompts_is_replayed_prompt_by_prompt(
     assert code == 1
     whys = {result.score.why for result in records.read(Path("reports/other")).results}
     assert any("without a variant; variants recorded: " in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "part"),
+    [
+        (("--samples=3", "--combine=vote"), "sample1"),
+        (("--samples=3", "--combine=vote"), "sample1 or sample2"),
+        (("--rotate=2",), "r1"),
+        (("--prompt=1,2",), "short"),
+    ],
+)
+def test_a_part_of_the_answers_does_not_pass_for_the_protocol(
+    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str], protocol: tuple[str, ...], part: str
+) -> None:
+    words = ("run", "--model=random", f"--benchmark={PAIRS}", *protocol)
+    assert main([*words, "--run=whole"]) == 0
+    assert main([*words, f"--select={part}", "--run=part"]) == 0
+    shown = "".join(capsys.readouterr())
+    assert "72 of 72 questions lack some of their answers" in shown
+    assert f'selected 72 of 72, of some questions a part of the answers, by --select="{part}"' in shown
+    assert "set_accuracy" in measured(suite, "whole")
+    assert measured(suite, "part") == {}
+    for new, baseline in (("part", "whole"), ("whole", "part")):
+        code, output = medvqa_says(capsys, "gate", f"reports/{new}", f"--baseline=reports/{baseline}", "--margin=90")
+        assert code not in (0, 10), output
+        assert "PASS" not in output

@@ -83,6 +83,7 @@ GIVES: dict[str, Any] = {
     "identified": None,
     "secrets": (),
     "draws": True,
+    "unsampled": (),
     "samples": 0,
     "judged": False,
     "about": {},
@@ -404,6 +405,7 @@ WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
     "draws": [(None, "gave a value of type NoneType; True or False")],
     "judged": [(1, "gave a value of type int; True or False")],
     "samples": [(None, "gave a value of type NoneType; a whole number")],
+    "unsampled": [("mc", "gave a value of type str; a collection of names")],
     "recorded_by": [
         ("mc", "gave a value of type str; a collection of names"),
         ([1], "gave a value of type list; a coll"),
@@ -571,6 +573,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         "consent": "runs code",
         "secrets": {"key"},
         "draws": False,
+        "unsampled": ("mc",),
         "samples": 3,
         "judged": True,
         "token_limits": limits,

@@ -789,10 +789,10 @@ ONE_SETTING = [
         id="oracle",
     ),
     pytest.param(
-        {"signature": {"repeat": "4", "combine": "best-self", "ranking": "ranking@1"}, "repeat": 4},
-        "the answers: best-self of 4 answers in new, one answer in old",
-        "the effect of best-self of 4 answers instead of one answer",
-        "the effect of one answer instead of best-self of 4 answers",
+        {"signature": {"repeat": "10", "combine": "best-self", "ranking": "ranking@1a2b3c4d"}, "repeat": 10},
+        "the answers: best-self of 10 answers (prompt ranking) in new, one answer in old",
+        "the effect of best-self of 10 answers (prompt ranking) instead of one answer",
+        "the effect of one answer instead of best-self of 10 answers (prompt ranking)",
         id="self-ranking",
     ),
     pytest.param(

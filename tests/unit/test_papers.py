@@ -193,6 +193,13 @@ def test_differences_stand_in_notes(here: Path, capsys: pytest.CaptureFixture[st
     assert "turned: selected 20 of 72, by --limit=20" in output
     assert "turned: answers were read by strict rules (sound); the owners' rule is --extraction=official" in output
     assert "† Med-Flamingo: the confusions of FF and PS are exchanged" in output
+    judged = ["--technique=ff", "--judge=echo:A: 9\nB: 2", "--ff-gap=2", "--prompt=blip-2"]
+    assert main([*common, *judged, "--run=otherwise"]) == 0
+    capsys.readouterr()
+    assert main(["paper", "mediconfusion", "reports/otherwise"]) == 0
+    output = capsys.readouterr().out
+    assert "otherwise was asked by blip-2 instead of the benchmark's own prompt" in output
+    assert "otherwise: free answers count from a lead of 2 points (--ff-gap); the paper's is 3" in output
 
 
 def test_what_gives_no_row_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

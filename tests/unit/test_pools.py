@@ -183,6 +183,18 @@ def test_the_signature_names_pool_digest_and_choice(tmp_path: Path) -> None:
     assert resolved(tmp_path, shots=None).signed_pool(PHANTOM) == {}
 
 
+def test_the_order_of_a_file_s_examples_is_part_of_the_signature(tmp_path: Path) -> None:
+    named = [{"id": f"q{n}", **shot} for n, shot in enumerate(SHOTS[:3])]
+    signed = set()
+    for file, shots in (("one", named), ("two", named[::-1])):
+        (tmp_path / file).mkdir()
+        (tmp_path / file / "pool.json").write_text(json.dumps(shots))
+        plan = resolved(tmp_path, shots=2, shot_pool=f"{file}/pool.json")
+        assert plan.chooser(PHANTOM).choose(plan.items(PHANTOM)[0], 1)[0].question == shots[0]["question"]
+        signed.add(plan.signed_pool(PHANTOM)["pool"])
+    assert len(signed) == 2
+
+
 @pytest.mark.parametrize(
     ("typed", "message"),
     [

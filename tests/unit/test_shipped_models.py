@@ -157,6 +157,12 @@ def test_free_form_answers_may_have_a_temperature_of_their_own() -> None:
     other = OpenAI("tiny", OpenAIOptions(base_url="https://x.example/v1", ff_temperature=0.7), None)
     assert cold.fingerprint() != other.fingerprint()
     assert (cold.draws(), other.draws()) == (False, True)
+    assert other.unsampled() == ("mc",)
+    cold_ff = OpenAIOptions(base_url="https://x.example/v1", temperature=0.7, ff_temperature=0.0)
+    assert OpenAI("tiny", cold_ff, None).unsampled() == ("ff",)
+    sampling = {"do_sample": True, "temperature": 0.2}
+    assert BACKENDS["hf"]("tiny", HFOptions(ff_generation=sampling)).unsampled() == ("mc",)
+    assert BACKENDS["hf"]("tiny", HFOptions(generation=sampling)).unsampled() == ()
     with pytest.raises(ValueError, match="no temperature is sent"):
         OpenAIOptions(reasoning=True, ff_temperature=0.7)
     with pytest.raises(ValueError, match="`ff_generation` has max_length"):

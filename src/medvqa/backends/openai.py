@@ -16,7 +16,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -357,6 +357,10 @@ class OpenAI(Backend):
     def draws(self) -> bool:
         """Whether requests have a temperature above 0, or none, which leaves it to the server."""
         return bool(self.options.ff_temperature) or self.options.parameters().get("temperature") != 0
+
+    def unsampled(self) -> Collection[str]:
+        """Techniques whose requests have temperature 0."""
+        return [name for name in ("mc", "ff") if self.options.parameters(name).get("temperature") == 0]
 
     def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options of a judge, with a higher token limit: a judge explains itself."""

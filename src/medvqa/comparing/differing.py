@@ -71,7 +71,8 @@ def _samples(values: _Values) -> str:
     if "repeat" not in values:
         return "one answer"
     thresholds = f" at {values['thresholds']} %" if "thresholds" in values else ""
-    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{thresholds}"
+    by = f" (prompt {values['ranking']})" if "ranking" in values else ""
+    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{thresholds}{by}"
 
 
 def _shots(values: _Values) -> str:

@@ -61,10 +61,11 @@ class Side:
         counted = combining.counted(answers, run)
         if counted == answers:
             return cls(name, run, counted, covered, key)
-        if run.get("responses") == records.DIGESTS and Protocol.of(run).combine in combining.VOTES:
-            # A vote has a text of its own; a folded rotation keeps the digest of its answer.
+        if run.get("responses") == records.DIGESTS:
+            # Votes and folded rotations have texts of their own; the other answers are digests already.
+            single = set(map(id, answers))
             counted = tuple(
-                result if result.answer is None else replace(result, answer=_digested(result.answer))
+                result if result.answer is None or id(result) in single else _digested(result, result.answer)
                 for result in counted
             )
         return cls(name, run, counted, covered, key, answers)
@@ -143,8 +144,8 @@ class Side:
         return records.said(self.run, result)
 
 
-def _digested(answer: Answer) -> Answer:
-    return replace(answer, text=records.response_digest(answer))
+def _digested(result: Result, answer: Answer) -> Result:
+    return replace(result, answer=replace(answer, text=records.response_digest(answer)))
 
 
 def load(path: Path) -> Side:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -196,6 +196,13 @@ def _numbers(runs: Sequence[RunPart]) -> list[dict[int, int]]:
     return numbers
 
 
+def _has_every_sample(keys: Collection[QuestionKey], about: Mapping[str, Any], selections: Iterable[Selection]) -> bool:
+    """Whether runs that selected some of their samples hold all samples of the pooled run."""
+    if any(selection.ranked_by_outcome for selection in selections) or any(key.variant for key in keys):
+        return False
+    return len(keys) == len({key.question for key in keys}) * (Protocol.of(about).samples or 1)
+
+
 def _about(
     runs: Sequence[RunPart],
     name: str,
@@ -235,7 +242,7 @@ def _about(
         about,
         how,
         by_outcome=any(selection.ranked_by_outcome for selection in selections),
-        every=all(selection.every for selection in selections),
+        every=all(selection.every for selection in selections) or _has_every_sample(keys, about, selections),
     ).as_json()
     for usage_field in ("usage", "judge_usage"):
         usage: Counter[str] = Counter()

@@ -15,6 +15,8 @@ from medvqa.report.tables import TextTable
 
 SLIP, OTHER = "†", "*"
 """Marks of a published row with a known slip, and of a figure from the other split of the data."""
+PAPER_GAP = "3"
+"""The lead in closeness that an option needs in the paper of MediConfusion, as signatures write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,16 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
         if other := Protocol.of(report.run).signature():
             asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
             lines.append(f"{name} was asked by another protocol than the paper's models: {asked}")
+        asked = [report.run.get("benchmarks", {}).get(part.benchmark.name, {}) for part in report.parts]
+        if prompts := [prompt for about in asked for prompt in about.get("asked_by", ())]:
+            lines.append(
+                f"{name} was asked by {', '.join(dict.fromkeys(prompts))} instead of the benchmark's own prompt"
+            )
+        gaps = {about.get("signature", {}).get("ff_gap", PAPER_GAP) for about in asked}
+        lines += [
+            f"{name}: free answers count from a lead of {gap} points (--ff-gap); the paper's is {PAPER_GAP}"
+            for gap in sorted(gaps - {PAPER_GAP})
+        ]
         if report.run.get("extraction", "sound") != table.extraction:
             lines.append(
                 f"{name}: answers were read by {report.extraction}; the owners' rule is --extraction={table.extraction}"

@@ -118,8 +118,11 @@ def load(source: PoolSource, data: Path | None, root: Path) -> Pool:
 
 
 def digest(pool: Pool) -> str:
-    """The SHA-256 (hex) of a pool: its questions and keys, and its own prompts."""
+    """The SHA-256 (hex) of a pool: its questions and keys, their order if it is fixed, and its own prompts."""
     total = hashlib.sha256(records.data_digest(pool.items).encode())
+    names = [item.id for item in pool.items]
+    if pool.fixed and names != sorted(names):
+        total.update(repr(names).encode())
     for name, form in sorted(pool.forms.items()):
         parts = (name, form.template.label, form.answer, *form.ends)
         total.update("\0".join(f"{len(part)}:{part}" for part in parts).encode())

@@ -309,6 +309,12 @@ def _check_samples(options: Options, model: Chosen, techniques: Sequence[Techniq
             f"--samples={options.samples}: '{options.model}' answers the same question always alike. "
             "Sample a model whose config samples: temperature above 0 (openai), generation.do_sample (hf)"
         )
+    unsampled = model.backend.unsampled()
+    if alike := [name for name in techniques if name in unsampled]:
+        raise UsageError(
+            f"--samples={options.samples}: '{options.model}' samples, but not for technique '{alike[0]}'. Copy its "
+            "config with temperature above 0 (openai), generation.do_sample (hf), or choose another --technique"
+        )
 
 
 def _one_of(option: str, value: str, allowed: Iterable[Any], where: str = "") -> Any:

@@ -11,7 +11,7 @@ import json
 import math
 import subprocess
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -150,6 +150,11 @@ class HF(Backend):
         """Whether the config samples; the checkpoint's own generation config is ignored."""
         settings = self.options.generation, self.options.ff_generation
         return any(bool(of_technique.get("do_sample")) for of_technique in settings)
+
+    def unsampled(self) -> Collection[str]:
+        """Techniques whose settings do not sample."""
+        mc, ff = self.options.generation, {**self.options.generation, **self.options.ff_generation}
+        return [name for name, settings in (("mc", mc), ("ff", ff)) if not settings.get("do_sample")]
 
     def token_limits(self) -> TokenLimits:
         """The default token limit. There is always one, as a checkpoint may never write its end token."""

@@ -41,6 +41,8 @@ def decide(gate: Gate, new: Side) -> Verdict:
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
+    if records.Selection.of(new.run).ranked_by_outcome:
+        blockers.append("the run's questions were chosen by how they ended before: type its command without --lf")
     unproven, identity = records.identity_of_run(new.run, len(new.answers))
     blockers += unproven
     blockers += _in_baseline(new, gate.baselines)

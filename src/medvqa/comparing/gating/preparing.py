@@ -236,6 +236,11 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
             f"no verdict can be given against baseline {side.name}: {'; '.join(side.lacking)}. Finish that run first: "
             f"pytest --run={side.name}, or medvqa merge if it is a shard"
         )
+    if records.Selection.of(side.run).ranked_by_outcome:
+        raise UsageError(
+            f"no verdict can be given against baseline {side.name}: its questions were chosen by how they ended before "
+            "(--lf). Type the command of that run without --lf"
+        )
     if chosen:
         side = side.only(present)
     if not any(_has(side, name) for name in present):
