@@ -176,7 +176,7 @@ def judged(judgement: Judgement) -> dict[str, Any]:
 
 def _with_combined(result: Result, combined: Mapping[QuestionKey, Result]) -> Result:
     """The result; its reason goes on with that of the result that counts for its question."""
-    counted = _of(result.key, combined)
+    counted = _of(result.key, combined) if combined else None
     if counted is None or counted.key == result.key:
         return result
     why = f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
