@@ -119,7 +119,9 @@ def test_a_question_without_all_its_rotations_is_not_folded() -> None:
     assert len(rotation.folded(results[:2], 2)) == 1
     assert rotation.folded(results, 2) == []
     single = replace(results[0], variant="")
-    assert rotation.folded([single], None) == [single]
+    assert rotation.folded([single], None) == []
+    # Free answers show no letters, so they are asked once.
+    assert rotation.folded([free := replace(single, technique="ff")], None) == [free]
 
 
 def test_samples_and_prompts_are_folded_apart() -> None:

@@ -201,6 +201,8 @@ class Plan:
 
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant."""
+        if self.protocol.rotations == 0:
+            return query.variant in self._named(query.item.benchmark, (None,))
         return query.variant in self.variants_of(query.item, query.technique)
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
