@@ -182,7 +182,7 @@ def test_examples_of_another_pool_are_named_by_a_comparison(repository: Reposito
     said = capsys.readouterr().out
     assert "(the shots: 1 shot from " in said
     assert "1 shot from leave-group-out by category in first" in said
-    assert "1 shot from phantom-gmai-mmbench@" in said
+    assert "1 shot from phantom-gmai-mmbench by category in second" in said
 
 
 def asked_slowly(number: int, request: Request) -> Reply:

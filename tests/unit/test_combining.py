@@ -183,6 +183,7 @@ def test_the_oracle_names_itself_and_has_no_chance_level() -> None:
     assert combining.named(benchmark, VOTE) is benchmark
     assert combining.label(ORACLE) == "oracle: best of 6 answers, right from 50 %"
     assert combining.label(VOTE) == "vote of 6 answers"
+    assert combining.label(Protocol(samples=6, combine="best-self")) == "best of 6 answers by the model's choice"
     assert combining.label(Protocol(samples=6)) == combining.label(Protocol()) == ""
     measure = Measure("slake", "accuracy", 0.5, None, None, 2, references={"random": 0.5})
     assert combining.without_chance([measure], ORACLE) == [replace(measure, references={})]

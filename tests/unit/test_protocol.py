@@ -63,3 +63,22 @@ def test_a_variant_with_a_bad_rotation_is_refused() -> None:
     assert Variant("short", 0).name == "short+r1"
     with pytest.raises(DataError, match=r"variant 'short\+r0': its last part is no rotation"):
         Variant.parse("short+r0")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "label"),
+    [
+        (Protocol(), ""),
+        (Protocol(samples=3, rotations=None, combine="vote"), ""),
+        (Protocol(prompts=("all",)), "all prompts"),
+        (Protocol(prompts=("1-short",), shots=1), "prompt 1-short, 1 shot"),
+        (
+            Protocol(prompts=("1-short", "9-bare"), shots=3, pool="pool.csv"),
+            "prompts 1-short, 9-bare, 3 shots from pool.csv",
+        ),
+        (Protocol(reasoning="cot-2"), "reasoning cot-2"),
+        (Protocol(explain=True), "with an explanation"),
+    ],
+)
+def test_titles_name_each_way_to_ask(protocol: Protocol, label: str) -> None:
+    assert protocol.asked_label == label

@@ -53,6 +53,8 @@ def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
         names.append(f"vote{of} answers" + (f" by {len(models)} models" if len(models) > 1 else ""))
     if protocol.combine == "best-oracle":
         names.append(f"oracle: best{of} answers, right from {thresholds(protocol)[0]:g} %")
+    if protocol.combine == "best-self":
+        names.append(f"best{of} answers by the model's choice")
     if protocol.rotations != 0:
         names.append("right in every order" if protocol.rotations is None else f"right in {protocol.rotations} orders")
     return ", ".join(names)

@@ -74,12 +74,18 @@ class Protocol:
         return {name: _text(value) for name, value in parts.items()}
 
     @property
-    def shots_label(self) -> str:
-        """The solved examples in words, for titles: "3 shots from med-flamingo"; "" without any."""
-        if not self.shots:
-            return ""
-        number = f"{self.shots} shot{'s' * (self.shots > 1)}"
-        return f"{number} from {self.pool}" if self.pool else number
+    def asked_label(self) -> str:
+        """How questions are asked, for titles: "prompt 1-short, 3 shots from med-flamingo"; "" in the usual way."""
+        parts = []
+        if self.prompts:
+            names = ", ".join(self.prompts)
+            parts.append("all prompts" if names == ALL else f"prompt{'s' * (len(self.prompts) > 1)} {names}")
+        if self.shots:
+            number = f"{self.shots} shot{'s' * (self.shots > 1)}"
+            parts.append(f"{number} from {self.pool}" if self.pool else number)
+        if self.instruction is not None:
+            parts.append("with an explanation" if self.explain else f"reasoning {self.reasoning}")
+        return ", ".join(parts)
 
 
 def _text(value: object) -> str:

@@ -98,8 +98,8 @@ class Report:
     """The content of all report files of a run folder.
 
     `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `shots`: the
-    solved examples, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
+    "blank images", or "". `combine`: how answers were combined, such as "vote of 10 answers", or "". `asked`: how
+    questions were asked, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
     stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
     wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others.
     """
@@ -113,7 +113,7 @@ class Report:
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
-    shots: str = ""
+    asked: str = ""
     known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
@@ -128,8 +128,8 @@ class Report:
 
     @property
     def label(self) -> str:
-        """The ablation, solved examples and way to combine answers, as beside every number; "" without all of them."""
-        return ", ".join(filter(None, (self.ablation, self.shots, self.combine)))
+        """Ablation, way to ask and way to combine answers, as beside every number; "" without all of them."""
+        return ", ".join(filter(None, (self.ablation, self.asked, self.combine)))
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -176,7 +176,7 @@ def build(
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
     ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
-    label = ", ".join(filter(None, (ablation, protocol.shots_label, combine)))
+    label = ", ".join(filter(None, (ablation, protocol.asked_label, combine)))
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -208,7 +208,7 @@ def build(
         ablation=ablation,
         combine=combine,
         known=benchmarks,
-        shots=protocol.shots_label,
+        asked=protocol.asked_label,
         gate=gate,
         stale=stale,
         errors=errors,

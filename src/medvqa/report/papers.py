@@ -101,10 +101,10 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
         if other := Protocol.of(report.run).signature():
             asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
             lines.append(f"{name} was asked by another protocol than the paper's models: {asked}")
-        asked = [report.run.get("benchmarks", {}).get(part.benchmark.name, {}) for part in report.parts]
-        if prompts := [prompt for about in asked for prompt in about.get("asked_by", ())]:
-            lines.append(f"{name} was asked by {', '.join(dict.fromkeys(prompts))} instead of the benchmark's own prompt")
-        gaps = {about.get("signature", {}).get("ff_gap", PAPER_GAP) for about in asked}
+        settings = [report.run.get("benchmarks", {}).get(part.benchmark.name, {}) for part in report.parts]
+        if prompts := dict.fromkeys(prompt for about in settings for prompt in about.get("asked_by", ())):
+            lines.append(f"{name} was asked by {', '.join(prompts)} instead of the benchmark's own prompt")
+        gaps = {about.get("signature", {}).get("ff_gap", PAPER_GAP) for about in settings}
         lines += [
             f"{name}: free answers count from a lead of {gap} points (--ff-gap); the paper's is {PAPER_GAP}"
             for gap in sorted(gaps - {PAPER_GAP})

@@ -235,7 +235,7 @@ def _content(
         if result is not None:
             # The letters of the response are those of the options as shown.
             result = rotation.result_shown(result)
-            item = result.item
+            item = replace(result.item, tags=item.tags)
         tags = {"kind": (item.kind,), **item.tags}
         row = {
             "benchmark": number,
