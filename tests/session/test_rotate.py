@@ -340,3 +340,14 @@ def test_rotations_go_with_the_other_settings(
     assert label in " ".join(capsys.readouterr().out.split())
     counted = {m["name"]: m["n"] for m in written(Path("reports/first"))["measures"] if not m["slice"]}
     assert {n for name, n in counted.items() if name.endswith(("individual_accuracy", "consistency", "bias"))} == {8}
+
+
+def test_a_rotated_baseline_without_responses_knows_equal_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", PAIRS, "--rotate=2", "--model=random", "--run=first"]) == 0
+    assert main(["baseline", "reports/first", "--no-responses", "-o", "first.medvqa"]) == 0
+    capsys.readouterr()
+    assert main(["gate", "reports/first", "--baseline=first.medvqa", "--margin=5"]) == 0
+    assert "gate: PASS" in "".join(capsys.readouterr())

@@ -230,6 +230,40 @@ def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: py
     assert "which uses the answer key to choose answers" in output
 
 
+def test_table_eight_s_protocol_judges_free_answers_with_a_gap_of_two(
+    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four free answers the judge finds one closest to A, by 2 points, two to B, by 7, and one to neither."""
+    said = ("alpha", "beta", "beta", "gamma")
+    closeness = {"alpha": "A: 8\nB: 6\nBecause.", "beta": "A: 2\nB: 9\nBecause.", "gamma": "A: 5\nB: 5\nBecause."}
+
+    def judge(number: int, request: Request) -> Reply:
+        (word,) = (word for word in closeness if word in json.dumps(request.body))
+        return Reply(completion(closeness[word]))
+
+    def model(number: int, request: Request) -> Reply:
+        return Reply(completion(said[request.body["seed"] - 1]))
+
+    with Server(model) as asked, Server(judge) as judged:
+        configure(suite, asked)
+        configure(suite, judged, "judge")
+        words = ["run", "--model=warm", "--judge=judge", "--technique=ff", f"--benchmark={PAIRS}", "--select=cardiac"]
+        words += ["--samples=4", "--ff-gap=2"]
+        assert main([*words, "--combine=best-oracle", "--threshold=25,50", "--run=best"]) == 0
+        assert main([*words, "--combine=vote", "--run=vote"]) == 0
+        capsys.readouterr()
+    rows = {
+        (row["name"], row["threshold"]): (row["count"], row["n"]) for row in written(Path("reports/best"))["thresholds"]
+    }
+    assert rows["oracle_set_accuracy", 25] == (4, 4)
+    assert rows["oracle_set_accuracy", 50] == (0, 4)
+    assert rows["oracle_individual_accuracy", 50] == (4, 8)
+    # The vote is B, by two of three valid answers.
+    vote = measured(suite, "vote")
+    assert (vote["individual_accuracy"]["count"], vote["confusion"]["count"]) == (4, 4)
+    assert written(Path("reports/vote"))["votes"][PAIRS]["silent"] == {"unparsed": 8}
+
+
 # --- gate and comparison ------------------------------------------------------------------------------------
 
 
@@ -492,3 +526,29 @@ def test_a_run_with_several_prompts_is_replayed_prompt_by_prompt(
     assert code == 1
     whys = {result.score.why for result in records.read(Path("reports/other")).results}
     assert any("without a variant; variants recorded: " in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "part"),
+    [
+        (("--samples=3", "--combine=vote"), "sample1"),
+        (("--samples=3", "--combine=vote"), "sample1 or sample2"),
+        (("--rotate=2",), "r1"),
+        (("--prompt=1,2",), "short"),
+    ],
+)
+def test_a_part_of_the_answers_does_not_pass_for_the_protocol(
+    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str], protocol: tuple[str, ...], part: str
+) -> None:
+    words = ("run", "--model=random", f"--benchmark={PAIRS}", *protocol)
+    assert main([*words, "--run=whole"]) == 0
+    assert main([*words, f"--select={part}", "--run=part"]) == 0
+    shown = "".join(capsys.readouterr())
+    assert "72 of 72 questions lack some of their answers" in shown
+    assert f'selected 72 of 72, of some questions a part of the answers, by --select="{part}"' in shown
+    assert "set_accuracy" in measured(suite, "whole")
+    assert measured(suite, "part") == {}
+    for new, baseline in (("part", "whole"), ("whole", "part")):
+        code, output = medvqa_says(capsys, "gate", f"reports/{new}", f"--baseline=reports/{baseline}", "--margin=90")
+        assert code not in (0, 10), output
+        assert "PASS" not in output

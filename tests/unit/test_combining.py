@@ -12,11 +12,12 @@ from medvqa import metrics
 from medvqa.benchmarks import mediconfusion, medlesionvqa, phantom
 from medvqa.items import Answer, Item, Judgement, Kind, Measure, Outcome, Result, Score, UsageError
 from medvqa.protocols import combining, voting
-from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.protocol import Combine, Protocol
 from support.laws import examples
 
 QUESTION = Item("q1", "slake", "single_choice", "Which?", {"A": "liver", "B": "spleen", "C": "lung"}, ("A",))
-VOTE, ORACLE = Protocol(samples=6, combine="vote"), Protocol(samples=6, combine="best-oracle", thresholds=(50.0,))
+VOTE = Protocol(samples=3, combine="vote")
+ORACLE = Protocol(samples=6, combine="best-oracle", thresholds=(50.0,))
 SILENT: dict[str, Outcome] = {"?": "unparsed", "!": "refused", "-": "abstained"}
 
 
@@ -149,6 +150,47 @@ def test_only_samples_of_one_variant_vote_together() -> None:
     assert [(result.variant, result.score.extracted) for result in folded] == [("long", ("A",)), ("short", ("A",))]
 
 
+@pytest.mark.parametrize("combine", ["vote", "best-oracle"])
+@pytest.mark.parametrize("samples", [(), (1,), (1, 2), (1, 2, 4), (2, 3, 4), (1, 2, 3, 4), (0,), (0, 1, 2)])
+def test_a_vote_of_three_needs_samples_one_to_three(combine: Combine, samples: tuple[int, ...]) -> None:
+    """A vote of fewer or other answers must not pass for it, as in an unfinished run or with -k sample1."""
+    protocol = Protocol(samples=3, combine=combine)
+    whole, part = answered("AAA"), [_sample(number, "A", replace(QUESTION, id="q2")) for number in samples]
+    assert [result.item.id for result in combining.combined([*whole, *part], protocol)] == ["q1"]
+    votes = combining.votes([*whole, *part], protocol)
+    assert votes is None or (votes.questions, votes.answers) == (1, 3)
+
+
+def test_a_recorded_number_of_samples_may_be_any() -> None:
+    assert combining.combined(answered("AAA"), Protocol(samples=10**9, combine="vote")) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted"),
+    [
+        ({"short": (0,), "long": (0,)}, True),
+        ({"short": (1, 2), "long": (1, 2)}, True),
+        ({"short": (0,)}, False),
+        ({"short": (1, 2), "long": (1,)}, False),
+        ({"short": (0,), "long": (0,), "other": (0,)}, False),
+        ({"": (0,)}, False),
+    ],
+)
+def test_a_question_counts_if_every_prompt_was_asked_as_often(asked: dict[str, tuple[int, ...]], counted: bool) -> None:
+    run = {"benchmarks": {"slake": {"asked_by": ["long", "short"]}, "other": {"asked_by": ["short"]}}}
+    answers = [replace(_sample(n, "A", QUESTION), variant=name) for name, numbers in asked.items() for n in numbers]
+    elsewhere = replace(answered("A")[0], item=replace(QUESTION, benchmark="other"))
+    assert combining.counted([*answers, elsewhere], run) == (*(answers if counted else ()), elsewhere)
+
+
+def test_a_prompt_that_lacks_a_rotation_leaves_the_question_out() -> None:
+    run = {"protocol": {"rotations": 2}, "benchmarks": {"slake": {"asked_by": ["long", "short"]}}}
+    answers = [replace(answered("A")[0], sample=0, variant=name) for name in ("long+r1", "long+r2", "short+r1")]
+    assert combining.counted(answers, run) == ()
+    whole = [*answers, replace(answers[0], variant="short+r2")]
+    assert [result.variant for result in combining.counted(whole, run)] == ["long", "short"]
+
+
 # --- oracle -------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +224,7 @@ def test_the_oracle_names_itself_and_has_no_chance_level() -> None:
     assert all("oracle" in name for name in named.headline)
     assert combining.named(benchmark, VOTE) is benchmark
     assert combining.label(ORACLE) == "oracle: best of 6 answers, right from 50 %"
-    assert combining.label(VOTE) == "vote of 6 answers"
+    assert combining.label(VOTE) == "vote of 3 answers"
     assert combining.label(Protocol(samples=6, combine="best-self")) == "best of 6 answers by the model's choice"
     assert combining.label(Protocol(samples=6)) == combining.label(Protocol()) == ""
     measure = Measure("slake", "accuracy", 0.5, None, None, 2, references={"random": 0.5})
@@ -290,7 +332,7 @@ def test_table_ten_of_mediconfusion_by_counts(right: int, individual: int, confu
         result
         for number, letters in enumerate(said)
         for side, letter in enumerate(letters)
-        for result in answered("AB" if letter == "?" else letter * 3, _of_pair(number, side))
+        for result in answered("AB?" if letter == "?" else letter * 3, _of_pair(number, side))
     ]
     computed = metrics.measures(
         combining.combined(results, VOTE),

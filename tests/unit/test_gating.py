@@ -1166,6 +1166,29 @@ def test_chance_is_the_lowest_line_of_a_measure() -> None:
         assert found[1] > low
 
 
+def test_questions_chosen_by_outcome_are_no_run_and_no_baseline() -> None:
+    """A run of the questions that failed before could only get better, also if it holds every question."""
+    failed = {"by_outcome": True, "every": False, "benchmarks": {"slake": {"mc": {"chosen": 300, "of": 300}}}}
+    with pytest.raises(UsageError, match=r"against baseline main: its questions were chosen .* \(--lf\)"):
+        prepared(Rules(), None, replace(MAIN, run={**MAIN.run, "selection": failed}))
+    gate = prepared(Rules(), None, MAIN)
+    assert gate is not None
+    verdict = gating.decide(gate, replace(MAIN, name="new", run={**MAIN.run, "name": "new", "selection": failed}))
+    assert verdict.outcome is None
+    assert verdict.blockers == (
+        "the run's questions were chosen by how they ended before: type its command without --lf",
+    )
+
+
+def test_chance_of_a_rotated_baseline_is_that_of_all_its_orders() -> None:
+    """A baseline below 50 % is above chance if guessing both orders has 25 %."""
+    about = MAIN.run["benchmarks"]["slake"]
+    rotated = replace(MAIN, run={**MAIN.run, "protocol": {"rotations": 2}, "benchmarks": {"slake": about}})
+    target = gating.Target(SLAKE, metrics.accuracy, "mc", gating.Rule(benchmark="slake"))
+    plain, turned = (deciding.chances_of(side, target)[()][0] for side in (MAIN, rotated))
+    assert (plain, turned) == (pytest.approx(1 / len(OPTIONS)), pytest.approx(1 / len(OPTIONS) ** 2))
+
+
 # --- planning -----------------------------------------------------------------------------------------------
 
 

@@ -156,3 +156,11 @@ def test_inner_suites_have_names_of_their_own() -> None:
     }
     assert {"test_slake", "test_drawn", "test_module"} <= inner, "else nothing is looked at"
     assert inner & ours == set()
+
+
+def test_no_file_of_the_package_holds_an_unresolved_merge() -> None:
+    """Scripts and style sheets of the page are run by no other fast test."""
+    marker = re.compile(r"^(<{7} |>{7} |={7}$)", re.MULTILINE)
+    suffixes = {".py", ".js", ".html", ".css", ".json", ".toml", ".txt"}
+    files = [path for path in (ROOT / "src").rglob("*") if path.suffix in suffixes]
+    assert [path.name for path in files if marker.search(path.read_text(encoding="utf-8"))] == []

@@ -564,10 +564,10 @@ def test_phantom_inherits_the_prompts_of_its_format() -> None:
 @pytest.mark.parametrize(
     ("biomedclip", "dino", "tags"),
     [
-        (0.9, 0.4999, ("0_90_to_0_91", "below_0_50")),
+        (0.9, 0.4999, ("0_90_to_0_91", "0_00_to_0_50")),
         (0.91, 0.5, ("0_91_to_0_92", "0_50_to_0_60")),
-        (0.8999, 0.6, ("below_0_90", "0_60_and_above")),
-        (1, -1, ("0_92_and_above", "below_0_50")),
+        (0.8999, 0.6, ("0_00_to_0_90", "0_60_and_above")),
+        (1, -1, ("0_92_and_above", "below_0_00")),
     ],
 )
 def test_similarities_are_tags_in_fixed_ranges(
@@ -601,9 +601,9 @@ def test_the_ranges_of_similarity_divide_the_176_pairs() -> None:
     }
     assert counts == {
         "biomedclip_similarity": {"0_90_to_0_91": 88, "0_91_to_0_92": 47, "0_92_and_above": 41},
-        "dino_similarity": {"below_0_50": 35, "0_50_to_0_60": 72, "0_60_and_above": 69},
+        "dino_similarity": {"0_00_to_0_50": 35, "0_50_to_0_60": 72, "0_60_and_above": 69},
     }
-    assert lexicon.display("dino_similarity", "below_0_50") == "below 0.50"
+    assert lexicon.display("dino_similarity", "0_00_to_0_50") == "0.00 to 0.50"
 
 
 # Variants
@@ -619,7 +619,7 @@ def test_a_variant_is_a_benchmark_of_its_own_in_the_same_format(tmp_path: Path) 
     first, second = benchmarks.load(easy, tmp_path)
     assert (first.benchmark, first.pair_id, second.id) == ("mediconfusion-easy", "1", "1/2")
     assert first.images[0].name == "mediconfusion-easy/images/20000.jpg"
-    assert first.tags["biomedclip_similarity"] == ("below_0_90",)
+    assert first.tags["biomedclip_similarity"] == ("0_00_to_0_90",)
     assert easy.prompt(first, "mc") == dataclasses.replace(  # type: ignore[operator]
         BENCHMARK.prompt(first, "mc"), benchmark="mediconfusion-easy"
     )

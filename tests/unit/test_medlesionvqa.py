@@ -358,7 +358,9 @@ def test_both_averages_are_named_and_there_is_no_published_rule(tmp_path: Path) 
     for benchmark in (VAL, TEST):
         assert benchmark.official is None
         assert set(benchmark.headline) <= {metric.name for metric in benchmark.metrics}
-        assert set(benchmark.dimensions) <= set(lexicon.medlesionvqa().dimensions)
+        single = {part for dimension in benchmark.dimensions for part in dimension.split(lexicon.CROSSED)}
+        assert single <= set(lexicon.medlesionvqa().dimensions)
+        assert "ability+question_type" in benchmark.dimensions
         (macro,) = (metric for metric in benchmark.metrics if metric.name == "macro_score")
         assert macro.mean_over == "ability"
         assert metrics.mean_score in benchmark.metrics

@@ -226,6 +226,11 @@ def test_what_was_left_out_or_unread_and_who_answered_is_that_of_all() -> None:
             "slake's answers is 'given' in a and 'category' in b",
         ),
         ({"benchmarks": {"slake": {"data_sha256": "d2"}}}, "slake's data_sha256 is 'd1' in a and 'd2' in b"),
+        # Left out of run.json if it is the default.
+        ({"protocol": {"shots": 3}}, "protocol is {} in a and {'shots': 3} in b"),
+        ({"protocol": {"rotations": None}}, "protocol is {} in a and {'rotations': None} in b"),
+        ({"protocol": {"combine": "vote"}}, "protocol is {} in a and {'combine': 'vote'} in b"),
+        ({"tags": {"dimensions": ["sign"]}}, "tags is {} in a and {'dimensions': ['sign']} in b"),
     ],
 )
 def test_another_configuration_is_refused_with_what_differs(about: dict[str, Any], message: str) -> None:

@@ -14,8 +14,9 @@ from medvqa.backends.hf.prompting import PromptWriter
 from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError
 from medvqa.session import checks, shot_checks, uploads
 from medvqa.session.options import Options, Setting
-from medvqa.session.plan import Plan, resolve
+from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 
 PHANTOM = "phantom-mediconfusion"
 CHOICE, OTHER = "a two choice question", "a question"

@@ -311,3 +311,14 @@ def test_a_selection_counts_items_and_tells_how_they_were_chosen() -> None:
     assert whole.whole
     assert not whole.ranked_by_outcome
     assert whole.line("slake", "mc") == ""
+    assert "every" not in whole.as_json()
+
+
+def test_a_selection_of_some_samples_is_no_whole() -> None:
+    """With --lf, each question may have a wrong sample, so that every item is there."""
+    nine = [QuestionKey("slake", str(number), "mc", sample=1) for number in range(9)]
+    run = {"benchmarks": {"slake": {"questions": {"mc": 9}}}}
+    part = records.select_from(nine, run, ["--lf"], by_outcome=True, every=False)
+    assert records.Selection.of({"selection": part.as_json()}) == part
+    assert (part.whole, part.ranked_by_outcome) == (False, True)
+    assert part.line("slake", "mc") == "9 of 9, of some questions a part of the answers, by --lf"

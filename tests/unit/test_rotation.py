@@ -273,3 +273,16 @@ def test_a_technique_without_letters_is_refused() -> None:
     rotation.check(["ps", "gd"])
     with pytest.raises(UsageError, match=r"technique 'ps, ff' shows no option letters.*those that do: mc, gd"):
         rotation.check(["ps", "ff"])
+
+
+def test_an_answer_without_rotation_is_none_of_a_rotated_question() -> None:
+    one, open_item = item_of(2), Item("2", "b", "short_answer", "Which?", {}, ("cyst",))
+    alone, asked_once = answered(one, None, "A"), Result("run", open_item, "", Answer("cyst"), Score(1.0, "correct"))
+    whole, single, incomplete = rotation.grouped([alone, asked_once], None)
+    assert (whole, single, incomplete) == ([], [asked_once], [alone])
+
+
+def test_rotations_that_lack_an_order_count_in_no_measure() -> None:
+    """The answers to the first order alone are no mean over orders, and show no preference for a place."""
+    items = [item_of(2, "AB"[number % 2], str(number)) for number in range(8)]
+    assert measured([answered(item, 0, "A") for item in items]) == {}

@@ -29,9 +29,10 @@ from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery
 from medvqa.session.loop import ask_all
 from medvqa.session.options import OPTIONS, Options, Setting
-from medvqa.session.plan import Plan, resolve
+from medvqa.session.plan import Plan
 from medvqa.session.project import conftests, load
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 from medvqa.session.run import Finished, Run, process_of
 from support.strangers import CONFTEST, TEST
 

@@ -65,7 +65,7 @@ def test_the_row_of_chance_is_left_out_if_the_runs_differ_in_it() -> None:
 
 
 def test_the_csv_holds_fractions() -> None:
-    lines = as_csv(with_means(table(open=OPEN, other=OTHER), {"both": ["open", "other"]})).splitlines()
+    lines = as_csv([with_means(table(open=OPEN, other=OTHER), {"both": ["open", "other"]})]).splitlines()
     assert lines[:3] == [
         "run,runs,measure,dimension,slice,value",
         "open,1,accuracy,,,0.3",

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from
-from medvqa.items import Measure, UsageError
+from medvqa.items import Benchmark, Measure, UsageError
+from medvqa.session.options import listed
 
 if TYPE_CHECKING:
     from medvqa.report import Report
+    from medvqa.report.side_by_side import SideBySide
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -26,7 +28,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     table.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, such as reports/RUN")
     table.add_argument("--benchmark", metavar="NAME", help="the benchmark, if the runs have several")
     table.add_argument(
-        "--measure", metavar="NAME", help="the measure (default: the benchmark's first headline measure)"
+        "--measure",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the measure (repeatable, or NAME,NAME: a table for each; default: the first of the headline)",
     )
     table.add_argument("--by", metavar="DIMENSION", help="the dimension (default: the benchmark's first)")
     table.add_argument(
@@ -42,7 +48,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Return the table as text. UsageError for a benchmark, measure, dimension or run that is not there."""
+    """Return the tables as text. UsageError for a benchmark, measure, dimension or run that is not there."""
     from medvqa import printing, records, report
     from medvqa.report import side_by_side
     from medvqa.report.terminal import draw
@@ -50,11 +56,28 @@ def run(options: argparse.Namespace) -> str:
     known = known_from(options).benchmarks
     folders = list(dict.fromkeys(options.runs))
     reports = {folder: report.build(folder, known) for folder in folders}
-    benchmark = _benchmark(options.benchmark, list(reports.values()))
-    measure = options.measure or known[benchmark].headline[0]
-    measures_of, named = _measures(reports, benchmark, measure)
-    dimensions = list(dict.fromkeys(name for own in measures_of.values() for m in own for name in m.slice))
-    dimension = options.by or next((name for name in known[benchmark].dimensions if name in dimensions), "kind")
+    benchmark = known[_benchmark(options.benchmark, list(reports.values()))]
+    names = listed(options.measure) or benchmark.headline[:1]
+    tables = [_table(options, benchmark, reports, name) for name in names]
+    if options.csv is not None:
+        try:
+            records.write_atomic(options.csv, side_by_side.as_csv(tables).encode())
+        except OSError as error:
+            raise UsageError(f"--csv={options.csv}: cannot be written: {error.strerror}") from error
+    texts = [side_by_side.as_text(table) for table in tables]
+    blocks = [f"{printing.line(f'{benchmark.name}: {text.title}')}\n{draw(text).rstrip()}" for text in texts]
+    return "\n".join(["\n\n".join(blocks), *_notes(folders, benchmark.name)])
+
+
+def _table(
+    options: argparse.Namespace, benchmark: Benchmark, reports: Mapping[Path, Report], measure: str
+) -> SideBySide:
+    """Tabulate one measure of the runs (UsageError)."""
+    from medvqa.report import side_by_side
+
+    measures_of, named = _measures(reports, benchmark.name, measure)
+    dimensions = list(dict.fromkeys(name for own in measures_of.values() for each in own for name in each.slice))
+    dimension = options.by or next((name for name in benchmark.dimensions if name in dimensions), "kind")
     if dimension not in dimensions:
         raise UsageError(f"--by={dimension}: no such dimension; there are: {', '.join(dimensions)}")
     table = side_by_side.side_by_side(measures_of, measure, dimension)
@@ -62,15 +85,7 @@ def run(options: argparse.Namespace) -> str:
         if not any("random" in each.references for own in measures_of.values() for each in own if each.name == measure):
             raise UsageError(f"--gap: {measure} has no level of chance")
         table = side_by_side.above_chance(table, measures_of)
-    table = side_by_side.with_means(table, _groups(options.group, named))
-    if options.csv is not None:
-        try:
-            records.write_atomic(options.csv, side_by_side.as_csv(table).encode())
-        except OSError as error:
-            raise UsageError(f"--csv={options.csv}: cannot be written: {error.strerror}") from error
-    text = side_by_side.as_text(table)
-    notes = _notes(folders, benchmark)
-    return "\n".join([printing.line(f"{benchmark}: {text.title}"), draw(text).rstrip(), *notes])
+    return side_by_side.with_means(table, _groups(options.group, named))
 
 
 def _benchmark(typed: str | None, reports: Sequence[Report]) -> str:

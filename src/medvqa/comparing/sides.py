@@ -10,7 +10,7 @@ from typing import Any
 
 from medvqa import records
 from medvqa.items import TECHNIQUES, Answer, QuestionKey, Result, UsageError
-from medvqa.protocols.combining import combined
+from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
 from medvqa.records import DISTRIBUTION
 
@@ -57,13 +57,15 @@ class Side:
         key: records.BaselineKey | None = None,
     ) -> Side:
         """Return the run with the answers to each question combined, as its protocol says."""
-        answers, protocol = tuple(results), Protocol.of(run)
-        counted = combined(answers, protocol)
+        answers = tuple(results)
+        counted = combining.counted(answers, run)
         if counted == answers:
             return cls(name, run, counted, covered, key)
         if run.get("responses") == records.DIGESTS:
+            # Votes and folded rotations have texts of their own; the other answers are digests already.
+            single = set(map(id, answers))
             counted = tuple(
-                result if result.answer is None else replace(result, answer=_digested(result.answer))
+                result if result.answer is None or id(result) in single else _digested(result, result.answer)
                 for result in counted
             )
         return cls(name, run, counted, covered, key, answers)
@@ -142,8 +144,8 @@ class Side:
         return records.said(self.run, result)
 
 
-def _digested(answer: Answer) -> Answer:
-    return replace(answer, text=records.response_digest(answer))
+def _digested(result: Result, answer: Answer) -> Result:
+    return replace(result, answer=replace(answer, text=records.response_digest(answer)))
 
 
 def load(path: Path) -> Side:

@@ -15,8 +15,8 @@ from medvqa.plugin.ending import SignalHooks
 from medvqa.plugin.process import STATE, check_spread, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
-from medvqa.session.plan import resolve
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 from medvqa.session.run import process_of
 
 FAILING: frozenset[Outcome] = frozenset({"wrong", "refused", "abstained", "unparsed", "error"})

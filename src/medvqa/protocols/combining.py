@@ -4,37 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from types import MappingProxyType
 from typing import Any
 
-from medvqa.items import Benchmark, Measure, Result
+from medvqa.items import Benchmark, Measure, QuestionKey, Result
 from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.variants import Variant
 
 THRESHOLD = 1.0
 """The default of --threshold, in percent: the first row of MediConfusion's Table 8."""
+NO_PROMPTS: Mapping[str, Sequence[str]] = MappingProxyType({})
+VOTES = ("vote", "best-oracle")
+"""The ways to combine that make one result of the samples of a question, and need all of them."""
 ORACLE = "oracle_"
 """Begins the names of measures that use the answer key to choose an answer."""
 
 
-def combined(results: Iterable[Result], protocol: Protocol) -> tuple[Result, ...]:
+def combined(
+    results: Iterable[Result], protocol: Protocol, prompts: Mapping[str, Sequence[str]] = NO_PROMPTS
+) -> tuple[Result, ...]:
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
     With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
-    folded last: those of each sample, or the votes. UsageError if a vote has nothing to vote on (`voting.ballot`).
+    folded last: those of each sample, or the votes. Questions drop out if they lack an answer: a sample of a vote or of
+    an oracle, a rotation, or one of the `prompts` of their benchmark. UsageError if a vote has nothing to vote on
+    (`voting.ballot`).
     """
-    if protocol.combine == "vote":
-        results = [voting.vote(samples) for samples in voting.by_question(tuple(results)).values()]
-    elif protocol.combine == "best-oracle":
-        threshold = thresholds(protocol)[0]
-        results = [voting.oracle(samples, threshold) for samples in voting.by_question(tuple(results)).values()]
+    if protocol.combine in VOTES:
+        ballots = voting.by_question(tuple(results)).values()
+        whole = [samples for samples in ballots if voting.has_all(samples, protocol.samples)]
+        if protocol.combine == "vote":
+            results = [voting.vote(samples) for samples in whole]
+        else:
+            threshold = thresholds(protocol)[0]
+            results = [voting.oracle(samples, threshold) for samples in whole]
     if protocol.rotations != 0:
         results = rotation.folded(results, protocol.rotations)
-    return tuple(results)
+    return tuple(_by_every_prompt(results, prompts))
 
 
-def folds(protocol: Protocol) -> bool:
-    """Return whether several answers to a question become one result."""
-    return protocol.combine in ("vote", "best-oracle") or protocol.rotations != 0
+def counted(results: Iterable[Result], run: Mapping[str, Any]) -> tuple[Result, ...]:
+    """Return the results of a run that metrics count: `combined` by the protocol and the prompts of its run.json."""
+    return combined(results, Protocol.of(run), prompts_of(run))
+
+
+def prompts_of(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the prompts of each benchmark that was asked by several."""
+    asked_by = {name: tuple(about.get("asked_by", ())) for name, about in run.get("benchmarks", {}).items()}
+    return {name: names for name, names in asked_by.items() if len(names) > 1}
+
+
+def _by_every_prompt(results: Iterable[Result], prompts: Mapping[str, Sequence[str]]) -> Iterable[Result]:
+    """Leave out questions that lack a prompt, or some samples of one: their means would be those of other prompts."""
+    if not prompts:
+        return results
+    results = tuple(results)
+    samples: dict[QuestionKey, dict[str, set[int]]] = {}
+    for result in results:
+        if result.item.benchmark in prompts:
+            of_prompt = samples.setdefault(result.key.question, {})
+            of_prompt.setdefault(Variant.parse(result.variant).prompt, set()).add(result.sample)
+    whole = {
+        question
+        for question, of_prompt in samples.items()
+        if of_prompt.keys() == set(prompts[question.benchmark])
+        and len({frozenset(numbers) for numbers in of_prompt.values()}) == 1
+    }
+    return [result for result in results if result.item.benchmark not in prompts or result.key.question in whole]
 
 
 def thresholds(protocol: Protocol) -> tuple[float, ...]:
@@ -85,7 +122,10 @@ def without_chance(measures: Sequence[Measure], protocol: Protocol) -> list[Meas
 
 def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
     """Return the number of ties and of answers that did not vote; None if the protocol does not vote."""
-    return voting.Votes.of(results) if protocol.combine == "vote" else None
+    if protocol.combine != "vote":
+        return None
+    whole = [samples for samples in voting.by_question(results).values() if voting.has_all(samples, protocol.samples)]
+    return voting.Votes.of([sample for samples in whole for sample in samples])
 
 
 def under(run: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:

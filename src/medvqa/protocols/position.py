@@ -79,14 +79,14 @@ def measures(
     of: Benchmark,
     measured: Callable[..., list[Measure]],
 ) -> list[Measure]:
-    """Return the measures that only rotated runs have; [] if no result was rotated.
+    """Return the measures that only rotated runs have; [] if no question was asked in all its rotations.
 
     They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
     of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
     order, such as votes, and those to questions that were asked once. `measured` is `metrics.measures` with settings.
     """
-    whole, _, incomplete = rotation.grouped(results, rotations)
-    rotated = [*(result for group in whole for result in group.results), *incomplete]
+    whole, _, _ = rotation.grouped(results, rotations)
+    rotated = [result for group in whole for result in group.results]
     if not rotated:
         return []
     means = [
@@ -94,8 +94,11 @@ def measures(
         for metric in of.metrics
         if metric.name in of.headline
     ]
+    whole_in_order, once, _ = rotation.grouped(in_order, rotations)
+    in_rotations = (result for group in whole_in_order for result in group.results)
+    counted = sorted([*in_rotations, *once], key=lambda result: result.key)
     computed = [
-        *measured(in_order, metrics=means),
+        *measured(counted, metrics=means),
         *measured(rotated, metrics=[first_position_bias]),
         *measured([group.folded for group in whole], metrics=[_consistency(whole)]),
         *_shares(rotated, measured),

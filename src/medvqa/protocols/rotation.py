@@ -6,7 +6,7 @@ their order. A model that prefers a letter or a place gives other options in oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -38,7 +38,7 @@ def check(techniques: Iterable[Technique]) -> None:
         )
 
 
-def shifts(item: Item, technique: Technique, rotations: int | None) -> tuple[int | None, ...]:
+def shifts(item: Item, technique: str, rotations: int | None) -> tuple[int | None, ...]:
     """Return the shifts that a question is asked with; (None,) if it is asked once, without rotation.
 
     `rotations` is as in `Protocol`: 0 for none, None for all. A question is rotated if the technique shows its options
@@ -50,7 +50,7 @@ def shifts(item: Item, technique: Technique, rotations: int | None) -> tuple[int
     return tuple(range(count if rotations is None else min(rotations, count)))
 
 
-def orders(technique: Technique, rotations: int | None) -> Callable[[Item], int]:
+def orders(technique: str, rotations: int | None) -> Callable[[Item], int]:
     """Return a function from an item to the number of orders that it is asked in."""
     return lambda item: len(shifts(item, technique, rotations))
 
@@ -207,13 +207,14 @@ def grouped(results: Iterable[Result], rotations: int | None) -> tuple[list[Rota
     for _, entries in groupby(placed, key=lambda entry: entry[0]):
         members = list(entries)
         answers = tuple(result for _, _, result in members)
-        asked: Sequence[int] = [shift for _, shift, _ in members]
-        if asked == [-1]:
-            single += answers
-        elif tuple(asked) == shifts(answers[0].item, answers[0].technique, rotations):
-            whole.append(Rotations(answers))
-        else:
+        asked = [shift for _, shift, _ in members]
+        due = shifts(answers[0].item, answers[0].technique, rotations)
+        if asked != [-1 if shift is None else shift for shift in due]:
             incomplete += answers
+        elif asked == [-1]:
+            single += answers
+        else:
+            whole.append(Rotations(answers))
     return whole, single, incomplete
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from medvqa.items import DataError
 
@@ -33,9 +34,15 @@ class Variant:
     @classmethod
     def parse(cls, name: str) -> Variant:
         """Return the variant of a name (DataError)."""
-        head, joined, last = name.rpartition(JOINED)
-        if (match := _ROTATION.fullmatch(last)) is not None:
-            return cls(head, int(match[1]) - 1)
-        if joined:
-            raise DataError(f"variant {name[:60]!r}: its last part is no rotation, such as r1")
-        return cls(name)
+        return _parsed(name)
+
+
+# Every result is asked for its variant several times, and a run has few.
+@lru_cache(maxsize=1024)
+def _parsed(name: str) -> Variant:
+    head, joined, last = name.rpartition(JOINED)
+    if (match := _ROTATION.fullmatch(last)) is not None:
+        return Variant(head, int(match[1]) - 1)
+    if joined:
+        raise DataError(f"variant {name[:60]!r}: its last part is no rotation, such as r1")
+    return Variant(name)

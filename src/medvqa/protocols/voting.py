@@ -85,6 +85,12 @@ def ballot(samples: Iterable[Result]) -> Ballot:
     return Ballot(dict(order), {name: silent[name] for name in OUTCOMES if silent[name]})
 
 
+def has_all(samples: Sequence[Result], number: int | None) -> bool:
+    """Return whether the answers to a question are its samples 1 to `number`: fewer votes are another protocol."""
+    numbers = {result.sample for result in samples}
+    return number is None or (len(numbers) == number and min(numbers) == 1 and max(numbers) == number)
+
+
 def can_vote(item: Item, benchmark: Benchmark) -> bool:
     """Return whether answers to a question name options or terms; a judge's score of a free answer names none."""
     return item.kind in CHOICE_KINDS or item.kind not in benchmark.judged

@@ -167,6 +167,7 @@ class _Selection(msgspec.Struct):
     by_outcome: bool = False
     questions: Count = 0
     benchmarks: dict[str, dict[str, _Portion]] = {}
+    every: bool = True
 
 
 class _Tags(msgspec.Struct):

@@ -42,13 +42,15 @@ class Selection:
 
     `how`: the selecting options, as typed. `by_outcome`: a session selected questions by an earlier outcome (--lf), so
     numbers over them do not describe the model. `questions`: number of keys; samples and techniques of one item count
-    separately. `benchmarks`: name -> technique -> portion; empty for a run of an earlier version.
+    separately. `benchmarks`: name -> technique -> portion; empty for a run of an earlier version. `every`: each item
+    was selected with all its samples, prompts and rotations.
     """
 
     how: tuple[str, ...] = ()
     by_outcome: bool = False
     questions: int = 0
     benchmarks: Mapping[str, Mapping[str, Portion]] = field(default_factory=dict)
+    every: bool = True
 
     @classmethod
     def of(cls, run: Mapping[str, Any]) -> Selection:
@@ -62,16 +64,19 @@ class Selection:
                 name: {technique: Portion(**numbers) for technique, numbers in techniques.items()}
                 for name, techniques in selection.get("benchmarks", {}).items()
             },
+            selection.get("every", True),
         )
 
     def as_json(self) -> dict[str, Any]:
         """The entry of run.json."""
-        return asdict(self)
+        fields = asdict(self)
+        return {name: value for name, value in fields.items() if name != "every" or not value}
 
     @property
     def whole(self) -> bool:
         """Whether every benchmark was selected whole."""
-        return all(portion.whole for techniques in self.benchmarks.values() for portion in techniques.values())
+        portions = [portion for techniques in self.benchmarks.values() for portion in techniques.values()]
+        return self.every and all(portion.whole for portion in portions)
 
     @property
     def ranked_by_outcome(self) -> bool:
@@ -85,17 +90,23 @@ class Selection:
     def line(self, benchmark: str, technique: str) -> str:
         """The selected portion and options, such as "10 of 60, by -k q0"; "" if it is the whole, or unknown."""
         portion = self.portion(benchmark, technique)
-        if portion is None or portion.whole:
+        if portion is None or (portion.whole and self.every):
             return ""
-        return f"{portion}, by {' '.join(self.how) or 'the tests that were collected'}"
+        part = "" if self.every else ", of some questions a part of the answers"
+        return f"{portion}{part}, by {' '.join(self.how) or 'the tests that were collected'}"
 
 
 def select_from(
-    keys: Iterable[QuestionKey], run: Mapping[str, Any], how: Sequence[str], *, by_outcome: bool = False
+    keys: Iterable[QuestionKey],
+    run: Mapping[str, Any],
+    how: Sequence[str],
+    *,
+    by_outcome: bool = False,
+    every: bool = True,
 ) -> Selection:
     """Count the keys that all sessions of a run selected; `run` (run.json) has the totals.
 
-    Includes benchmarks of the run without any selected question.
+    Includes benchmarks of the run without any selected question. `every` is as in `Selection`.
     """
     keys = set(keys)
     chosen: dict[str, dict[str, set[str]]] = {}
@@ -109,7 +120,7 @@ def select_from(
         for name, about in sorted(run.get("benchmarks", {}).items())
         if about.get("questions")
     }
-    return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions)
+    return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions, every)
 
 
 @dataclass(frozen=True, slots=True)

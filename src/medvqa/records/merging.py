@@ -211,11 +211,9 @@ def configuration(about: Mapping[str, Any]) -> dict[str, Any]:
     # A fingerprint covers everything that can change an answer; not a checkpoint's path or a batch size.
     fields = ("backend", "argument", "options") if model.get("fingerprint") is None else ("backend",)
     fields_of_run |= {f"the config's {name}": config[name] for name in fields if name in config}
-    fields_of_run |= {
-        name: about[name]
-        for name in ("techniques", "ablation", "repeat", "protocol", "tags", "extraction")
-        if name in about
-    }
+    fields_of_run |= {name: about[name] for name in ("techniques", "ablation", "repeat", "extraction") if name in about}
+    # Left out of run.json by default: a plain run is none of another protocol.
+    fields_of_run |= {name: about.get(name, {}) for name in ("protocol", "tags")}
     if judge := about.get("judge"):
         fields_of_run |= {f"the judge's {name}": judge[name] for name in ("identity", "signature") if name in judge}
     for benchmark, signed in about.get("benchmarks", {}).items():
@@ -286,7 +284,11 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
         keys = [key for run in runs for key in run.keys]
         how = [typed for part in parts for typed in part.how]
         about["selection"] = select_from(
-            keys, about, how, by_outcome=any(part.ranked_by_outcome for part in parts)
+            keys,
+            about,
+            how,
+            by_outcome=any(part.ranked_by_outcome for part in parts),
+            every=all(part.every for part in parts),
         ).as_json()
     about.pop("sessions", None)  # of one run alone
     if any(about.get("gate") != abouts[0].get("gate") for about in abouts):

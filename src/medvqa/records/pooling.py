@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -191,6 +191,13 @@ def _numbers(runs: Sequence[RunPart]) -> list[dict[int, int]]:
     return numbers
 
 
+def _has_every_sample(keys: Collection[QuestionKey], about: Mapping[str, Any], selections: Iterable[Selection]) -> bool:
+    """Whether runs that selected some of their samples hold all samples of the pooled run."""
+    if any(selection.ranked_by_outcome for selection in selections) or any(key.variant for key in keys):
+        return False
+    return len(keys) == len({key.question for key in keys}) * (Protocol.of(about).samples or 1)
+
+
 def _about(
     runs: Sequence[RunPart],
     name: str,
@@ -224,8 +231,13 @@ def _about(
         "model": None if len(models) > 1 else abouts[0].get("options", {}).get("model"),
     }
     how = [typed for run in abouts for typed in Selection.of(run).how]
+    selections = [Selection.of(run) for run in abouts]
     about["selection"] = select_from(
-        keys, about, how, by_outcome=any(Selection.of(run).ranked_by_outcome for run in abouts)
+        keys,
+        about,
+        how,
+        by_outcome=any(selection.ranked_by_outcome for selection in selections),
+        every=all(selection.every for selection in selections) or _has_every_sample(keys, about, selections),
     ).as_json()
     for usage_field in ("usage", "judge_usage"):
         usage: Counter[str] = Counter()

@@ -188,9 +188,7 @@ def build(
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
     decided = gating.read(folder)
-    stale = decided is not None and decided.verdict.of != gating.digest(
-        run, combining.combined(stored.results, protocol)
-    )
+    stale = decided is not None and decided.verdict.of != gating.digest(run, combining.counted(stored.results, run))
     gate = None if stale else decided
     classified = taxonomy.read(folder)
     errors = classified if classified is not None and classified.is_of(stored.results) else None
@@ -267,7 +265,8 @@ def _part(
     )
     protocol = Protocol.of(run)
     measured = partial(measured, orders=rotation.orders(technique, protocol.rotations))
-    counted = combining.combined(results, protocol)
+    prompts = combining.prompts_of(run)
+    counted = combining.combined(results, protocol, prompts)
     measures = measured(counted)
     by_prompt = _by_prompt(results, about.get("asked_by", ()))
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
@@ -278,7 +277,7 @@ def _part(
         alone = partial(measured, orders=lambda item: 1, failed=[])
         measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     # Each sample has a value of its own: samples stay apart, rotations do not.
-    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()))
+    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()), prompts)
     # The spread of single answers is none of an oracle's numbers.
     spreads = (
         []

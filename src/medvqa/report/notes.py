@@ -33,6 +33,8 @@ def notes_of(report: Report) -> list[str]:
         name, outcomes = part.name, part.outcomes
         if part.votes is not None:
             notes.append(f"{name}: {part.votes.line}.")
+        if line := _incomplete(part):
+            notes.append(f"{name}: {line}.")
         notes.extend(f"{name}: {line}." for line in _rotated(report, part))
         notes.extend(advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
@@ -112,12 +114,25 @@ def notes_of(report: Report) -> list[str]:
     return notes
 
 
+def _incomplete(part: Part) -> str:
+    """Say how many questions the measures leave out because answers are missing; "" if none."""
+    if part.combined == part.results:
+        return ""
+    asked, counted = ({result.key.question for result in some} for some in (part.results, part.combined))
+    if not (lacking := len(asked - counted)):
+        return ""
+    return (
+        f"{lacking:,} of {len(asked):,} questions lack some of their answers (samples, prompts or orders of options), "
+        "and are left out of measures over all of them"
+    )
+
+
 def _rotated(report: Report, part: Part) -> list[str]:
     """Notes about the rotations of a part's questions, and the shares of the shown places."""
     rotations = Protocol.of(report.run).rotations
     if rotations == 0:
         return []
-    whole, once, incomplete = rotation.grouped(part.results, rotations)
+    whole, once, _ = rotation.grouped(part.results, rotations)
     lines = []
     if questions := {group.results[0].key.question for group in whole}:
         orders = sorted({len(group.results) for group in whole})
@@ -126,9 +141,6 @@ def _rotated(report: Report, part: Part) -> list[str]:
             f"{len(questions)} questions were asked in {counts} orders of their options, and are right only if every "
             f"answer is right; {position.MEAN}... are the plain means over the orders"
         )
-    if incomplete:
-        number = len({result.key.question for result in incomplete})
-        lines.append(f"{number} questions lack the answer to an order, and are left out of measures")
     if asked_once := {result.key.question for result in once}:
         lines.append(f"{len(asked_once)} questions were asked once, because they show no options under letters")
     shares = [measure for measure in part.measures if measure.name == position.SHARE]

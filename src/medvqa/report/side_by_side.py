@@ -134,13 +134,13 @@ def _figure(value: float | None, table: SideBySide) -> str:
     return f"{number + 0.0:+.2f}" if table.gap else f"{number:.2f}"
 
 
-def as_csv(table: SideBySide) -> str:
-    """One row per run, group and slice; fractions, empty if undefined."""
-    lines = [*table.rows, *([table.random] if table.random is not None else [])]
+def as_csv(tables: Sequence[SideBySide]) -> str:
+    """One row per table, run or group, and slice; fractions, empty if undefined."""
     rows = [
         (row.name, row.runs, table.measure, table.dimension if column else "", column, value)
-        for row in lines
+        for table in tables
+        for row in [*table.rows, *([table.random] if table.random is not None else [])]
         for column, value in zip(table.columns, row.values, strict=True)
     ]
-    heading = ("run", "runs", "measure", "dimension", "slice", "above_chance" if table.gap else "value")
-    return cells.table(heading, rows)
+    heading = "above_chance" if any(table.gap for table in tables) else "value"
+    return cells.table(("run", "runs", "measure", "dimension", "slice", heading), rows)

@@ -162,6 +162,6 @@ def _measure(report: Report, part: Part, measure: Measure) -> dict[str, Any]:
     if measure.percent:
         del written["percent"]  # As in the files of earlier versions.
     portion = report.selection.portion(part.benchmark.name, part.technique)
-    if portion is None or portion.whole:
+    if portion is None or not report.selected(part):
         return written
     return {**written, "selection": {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}}

@@ -16,8 +16,8 @@ from medvqa.session.asker import Asker
 from medvqa.session.ending import Ending
 from medvqa.session.loop import OnProgress, ask_all
 from medvqa.session.options import Options, Setting, occupied
-from medvqa.session.plan import resolve
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 from medvqa.session.run import Finished, Run, name_of, process_of
 
 NOTHING_SELECTED, INTERRUPTED = 5, 2

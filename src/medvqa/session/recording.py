@@ -102,7 +102,12 @@ class Recording:
         """Note the selection of all sessions, this one included, in run.json."""
         if selected:
             how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
-            selection = records.select_from(selected, self._about, how, by_outcome=self._before.by_outcome or chosen)
+            by_outcome = self._before.by_outcome or chosen
+            every = self._plan.has_every_answer(selected)
+            if self._before.benchmarks.keys() - self._plan.benchmarks.keys():
+                # This session's plan does not know the questions of these benchmarks.
+                every = every and self._before.every
+            selection = records.select_from(selected, self._about, how, by_outcome=by_outcome, every=every)
             # Lost keys stay counted until as many questions are selected again.
             questions = max(self._before.questions, selection.questions)
             self._about["selection"] = replace(selection, questions=questions).as_json()

@@ -27,8 +27,9 @@ from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
 from medvqa.session.loop import OnProgress
 from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
-from medvqa.session.plan import Plan, resolve
+from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
+from medvqa.session.resolving import resolve
 
 NAMED = {**OPTIONS, "select": SELECT}
 """Options of `medvqa run`."""

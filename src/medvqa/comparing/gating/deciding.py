@@ -17,6 +17,8 @@ from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
 from medvqa.items import Metric, Result, UsageError
 from medvqa.metrics.measuring import tables
+from medvqa.protocols import rotation
+from medvqa.protocols.protocol import Protocol
 from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
 from medvqa.statistics.sentences import NOTHING_ASKED, NOTHING_COUNTS
 
@@ -39,6 +41,8 @@ def decide(gate: Gate, new: Side) -> Verdict:
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
+    if records.Selection.of(new.run).ranked_by_outcome:
+        blockers.append("the run's questions were chosen by how they ended before: type its command without --lf")
     unproven, identity = records.identity_of_run(new.run, len(new.answers))
     blockers += unproven
     blockers += _in_baseline(new, gate.baselines)
@@ -447,6 +451,7 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
         benchmark=target.benchmark.name,
         signature={},
         score=scoring.scorer(target.benchmark, extraction),
+        orders=rotation.orders(target.technique, Protocol.of(side.run).rotations),
     )
     chances: dict[Place, tuple[float | None, float | None]] = {}
     for measure in measured:

@@ -236,6 +236,11 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
             f"no verdict can be given against baseline {side.name}: {'; '.join(side.lacking)}. Finish that run first: "
             f"pytest --run={side.name}, or medvqa merge if it is a shard"
         )
+    if records.Selection.of(side.run).ranked_by_outcome:
+        raise UsageError(
+            f"no verdict can be given against baseline {side.name}: its questions were chosen by how they ended before "
+            "(--lf). Type the command of that run without --lf"
+        )
     if chosen:
         side = side.only(present)
     if not any(_has(side, name) for name in present):
@@ -284,7 +289,7 @@ def _announced(run: Mapping[str, Any]) -> Side:
         Result("", Item("", name, "short_answer", ""), "", None, Score(None, "unscored"), technique=technique)
         for name, technique in announced
     )
-    return Side.of("this run", run, tuple(results))
+    return Side("this run", run, tuple(results))
 
 
 def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules) -> Target:

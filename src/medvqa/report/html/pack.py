@@ -79,20 +79,19 @@ def run(
     command: Sequence[str],
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
-    combined: Iterable[Result] = (),
+    combined: Iterable[Result] | None = None,
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
 
     `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
-    count in place of the answers to a question; the reasons of answers name them.
+    count in place of the answers to a question, None if they count all answers; the reasons of answers name them.
     """
-    by_question = {result.key: result for result in combined}
+    by_question = {result.key: result for result in combined or ()}
+    counted = None if combined is None else by_question.values()
     rows = [
         (number, _tagged(result), _with_combined(result, by_question), *terms)
         for number, (benchmark, results) in enumerate(parts)
-        for result, terms in zip(
-            results, shared(results, terms_of(score_of(benchmark)), by_question.values()), strict=True
-        )
+        for result, terms in zip(results, shared(results, terms_of(score_of(benchmark)), counted), strict=True)
     ]
     items = [(benchmark, [_tagged(result) for result in results]) for benchmark, results in parts]
     content = _content(items, rows, command, pictures)
@@ -100,9 +99,7 @@ def run(
         content["prompt_terms"] = [
             [_short(numerator), _short(denominator)]
             for benchmark, results in parts
-            for numerator, denominator in shared(
-                results, terms_of(score_of(benchmark)), by_question.values(), of=_asked_by
-            )
+            for numerator, denominator in shared(results, terms_of(score_of(benchmark)), counted, of=_asked_by)
         ]
     names = list(measures)
     for (benchmark, _), about in zip(parts, content["benchmarks"], strict=True):
@@ -196,17 +193,17 @@ def _of(key: QuestionKey, combined: Mapping[QuestionKey, Combined]) -> Combined 
 def shared(
     results: Sequence[Result],
     terms: Callable[[Result], tuple[float, float]],
-    combined: Iterable[Result] = (),
+    combined: Iterable[Result] | None = None,
     *,
     of: Callable[[Result], object] = lambda result: result.key.question,
 ) -> Iterator[tuple[float, float]]:
     """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
 
-    If the answers to a question are `combined` into a result, each has a share of its terms.
+    If the answers to a question are `combined` into a result, each has a share of its terms. None: they are not.
     """
-    counts = {result.key: terms(result) for result in combined}
+    counts = None if combined is None else {result.key: terms(result) for result in combined}
     # An answer that is combined into no result, as in an unfinished run, counts nowhere.
-    pairs = [(_of(result.key, counts) or (0.0, 0.0)) if counts else terms(result) for result in results]
+    pairs = [terms(result) if counts is None else _of(result.key, counts) or (0.0, 0.0) for result in results]
     questions = [of(result) for result in results]
     scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
     for which, (numerator, denominator) in zip(questions, pairs, strict=True):

@@ -11,8 +11,6 @@ from importlib import resources
 from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
-from medvqa.protocols import combining
-from medvqa.protocols.protocol import Protocol
 from medvqa.report import combined as tables_by
 from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report
@@ -37,8 +35,8 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
     for part in report.parts:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(views.with_errors(part.results, report))
-    folds = combining.folds(Protocol.of(report.run))
-    combined = [result for part in report.parts for result in part.combined] if folds else []
+    counted = any(part.combined != part.results for part in report.parts)
+    combined = [result for part in report.parts for result in part.combined] if counted else None
     measures = [measure for part in report.parts for measure in part.measures]
     data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined)
     return draw(

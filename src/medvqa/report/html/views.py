@@ -351,7 +351,8 @@ def heat(part: Part, down: str, across: str, technique: str = "") -> Heat | None
     `technique`: for links, "" if the run has only one. Samples of a question count as one.
     """
     metric = pack.score_of(part.benchmark)
-    terms = pack.shared(part.results, pack.terms_of(metric), part.combined)
+    counted = None if part.combined == part.results else part.combined
+    terms = pack.shared(part.results, pack.terms_of(metric), counted)
     sums: dict[tuple[str, str], list[float]] = {}
     for result, (numerator, denominator) in zip(part.results, terms, strict=True):
         for key in {(a, b) for a in result.item.tags.get(down, ()) for b in result.item.tags.get(across, ())}:

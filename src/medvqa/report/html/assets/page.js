@@ -22,10 +22,7 @@
       };
       const ways = [...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample ${row.sample}`] : [])];
       row.label = ways.length ? `${id} (${ways.join(", ")})` : id;
-<<<<<<< HEAD
       row.key = [data.benchmarks[row.b].name, id, ...(data.techniques.length > 1 ? [technique] : []), ...(row.variant ? [row.variant] : []), ...(row.sample ? [`sample${row.sample}`] : [])].join("/");
-=======
->>>>>>> lead
       return row;
     });
     items.forEach((row) => {

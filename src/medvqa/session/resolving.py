@@ -1,0 +1,322 @@
+"""Resolve the options of a run to a plan: names to a model, a judge, benchmarks, techniques and a protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medvqa import benchmarks, configs, scoring
+from medvqa.backend import says
+from medvqa.data.selection import Shard
+from medvqa.items import (
+    ABLATIONS,
+    OPTION_TECHNIQUES,
+    TECHNIQUES,
+    Benchmark,
+    Technique,
+    UsageError,
+)
+from medvqa.protocols import naming, prompt_files, protocol, rotation
+from medvqa.protocols import techniques as needs
+from medvqa.protocols.prompts import Templates
+from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
+from medvqa.session import judging, pools
+from medvqa.session.chosen import Chosen, choose
+from medvqa.session.judging import Judging
+from medvqa.session.options import LISTS, OPTIONS, Options, Setting
+from medvqa.session.plan import Plan
+from medvqa.session.registry import Registry
+
+MAX_DEADLINE = 1e9
+"""Seconds (30 years): clocks refuse much larger numbers."""
+MAX_ROTATIONS = 26
+"""Options have the letters A to Z."""
+
+
+def resolve(
+    options: Options,
+    setting: Setting,
+    registry: Registry,
+    uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Plan:
+    """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
+    _check_values(options)
+    shard = Shard.parse(options.shard) if options.shard is not None else None
+    model = choose(options.model, "model", setting, registry)
+    judge = judging.resolve(replace(options, judge=options.judge or _recorded_judge(options, model)), setting, registry)
+    ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
+    if ablated and model.backend.recorded:
+        raise UsageError(
+            f"--ablate={ablated}: the answers of '{options.model}' were given to the images as they are; "
+            "ablate with a model that can be asked"
+        )
+    chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
+    of_files = _prompt_files(options, setting)
+    chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
+    by_name = {benchmark.name: benchmark for benchmark in chosen}
+    extraction = scoring.rules.resolve(options.extraction, chosen)
+    techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
+    _check_benchmarks(options, techniques, chosen)
+    _check_token_limits(options, model, techniques, registry)
+    _check_samples(options, model, techniques)
+    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
+    asked = _protocol(options, chosen, techniques, pool)
+    if asked.shots and model.backend.recorded:
+        raise UsageError(
+            f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
+            "examples; use a model that can be asked"
+        )
+    configs.check_prompts(model.config, registry.benchmarks)
+    for benchmark in chosen:
+        typed = asked.prompts or configs.prompt_of(model.config, benchmark)
+        names = naming.asked(typed, benchmark)
+        naming.check(names, techniques, benchmark)
+        for named in (benchmark.prompts.get(name) for name in names):
+            if isinstance(named, Templates) and named.converses:
+                _check_turns(f"--prompt={named.name}", model, registry)
+                if asked.instruction is not None:
+                    raise UsageError(
+                        f"--prompt={named.name}: it has turns of its own; leave --reasoning and --explain out"
+                    )
+    _check_instruction(asked, model, techniques, registry)
+    _check_ranking(asked, model)
+    if not (options.typed or setting.collects_only):
+        try:
+            model.check()
+        except UsageError as error:
+            raise UsageError(f"{error}; or choose another model, such as --model=random") from None
+    return Plan(
+        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
+    )
+
+
+def _check_values(options: Options) -> None:
+    for name in options.empty:
+        how = OPTIONS[name]["metavar"]
+        names = f", or --{name}={how},{how}" if name in LISTS else ""
+        raise UsageError(f"--{name}: a value is empty; write --{name}={how}{names}, or leave it out")
+    if options.limit is not None and options.limit < 1:
+        raise UsageError(f"--limit={options.limit}: a limit is at least 1")
+    for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
+        if value is not None and value < 1:
+            raise UsageError(f"--{name}={value}: at least 1")
+    if options.max_tokens is not None and options.max_tokens < 0:
+        raise UsageError(f"--max-tokens={options.max_tokens}: a number of tokens, or 0 for no limit")
+    if options.deadline is not None and not 0 < options.deadline <= MAX_DEADLINE:
+        raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0 and at most {MAX_DEADLINE:g}")
+    if options.samples is not None and options.samples < 2:
+        raise UsageError(f"--samples={options.samples}: at least 2 samples of each answer; without it one is asked for")
+    if options.shots is not None and options.shots < 1:
+        raise UsageError(f"--shots={options.shots}: at least 1 solved example; without it there is none")
+    for threshold in options.thresholds:
+        if not 0 < threshold <= 100:
+            raise UsageError(f"--threshold={threshold:g}: a share in percent, more than 0 and at most 100")
+    if options.max_errors < 0:
+        raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
+
+
+def _recorded_judge(options: Options, model: Chosen) -> str | None:
+    """Return the model's own spec if it replays free-form answers recorded with a judge's scores.
+
+    UsageError if it is asked by another technique.
+    """
+    if not model.backend.judged():
+        return None
+    config = model.config
+    if set(options.techniques or config.techniques or ("mc",)) != {"ff"}:
+        raise UsageError(
+            f"'{config.argument}' holds free-form answers (ff) with the closeness scores of a judge, and no "
+            "others: type --technique=ff"
+        )
+    return f"{config.backend}:{config.argument}"
+
+
+def _techniques(
+    options: Options,
+    model: Chosen,
+    judge: Judging | None,
+    chosen: Sequence[Benchmark],
+    known: Iterable[Benchmark],
+) -> tuple[Technique, ...]:
+    """Return the typed techniques, else the config's, else MC; UsageError for one that cannot be used.
+
+    If no option was typed, and no benchmark has any technique of the default model, use MC.
+    """
+    wanted = options.techniques or model.config.techniques or ("mc",)
+    if "ff" in wanted and judge is None:
+        raise UsageError(
+            "technique 'ff' needs a judge, which compares free answers with the options: add --judge=MODEL, a "
+            "config of models/ or BACKEND:ARGUMENT"
+        )
+    names = sorted({technique for benchmark in known for technique in benchmark.techniques}, key=TECHNIQUES.index)
+    where = "" if options.techniques else f" (from the config of '{options.model}')"
+    techniques: tuple[Technique, ...] = tuple(
+        _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
+    )
+    defined = {technique for benchmark in chosen for technique in benchmark.techniques}
+    if not options.typed and defined.isdisjoint(techniques):
+        techniques = ("mc",)
+    if model.backend.capabilities is not None:
+        needs.check(techniques, model.backend.capabilities, options.model)
+    return techniques
+
+
+def _check_benchmarks(options: Options, techniques: Sequence[Technique], chosen: Sequence[Benchmark]) -> None:
+    """UsageError if no technique is defined for a benchmark that was named, or for any benchmark."""
+    lacking = [benchmark for benchmark in chosen if not set(techniques) & set(benchmark.techniques)]
+    named = [benchmark for benchmark in lacking if benchmark.name in options.benchmarks]
+    if lacking and (named or len(lacking) == len(chosen)):
+        benchmark = (named or lacking)[0]
+        why = "" if options.techniques else f". Name one of them: --technique={benchmark.techniques[0]}"
+        raise UsageError(
+            f"benchmark '{benchmark.name}' has no technique '{', '.join(techniques)}'; it has: "
+            f"{', '.join(benchmark.techniques)}{why}"
+        )
+
+
+def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+    """UsageError for limits of tokens that would have no effect, or that the model cannot keep."""
+    limits = model.backend.token_limits()
+    configs.check_token_limits(model.config, limits, registry.benchmarks)
+    typed = options.max_tokens
+    if typed is None:
+        return
+    if limits is None:
+        able = sorted(name for name, kind in registry.backends.items() if says(kind, "token_limits"))
+        raise UsageError(
+            f"--max-tokens={typed}: backend '{model.config.backend}' takes no limit; those that do: {', '.join(able)}"
+        )
+    if OPTION_TECHNIQUES.issuperset(techniques):
+        raise UsageError(
+            f"--max-tokens={typed}: technique '{', '.join(techniques)}' writes no text that could be limited"
+        )
+    configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
+
+
+def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
+    """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
+    asked = Protocol(
+        prompts=_prompts(options, chosen),
+        samples=options.samples,
+        combine=_one_of("way to combine", options.combine or "mean", COMBINES),
+        thresholds=options.thresholds,
+        shots=options.shots or 0,
+        pool=pool,
+        reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
+        explain=options.explain,
+        rotations=0 if options.rotate is None else _rotations(options.rotate),
+    )
+    protocol.check(asked)
+    if asked.rotations != 0:
+        rotation.check(techniques)
+    return asked
+
+
+def _prompt_files(options: Options, setting: Setting) -> Mapping[str, Templates]:
+    """Return the prompts of the files that --prompt names, by name (UsageError)."""
+    read: dict[str, Templates] = {}
+    for typed in dict.fromkeys(filter(prompt_files.is_file, options.prompts)):
+        prompt = prompt_files.read(Path(setting.cwd, typed), typed)
+        if prompt.name in read:
+            raise UsageError(f"--prompt={typed}: two files are called '{prompt.name}'; rename one of them")
+        read[prompt.name] = prompt
+    return read
+
+
+def _with_prompts(benchmark: Benchmark, prompts: Mapping[str, Templates]) -> Benchmark:
+    """The benchmark with further named prompts (UsageError for a name that it has)."""
+    for name in prompts:
+        if name in benchmark.prompts:
+            raise UsageError(
+                f"--prompt: benchmark '{benchmark.name}' has a prompt '{name}' already; rename the file, or type "
+                f"--prompt={name} for the benchmark's"
+            )
+    return replace(benchmark, prompts={**benchmark.prompts, **prompts}) if prompts else benchmark
+
+
+def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
+    """Return the typed prompts by name: a file by its own, a number by the name that begins with it (UsageError)."""
+    names: dict[str, None] = {}
+    for typed in options.prompts:
+        name = Path(typed).stem if prompt_files.is_file(typed) else typed
+        resolved = [found for benchmark in chosen for found in naming.asked([name], benchmark)]
+        names |= {ALL: None} if name == ALL else dict.fromkeys(resolved)
+    return tuple(names)
+
+
+def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+    """UsageError for an instruction to reason or to explain that cannot be followed."""
+    instruction = asked.instruction
+    if instruction is None:
+        return
+    typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
+    silent = [name for name in techniques if name in OPTION_TECHNIQUES]
+    if silent:
+        raise UsageError(
+            f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
+            "type --technique=mc"
+        )
+    if instruction.then:
+        _check_turns(typed, model, registry)
+
+
+def _check_turns(typed: str, model: Chosen, registry: Registry) -> None:
+    """UsageError if the model cannot be sent the earlier turns of a conversation."""
+    if not (model.backend.converses or model.backend.recorded):
+        able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
+        raise UsageError(
+            f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
+            f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
+            "converses = True"
+        )
+
+
+def _check_ranking(asked: Protocol, model: Chosen) -> None:
+    """UsageError if the model cannot select one of its answers."""
+    if asked.combine == "best-self" and (model.backend.recorded or not model.backend.reads):
+        why = "its answers are recorded" if model.backend.recorded else "it reads no prompt"
+        raise UsageError(
+            f"--combine=best-self: '{model.config.argument or model.config.backend}' cannot select one of its answers: "
+            f"{why}"
+        )
+
+
+def _rotations(typed: str) -> int | None:
+    if typed == ALL:
+        return None
+    if not typed.isascii() or not typed.isdecimal() or not 2 <= int(typed[:9]) <= MAX_ROTATIONS:
+        raise UsageError(f"--rotate={typed}: a number of orders from 2 to {MAX_ROTATIONS}, or {ALL}")
+    return int(typed)
+
+
+def _check_samples(options: Options, model: Chosen, techniques: Sequence[Technique]) -> None:
+    """UsageError if all samples of an answer would be the same."""
+    if options.samples is None:
+        return
+    scoring = [name for name in techniques if name in OPTION_TECHNIQUES]
+    if scoring:
+        raise UsageError(
+            f"--samples={options.samples}: technique '{scoring[0]}' does not sample: all samples of an answer "
+            "would be the same; sample with --technique=mc"
+        )
+    if not model.backend.draws():
+        raise UsageError(
+            f"--samples={options.samples}: '{options.model}' answers the same question always alike. "
+            "Sample a model whose config samples: temperature above 0 (openai), generation.do_sample (hf)"
+        )
+    unsampled = model.backend.unsampled()
+    if alike := [name for name in techniques if name in unsampled]:
+        raise UsageError(
+            f"--samples={options.samples}: '{options.model}' samples, but not for technique '{alike[0]}'. Copy its "
+            "config with temperature above 0 (openai), generation.do_sample (hf), or choose another --technique"
+        )
+
+
+def _one_of(option: str, value: str, allowed: Iterable[Any], where: str = "") -> Any:
+    names = list(allowed)
+    if value not in names:
+        raise UsageError(f"no {option} '{value}'{where}; there are: {', '.join(names)}")
+    return value
