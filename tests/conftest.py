@@ -50,6 +50,8 @@ def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytes
     def is_kept(name: str) -> bool:
         return not str(getattr(sys.modules[name], "__file__", None)).startswith(folder)
 
+    # This plugin leaves a socket open after each session within this process.
+    pytester._monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:rerunfailures")
     snapshot = partial(SysModulesSnapshot, preserve=is_kept)
     pytester._sys_modules_snapshot = snapshot()
     pytester._Pytester__take_sys_modules_snapshot = snapshot  # type: ignore[attr-defined]

@@ -278,7 +278,7 @@ from medvqa.protocols.prompts import Template
 
 ASK = Template("slake/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "liver", "B": "spleen"}
-CALLS = os.open(pathlib.Path(__file__).with_name("calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+CALLS = pathlib.Path(__file__).with_name("calls")
 
 
 def items(data):
@@ -299,7 +299,8 @@ class Odd(Backend):
         return env("FINGERPRINT", "'weights'")
 
     def generate(self, prompts):
-        os.write(CALLS, " ".join([*(prompt.item for prompt in prompts), "\\n"]).encode())
+        with open(CALLS, "ab", buffering=0) as file:
+            file.write(" ".join([*(prompt.item for prompt in prompts), "\\n"]).encode())
         return [env("ODD", "Answer('A')") if prompt.item == "q3" else Answer("A") for prompt in prompts]
 
 

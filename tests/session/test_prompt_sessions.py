@@ -180,9 +180,9 @@ def test_all_asks_by_the_eleven_and_reports_each(
     assert re.search(r"^10-important +100\.00 +100\.00 +0\.00$", shown, re.MULTILINE)
     assert "sd between prompts" in shown
     summary = (folder / "summary.md").read_text()
-    assert "## phantom-mediconfusion \\(all prompts\\) by prompt" in summary
+    assert "## phantom-mediconfusion by prompt" in summary
     assert "| 7-one-line | 70.00 |" in summary
-    assert "| phantom-mediconfusion \\(all prompts\\) | set\\_accuracy | 50.00 | 31.62 | 31.62 | 11 | 1 |" in summary
+    assert "| phantom-mediconfusion | set\\_accuracy | 50.00 | 31.62 | 31.62 | 11 | 1 |" in summary
     page = (folder / "index.html").read_text()
     assert "By prompt" in page
     assert "Spread over prompts" in page

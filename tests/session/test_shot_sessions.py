@@ -181,7 +181,7 @@ def test_examples_of_another_pool_are_named_by_a_comparison(repository: Reposito
     assert main(["compare", str(folder / "first"), str(folder / "second")]) == 0
     said = capsys.readouterr().out
     assert "1 shot in first" in said
-    assert "1 shot from phantom-gmai-mmbench@" in said
+    assert "1 shot from phantom-gmai-mmbench" in said
 
 
 def asked_slowly(number: int, request: Request) -> Reply:

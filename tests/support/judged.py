@@ -45,7 +45,7 @@ from medvqa import Backend
 from medvqa.items import Answer, AnswerError
 
 HERE = pathlib.Path(__file__).parent
-CALLS = os.open(HERE / "calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+CALLS = HERE / "calls"
 SAID = json.loads((HERE / "said.json").read_text())
 
 
@@ -60,7 +60,8 @@ class Candidate(Backend):
         return "candidate"
 
     def generate(self, prompts):
-        os.write(CALLS, " ".join([*(f"{p.benchmark}/{p.item}" for p in prompts), "\\n"]).encode())
+        with open(CALLS, "ab", buffering=0) as file:
+            file.write(" ".join([*(f"{p.benchmark}/{p.item}" for p in prompts), "\\n"]).encode())
         return [Answer(SAID[p.benchmark][p.item], usage={"input": 7, "output": 1}) for p in prompts]
 '''
 

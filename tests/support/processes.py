@@ -320,7 +320,7 @@ class Popen(subprocess.Popen[Any]):
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if self._status is None:
             return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
-        if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
+        if wait_flags & os.WNOHANG and not _is_ready(self._status):
             return 0, 0
         try:
             status = struct.unpack("i", _receive(self._status, 4))[0]
@@ -340,6 +340,13 @@ class Popen(subprocess.Popen[Any]):
             finally:
                 self._waitpid_lock.release()  # type: ignore[attr-defined]
         return self.returncode
+
+
+def _is_ready(channel: socket.socket) -> bool:
+    """Whether something can be read; `select.select` takes no number from 1,024 on."""
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def run(

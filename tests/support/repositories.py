@@ -21,7 +21,7 @@ from medvqa.protocols.prompts import Template
 
 ASK = Template("slow/mc", "{question}\\n{options}", "{letter}. {text}\\n")
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney"}
-CALLS = os.open(pathlib.Path(__file__).with_name("calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+CALLS = pathlib.Path(__file__).with_name("calls")
 
 
 def items(data):
@@ -42,7 +42,8 @@ class Slow(Backend):
 
     def generate(self, prompts):
         ids = [prompt.item for prompt in prompts]
-        os.write(CALLS, " ".join([str(os.getpid()), *ids, "\\n"]).encode())
+        with open(CALLS, "ab", buffering=0) as file:
+            file.write(" ".join([str(os.getpid()), *ids, "\\n"]).encode())
         time.sleep(float(self.argument or 0) / 1000 * len(prompts))
         if set(ids) & set(os.environ.get("POISON", "").split()):
             os.kill(os.getpid(), signal.SIGKILL)

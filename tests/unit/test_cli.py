@@ -390,7 +390,7 @@ def test_a_split_is_written_and_selects_by_tags(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--benchmark=phantom"], "--benchmark=phantom: one of phantom-gmai-mmbench, phantom-mediconfusion, "),
+        (["--benchmark=phantom"], "--benchmark=phantom: these are several; name one of phantom-gmai-mmbench, "),
         (["--benchmark=phantom-mediconfusion", "--by=organ"], "--by=organ: no such dimension; there are: category"),
         (["--benchmark=phantom-mediconfusion", "--train=36"], "--train=36: a number of pairs from 1 to 35, or a share"),
         (["--benchmark=phantom-mediconfusion", "--train=half"], "--train=half: a number of pairs from 1 to 35"),

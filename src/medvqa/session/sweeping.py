@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import re
 import shlex
+from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -416,7 +417,7 @@ def _value(file: _GridFile, table: str, key: str, value: Any, number: int) -> An
     for one in values:
         try:
             converted.append(_converted(kind, one))
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, ArgumentTypeError):
             expected = {int: "a whole number", str: "a text"}.get(kind, "a number")
             raise file.error(table, key, f"{expected} is expected, not {one!r:.60}", number) from None
     return converted if several else converted[0]
