@@ -38,6 +38,8 @@ ablate = ["", "blank"]
 ENDS = {
     "--benchmark=medlesionvqa --data=DATA": "is not there, under --data=DATA",
     "--benchmark=medlesionvqa-val --data=DATA": "is not there, under --data=DATA",
+    "--train=84": "--train=84: a number of pairs from 1 to 35",
+    "reports/hundred": "is no run folder",
     "gpt-4o": "set OPENAI_API_KEY",
     "openai:NAME": "set OPENAI_API_KEY",
     "=qwen": "HF_HUB_OFFLINE",

@@ -700,9 +700,14 @@ def test_a_conftest_with_a_model_option_of_its_own_keeps_it(slake: pytest.Pytest
     ],
 )
 def test_beside_other_plugins(
-    slake: pytest.Pytester, module: str, arguments: tuple[str, ...], spread: tuple[str, ...]
+    slake: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    arguments: tuple[str, ...],
+    spread: tuple[str, ...],
 ) -> None:
     pytest.importorskip(module)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     result = slake.runpytest_subprocess("--model=stubborn:A", *arguments, *spread)
     assert result.ret == 0, text(result)
     measures = {m["name"]: m for m in written(folder(slake))["measures"] if m["slice"] == {}}
