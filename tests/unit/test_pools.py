@@ -103,6 +103,7 @@ def test_med_flamingo_s_limits_are_those_of_its_owners(data: Path) -> None:
 
 
 def test_the_error_about_missing_images_says_where_to_get_them(tmp_path: Path) -> None:
+    pytest.importorskip("torch")  # the model that ships looks at images
     said = refusal(tmp_path, shot_pool="med-flamingo", model="phantom-vlm", technique=["ps"])
     assert said.startswith(
         "--shots=3: 0 of 3 images of the pool med-flamingo are there, the first that is missing: "
@@ -344,6 +345,7 @@ def test_only_selected_questions_need_examples(tmp_path: Path) -> None:
 
 
 def test_examples_need_their_images_even_if_a_part_is_selected(tmp_path: Path) -> None:
+    pytest.importorskip("torch")  # the model that ships looks at images
     plan = resolved(tmp_path, ward(tmp_path), benchmark=["ward"], model="phantom-vlm", selects=("-k q0",), shots=1)
     with pytest.raises(UsageError) as error:
         checks.check(plan, answered=lambda config: False)
