@@ -86,14 +86,22 @@ def again(case: Case, index: int, reply: str, complaint: Complaint) -> Prompt:
     return replace(first, text=f"{first.text}\n\n{filled(case.again, {'complaint': complaint.why})}")
 
 
+def _tagged(reply: str, tags: re.Pattern[str], name: str) -> str | Complaint:
+    """Return the text within the one element of that name; `tags` splits a reply at its tags."""
+    parts = tags.split(reply)
+    written, opening, closing = parts[1::2], f"<{name}>", f"</{name}>"
+    if written.count(opening) > 1 or written.count(closing) > 1:
+        return Complaint(f"It has more than one {opening}.")
+    if written != [opening, closing]:
+        return Complaint(f"It has no {opening}...{closing}.")
+    return parts[2]
+
+
 def _score(reply: str) -> JudgeReading | Complaint:
-    parts = _RESULT.split(reply)
-    tags = parts[1::2]
-    if tags.count("<result>") > 1 or tags.count("</result>") > 1:
-        return Complaint("It has more than one <result>.")
-    if tags != ["<result>", "</result>"]:
-        return Complaint("It has no <result>...</result>.")
-    content = _MARKUP.sub("", parts[2]).strip()
+    tagged = _tagged(reply, _RESULT, "result")
+    if isinstance(tagged, Complaint):
+        return tagged
+    content = _MARKUP.sub("", tagged).strip()
     if not _NUMBER.fullmatch(content):
         return Complaint("What stands in <result>...</result> is no number.")
     if float(content) not in SCORES:
@@ -102,13 +110,10 @@ def _score(reply: str) -> JudgeReading | Complaint:
 
 
 def _kind(reply: str, kinds: tuple[str, ...]) -> JudgeReading | Complaint:
-    parts = _KIND.split(reply)
-    tags = parts[1::2]
-    if tags.count("<kind>") > 1 or tags.count("</kind>") > 1:
-        return Complaint("It has more than one <kind>.")
-    if tags != ["<kind>", "</kind>"]:
-        return Complaint("It has no <kind>...</kind>.")
-    named = " ".join(_MARKUP.sub("", parts[2]).split()).casefold()
+    tagged = _tagged(reply, _KIND, "kind")
+    if isinstance(tagged, Complaint):
+        return tagged
+    named = " ".join(_MARKUP.sub("", tagged).split()).casefold()
     if named == NO_KIND:
         return JudgeReading()
     found = [kind for kind in kinds if kind.casefold() == named]
