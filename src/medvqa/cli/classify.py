@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, known_from, locked, say
+from medvqa.cli.common import Commands, count_up, known_from, locked, say
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import OPTIONS
 
@@ -100,7 +99,7 @@ def _classified(typed: argparse.Namespace, options: Options, registry: Registry)
         for line in classifying.check(planned):
             say(line)
         with interruptible():
-            stopped = classifying.classify(planned, say=say, progress=_progress)
+            stopped = classifying.classify(planned, say=say, progress=count_up("wrong answers"))
         if stopped is not None:
             return stopped, True
         if before is not None and before.people is not None and not typed.human:
@@ -135,8 +134,3 @@ def _drawn(typed: argparse.Namespace, options: Options, registry: Registry, line
     built = report.build(typed.run, registry.benchmarks)
     written = report.write(built, html.draw(built, load, many="none"))
     return "\n".join([kinds_of_errors(written, full=True), *lines, f"run folder: {typed.run}"])
-
-
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r  {done}/{total} wrong answers", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -70,3 +71,13 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def count_up(unit: str) -> Callable[[int, int], None]:
+    """Return a function that shows the number done and the total on a terminal, such as `3/20 results`."""
+
+    def show(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r  {done}/{total} {unit}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    return show

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, known_from, locked, say
+from medvqa.cli.common import Commands, count_up, known_from, locked, say
 from medvqa.items import Benchmark, Item
 from medvqa.session.options import OPTIONS
 
@@ -85,7 +84,7 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
     for line in rescoring.check(planned):
         say(line)
     with interruptible():
-        stopped = rescoring.rescore(planned, say=say, progress=_progress)
+        stopped = rescoring.rescore(planned, say=say, progress=count_up("results"))
     if stopped is not None:
         return stopped, True
     built = report.build(typed.run, registry.benchmarks)
@@ -97,8 +96,3 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
     written = report.write(built, html.draw(built, load, many="none"))
     errors = any(result.score.outcome == "error" for part in written.parts for result in part.results)
     return summary(written, width=100, exits=False), errors or not built.covered.finished
-
-
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r  {done}/{total} results", end="\n" if done == total else "", file=sys.stderr, flush=True)
