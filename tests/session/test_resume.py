@@ -426,7 +426,8 @@ def test_a_worker_that_is_terminated_alone_is_replaced_and_nobody_is_suspected(r
     assert session.returncode == 0, output
     assert output.count("replacing crashed worker") == 1
     assert set(repository.asked.values()) == {1}, "what was in flight had a moment to finish"
-    assert min(len(items) for _, items in repository.calls[:-4]) > 1
+    alone = sum(len(items) == 1 for _, items in repository.calls)
+    assert alone < 8, "a suspected batch has eight questions; a worker that starts or ends may ask one alone"
 
 
 SLOW_REPORT = """
