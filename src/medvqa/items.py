@@ -333,7 +333,8 @@ class Metric:
     so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
     `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
-    values, and undefined if one of them has no ratio.
+    values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as
+    ("tokens", "multiset").
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -348,6 +349,7 @@ class Metric:
     better: Literal["higher", "lower"] = "higher"
     percent: bool | None = True
     weights: tuple[tuple[str, float], ...] = ()
+    signs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
