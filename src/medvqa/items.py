@@ -457,7 +457,8 @@ class Benchmark:
     `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
-    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it.
+    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
+    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples.
     """
 
     name: str
@@ -490,6 +491,7 @@ class Benchmark:
     paper_prompts: tuple[str, ...] = ()
     taxonomy: str = ""
     origin: Origin | None = None
+    on_request: bool = False
 
 
 @runtime_checkable
