@@ -37,13 +37,26 @@ _Tags = Mapping[str, tuple[str, ...]]
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     """Return the benchmarks that the project ships."""
-    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+    from medvqa.benchmarks import (
+        gmai_mmbench,
+        medframeqa,
+        mediconfusion,
+        medlesionvqa,
+        medxpertqa,
+        phantom,
+        radimagenet_vqa,
+        rexvqa,
+    )
 
     return (
         *gmai_mmbench.BENCHMARKS,
         *mediconfusion.BENCHMARKS,
+        *medframeqa.BENCHMARKS,
         *medlesionvqa.BENCHMARKS,
+        *medxpertqa.BENCHMARKS,
         *phantom.BENCHMARKS,
+        *radimagenet_vqa.BENCHMARKS,
+        *rexvqa.BENCHMARKS,
     )
 
 

@@ -78,13 +78,13 @@ def resolve(
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
         names = naming.asked(typed, benchmark)
         naming.check(names, techniques, benchmark)
-        for named in (benchmark.prompts.get(name) for name in names):
-            if isinstance(named, Templates) and named.converses:
-                _check_turns(f"--prompt={named.name}", model, registry)
+        for name in names:
+            prompt = benchmark.prompts.get(name, benchmark.prompt)
+            if isinstance(prompt, Templates) and prompt.converses:
+                typed_prompt = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
+                _check_turns(typed_prompt, model, registry)
                 if asked.instruction is not None:
-                    raise UsageError(
-                        f"--prompt={named.name}: it has turns of its own; leave --reasoning and --explain out"
-                    )
+                    raise UsageError(f"{typed_prompt}: it has turns of its own; leave --reasoning and --explain out")
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
