@@ -5,13 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from medvqa import benchmarks, metrics
 from medvqa.cli import main
-from medvqa.items import Answer, Benchmark, Item, Result
+from medvqa.data import tables
+from medvqa.items import Answer, Benchmark, DataError, Item, Result
 from support.neighbours import CANARY, NAMES, Neighbour, found
 
 pytest.importorskip("pyarrow")
@@ -82,6 +86,35 @@ def test_measures_are_those_computed_by_hand(neighbour: Neighbour, tmp_path: Pat
     for name, (numerator, denominator) in neighbour.measures.items():
         assert measured[name].n == denominator, name
         assert measured[name].value == pytest.approx(numerator / denominator), name
+
+
+@every
+def test_errors_about_bad_cells_reveal_no_answer(
+    neighbour: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every column of a sample holds each of some wrong values, one at a time."""
+    neighbour.write(tmp_path)
+    benchmark, read = benchmark_of(neighbour), tables.read
+    columns = set[str]()
+
+    def spoilt(*arguments: Any, **options: Any) -> Iterator[tables.TableRow]:
+        for row in read(*arguments, **options):
+            columns.update(row.values)
+            yield msgspec.structs.replace(row, values=row.values | ({column: value} if column in row.values else {}))
+
+    column, value = "", None
+    monkeypatch.setattr(tables, "read", spoilt)
+    benchmarks.load(benchmark, tmp_path)
+    assert columns
+    for column, value in product(sorted(columns), (None, "", "?", 7, ["?"], {"?": "?"})):
+        try:
+            items = benchmarks.load(benchmark, tmp_path)
+        except DataError as error:
+            assert CANARY not in str(error)
+            assert "\n" not in str(error)
+            assert "Error:" not in str(error), f"no line for people about {column} = {value!r}: {error}"
+        else:
+            assert CANARY not in repr(items)
 
 
 @every

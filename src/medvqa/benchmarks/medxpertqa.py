@@ -82,12 +82,11 @@ def items(data: Path) -> Iterator[Item]:
 
 
 def _item(row: tables.TableRow, line: ExamQuestion, data: Path) -> Item:
-    options = (
-        line.options if isinstance(line.options, dict) else {option.letter: option.content for option in line.options}
-    )
-    if list(options) != list(lettered.LETTERS[: len(options)]):
+    named = line.options if isinstance(line.options, dict) else {each.letter: each.content for each in line.options}
+    options = lettered.listed(row, list(named.values()), "options")
+    if list(options) != list(named):
         raise row.error(
-            f"its options are called {', '.join(options)[:60]}; they are A, B, C ... in this order", "options"
+            f"its options are called {', '.join(named)[:60]}; they are A, B, C ... in this order", "options"
         )
     labels = [line.label] if isinstance(line.label, str) else line.label
     if len(labels) != 1:
