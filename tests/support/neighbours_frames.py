@@ -166,9 +166,16 @@ SCANS = Neighbour(
         Case("2", "yes", "wrong", 0),
         Case("2", "abnormal", "unparsed", 0),
         Case("4", "Yes, a mass.", "correct", 1),
+        Case("3", "no pathology seen", "unscored", None),
     ),
     answers={"1": "no pathology seen", "2": "Yes", "3": "no pathology seen", "4": "yes"},
-    measures={"accuracy": (1, 1)},
+    measures={
+        "accuracy": (1, 1),
+        "closed_accuracy": (1, 2),
+        "open_exact": (1, 1),
+        "open_recall": (1, 1),
+        "open_f1": (1, 1),
+    },
     texts={
         "1": ("A. fracture\nB. no pathology seen\nC. cyst\nD. mass\n",),
         "2": ("Answer with yes or no only.",),

@@ -16,7 +16,7 @@ from support.neighbours_frames import frame_row
 
 pytest.importorskip("pyarrow")
 (BENCHMARK,) = medframeqa.BENCHMARKS
-FILE = "medframeqa/data/test-00000-of-00002.parquet"
+FILE = "medframeqa/data/test-00000-of-00001.parquet"
 
 
 def loaded(data: Path, *rows: dict[str, Any]) -> tuple[Item, ...]:
@@ -25,8 +25,12 @@ def loaded(data: Path, *rows: dict[str, Any]) -> tuple[Item, ...]:
 
 
 def test_questions_about_one_video_are_a_cluster_and_all_files_are_read(tmp_path: Path) -> None:
-    write_parquet(tmp_path / FILE.replace("00000", "00001", 1), [frame_row(2, "C"), frame_row(3, "C", video_id=" ")])
-    items = loaded(tmp_path, frame_row(0, "A", images=5), frame_row(1, "B"))
+    parts = [tmp_path / f"medframeqa/data/test-0000{part}-of-00002.parquet" for part in (0, 1)]
+    write_parquet(parts[0], [frame_row(0, "A", images=5), frame_row(1, "B")])
+    with pytest.raises(DataError, match="medframeqa: 1 of 2 files are there; missing: test-00001-of-00002"):
+        benchmarks.load(BENCHMARK, tmp_path)
+    write_parquet(parts[1], [frame_row(2, "C"), frame_row(3, "C", video_id=" ")])
+    items = benchmarks.load(BENCHMARK, tmp_path)
     assert [item.cluster_id for item in items] == ["v0", "v0", "v1", None]
     assert [len(item.images) for item in items] == [5, 2, 2, 2]
     assert [item.tags["image_count"] for item in items] == [("5",), ("2",), ("2",), ("2",)]

@@ -29,7 +29,8 @@ import msgspec
 from medvqa import metrics
 from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
-from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
+from medvqa.data.shards import whole
+from medvqa.items import Benchmark, Item, Origin, Prompt, Technique
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import medframeqa_rule
@@ -61,7 +62,7 @@ def files(data: Path) -> Sequence[Path]:
 
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions; those about one video are a cluster. DataError, which names file and row, for a bad one."""
-    for path in files(data):
+    for path in whole(files(data), NAME):
         for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=[NEEDED]):
             yield _item(row, row.convert(FrameQuestion))
 
@@ -127,7 +128,10 @@ BENCHMARKS = (
         files=files,
         sought=f"{NAME}/data/*.parquet",
         release=2851,
-        obtain=f"medvqa fetch {NAME} brings it: data/ of the hub's SuhaoYu1020/MedFrameQA",
+        obtain=(
+            "Download the Parquet files: hf download SuhaoYu1020/MedFrameQA --repo-type dataset --include 'data/*' "
+            f"--local-dir DATA/{NAME}"
+        ),
         prompt=prompt,
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
@@ -140,8 +144,7 @@ BENCHMARKS = (
             licence="CC BY 4.0",
             home="https://github.com/haojinw0027/MedFrameQA",
             hub="SuhaoYu1020/MedFrameQA",
-            files=(OriginFile(to=f"{NAME}/data", at="data/*.parquet"),),
-            note="the frames come from videos on YouTube",
+            note="the frames come from videos on YouTube; the names of the hub's files are not known here",
         ),
     ),
 )

@@ -149,7 +149,10 @@ BENCHMARKS = (
         files=files,
         sought=" or ".join(f"{NAME}/{name}" for name in FILES),
         release=2000,
-        obtain=f"medvqa fetch {NAME} brings it: questions and images of the hub's TsinghuaC3I/MedXpertQA",
+        obtain=(
+            f"Type medvqa fetch {NAME}, or put MM/test.jsonl and images/ of "
+            f"https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA into DATA/{NAME}/"
+        ),
         prompt=Templates("default", {"mc": COT}),
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,

@@ -11,7 +11,7 @@ questions in one Parquet file: 2,000 with four choices, 5,000 closed, 2,000 open
 A closed question has the answer yes or no, an open one a text; both have no choices. Only the columns of `ScanQuestion`
 are read: correct_text, pathology, location and is_abnormal each hold the answer to some questions.
 
-Official scorer and prompt: none published that we found. The paper scores open answers by a judge.
+Official scorer and prompt: none published that we found. The owners score open answers by a judge.
 Traps: `no pathology seen` is an answer, no refusal; content types are not equally spread over question types, so a
 mean over content types mixes easy closed questions with hard open ones. Hence the slices by both.
 """
@@ -26,11 +26,12 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics
-from medvqa.benchmarks import lettered, own
+from medvqa.benchmarks import closed_open, lettered
 from medvqa.data import lexicon, tables
+from medvqa.data.shards import whole
 from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Prompt, Score, Technique
 from medvqa.protocols.prompts import Template
-from medvqa.scoring import score_closed_vocabulary, score_single_choice, unscored
+from medvqa.scoring import is_yes_or_no, score_single_choice
 
 NAME = "radimagenet-vqa"
 FILE = "benchmark/test-00000-of-00001.parquet"
@@ -67,7 +68,7 @@ def items(data: Path) -> Iterator[Item]:
     """
     loaded = [
         _item(row, row.convert(ScanQuestion))
-        for path in files(data)
+        for path in whole(files(data), NAME)
         for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=[NEEDED], digests=True)
     ]
     unique = max(Counter(item.id for item in loaded).values(), default=1) == 1 and all(item.id for item in loaded)
@@ -85,7 +86,7 @@ def _item(row: tables.TableRow, line: ScanQuestion) -> Item:
         raise row.error("no image", "image")
     options = lettered.listed(row, line.choices or (), "choices") if kind == "single_choice" else {}
     answer = line.answer.strip()
-    if kind == "judgment" and not own.is_judgment(answer):
+    if kind == "judgment" and not is_yes_or_no(answer):
         raise row.error("the answer to a closed question is yes or no", "answer")
     if not answer:
         raise row.error("blank", "answer")
@@ -127,12 +128,8 @@ def prompt(item: Item, technique: Technique) -> Prompt:
 
 
 def score(item: Item, answer: Answer) -> Score:
-    """Score choices by letter and closed questions by yes or no; open answers are for a judge."""
-    if item.kind == "single_choice":
-        return score_single_choice(item, answer)
-    if item.kind == "judgment":
-        return score_closed_vocabulary(item, answer, own.YES_OR_NO)
-    return unscored(item, answer)
+    """Score choices by letter and closed questions by yes or no; open answers are for their metrics and a judge."""
+    return score_single_choice(item, answer) if item.kind == "single_choice" else closed_open.score(item, answer)
 
 
 BENCHMARKS = (
@@ -143,12 +140,15 @@ BENCHMARKS = (
         files=files,
         sought=f"{NAME}/benchmark/test*.parquet",
         release=9000,
-        obtain=f"medvqa fetch {NAME} brings it: {FILE} of the hub's raidium/RadImageNet-VQA, after a login there",
+        obtain=(
+            f"Log in to the hub and type medvqa fetch {NAME}, or put {FILE} of "
+            f"https://huggingface.co/datasets/raidium/RadImageNet-VQA into DATA/{NAME}/benchmark/"
+        ),
         prompt=prompt,
         score=score,
-        judged=frozenset({"short_answer"}),
-        metrics=(metrics.accuracy, metrics.open_score, *metrics.rates),
-        headline=("accuracy", "open_score"),
+        judged=closed_open.JUDGED,
+        metrics=(metrics.accuracy, *metrics.closed_and_open("answer_type"), *metrics.rates),
+        headline=("accuracy", *metrics.open_questions.HEADLINE),
         dimensions=("content_type", "question_type", "modality", "content_type+question_type"),
         origin=Origin(
             licence="Apache-2.0 by its first card; RadImageNet's images have terms of their own",

@@ -143,7 +143,7 @@ BENCHMARKS = tuple(
         files=partial(files, split=split),
         sought=f"{GROUP}/{METADATA}/{split}_vqa_data.json",
         obtain=(
-            f"Accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA, then medvqa fetch {GROUP}; "
+            f"Accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA, then type medvqa fetch {GROUP}. "
             "docs/neighbours.md says how to get the images"
         ),
         prompt=OWNERS.prompt,
@@ -153,6 +153,7 @@ BENCHMARKS = tuple(
         official_note="the first a, b, c or d of the response, by the owners' example script",
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("task", "category", "image_count"),
+        on_request=split != "test",
         origin=Origin(
             licence="non-commercial research, by the agreements of both data sets",
             home="https://huggingface.co/datasets/rajpurkarlab/ReXVQA",
