@@ -37,14 +37,30 @@ _Tags = Mapping[str, tuple[str, ...]]
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     """Return the benchmarks that the project ships."""
-    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, path_vqa, phantom, slake, vqa_rad
+    from medvqa.benchmarks import (
+        gmai_mmbench,
+        medframeqa,
+        mediconfusion,
+        medlesionvqa,
+        medxpertqa,
+        path_vqa,
+        phantom,
+        radimagenet_vqa,
+        rexvqa,
+        slake,
+        vqa_rad,
+    )
 
     return (
         *gmai_mmbench.BENCHMARKS,
+        *medframeqa.BENCHMARKS,
         *mediconfusion.BENCHMARKS,
         *medlesionvqa.BENCHMARKS,
+        *medxpertqa.BENCHMARKS,
         *path_vqa.BENCHMARKS,
         *phantom.BENCHMARKS,
+        *radimagenet_vqa.BENCHMARKS,
+        *rexvqa.BENCHMARKS,
         *slake.BENCHMARKS,
         *vqa_rad.BENCHMARKS,
     )
