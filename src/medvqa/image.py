@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -28,6 +28,9 @@ MAX_BYTES = 256 * 2**20
 
 MAX_PIXELS = 89_478_485
 """Largest image that is decoded; Pillow's own threshold for a decompression bomb (256 MiB of RGB)."""
+
+MAX_ROW_GROUP = 2**31
+"""Largest column of images in a row group of a Parquet file, in bytes; it is held. The usual ones have 100 images."""
 
 GREY = (127, 127, 127)
 """The RGB values of all pixels of a blank image."""
@@ -68,6 +71,14 @@ class DataWarning(UserWarning):
     """An oddity in a data file that does not stop a run."""
 
 
+class ParquetCell(NamedTuple):
+    """The place of an image in a Parquet file: its column, its row from 0, and its place in a list from 0."""
+
+    column: str
+    row: int
+    place: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """Reference to one image; the file is read when a backend calls `pil`.
@@ -76,8 +87,8 @@ class Image:
     `path` is the absolute path of the file, "" if the reference comes from a run folder. `start` and `length`
     (bytes; None = to the end) bound the image within that file. `digest` is the SHA-256 of the decoded (raw) image
     bytes in hex, "" while unknown. `window` gives the raw values shown as black and white, linear in between, for
-    grey images of more than 8 bits. `blank` marks a grey picture of `size` (width, height), made by `blanked`; it
-    keeps no way back to the pixels of the original.
+    grey images of more than 8 bits. `cell` is the place within a Parquet file. `blank` marks a grey picture of `size`
+    (width, height), made by `blanked`; it keeps no way back to the pixels of the original.
     """
 
     name: str
@@ -89,6 +100,7 @@ class Image:
     blank: bool = False
     size: tuple[int, int] | None = None
     window: tuple[float, float] | None = None
+    cell: ParquetCell | None = None
 
     def __post_init__(self) -> None:
         """Raise DataError unless `window` is two different finite numbers."""
@@ -151,9 +163,12 @@ class Image:
             raise DataError(f"image {self.name}: no such file")
         limit = MAX_BYTES if self.encoding == "raw" else MAX_BYTES * 4 // 3 + 4
         try:
-            with path.open("rb") as file:
-                file.seek(self.start)
-                data = file.read(limit + 1 if self.length is None else min(self.length, limit + 1))
+            if self.cell is not None:
+                data = _cell(path, self.cell)
+            else:
+                with path.open("rb") as file:
+                    file.seek(self.start)
+                    data = file.read(limit + 1 if self.length is None else min(self.length, limit + 1))
         except (OSError, ValueError) as error:
             raise DataError(f"image {self.name}: cannot be read: {error}") from error
         if len(data) > limit:
@@ -220,6 +235,63 @@ def inside(folder: Path, relative: str, *, where: str, named: str = "the data fo
     if Path(relative).is_absolute() or not path.is_relative_to(root):
         raise DataError(f"{where}: path {relative!r} leaves {named}")
     return path
+
+
+def _cell(path: Path, cell: ParquetCell) -> bytes:
+    """The bytes of an image in a Parquet file, b"" for an empty cell (OSError, ValueError)."""
+    status = os.stat(path)
+    ends = _row_groups(path, status.st_mtime_ns)
+    group = next((i for i, end in enumerate(ends) if cell.row < end), None)
+    if group is None:
+        raise ValueError(f"the file has {ends[-1] if ends else 0} rows; it has changed since it was read")
+    values = _column(path, status.st_mtime_ns, group, cell.column)
+    value = values[cell.row - (ends[group - 1] if group else 0)].as_py()
+    if isinstance(value, list):
+        value = value[cell.place] if cell.place < len(value) else None
+    if isinstance(value, dict):
+        value = value.get("bytes")
+    return value if isinstance(value, bytes) else b""
+
+
+@lru_cache(maxsize=8)
+def _row_groups(path: Path, modified: int) -> tuple[int, ...]:
+    """The number of rows up to the end of each row group of a Parquet file."""
+    from itertools import accumulate
+
+    with _parquet(path) as file:
+        counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    return tuple(accumulate(counts))
+
+
+@lru_cache(maxsize=2)
+def _column(path: Path, modified: int, group: int, column: str) -> Any:
+    """The images of one row group: neighbours in a file are asked one after the other."""
+    with _parquet(path) as file:
+        names = [file.schema.column(i).path for i in range(len(file.schema))]
+        leaves = [name for name in names if name.split(".")[0] == column]
+        wanted = [name for name in leaves if name.endswith(".bytes")] or leaves
+        if not wanted:
+            raise ValueError(f"the file has no column {column}; it has changed since it was read")
+        group_bytes = file.metadata.row_group(group)
+        places = [names.index(name) for name in wanted]
+        if sum(group_bytes.column(place).total_uncompressed_size for place in places) > MAX_ROW_GROUP:
+            raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
+        return file.read_row_group(group, columns=wanted).column(0).combine_chunks()
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; ValueError for a damaged one, and without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ValueError("it lies in a Parquet file: pip install 'pytest-medvqa[data]'") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error).splitlines()[0]) from error
 
 
 @lru_cache(maxsize=4096)

@@ -393,6 +393,41 @@ def usual(*_: object) -> NoReturn:
     raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginFile:
+    """A file of a released data set.
+
+    `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
+    0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
+    folder for the content of an archive, "" for any other file.
+    """
+
+    to: str
+    at: str
+    size: int = 0
+    digest: str = ""
+    unpack: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a data set comes from, for `medvqa fetch` and `medvqa data`.
+
+    `home` is the owners' page. `hub` is a data set of the Hugging Face hub, "owner/name", at `revision` ("" = newest).
+    `terms` says what to accept, and where, before a download; `apply` how to get data that are not public. `note` is a
+    sentence about the files.
+    """
+
+    licence: str
+    home: str
+    hub: str = ""
+    revision: str = ""
+    files: tuple[OriginFile, ...] = ()
+    terms: str = ""
+    apply: str = ""
+    note: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
@@ -421,7 +456,7 @@ class Benchmark:
     `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
-    `medvqa classify`.
+    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it.
     """
 
     name: str
@@ -453,6 +488,7 @@ class Benchmark:
     prompts: Mapping[str, Callable[[Item, Technique], Prompt] | str] = field(default_factory=dict)
     paper_prompts: tuple[str, ...] = ()
     taxonomy: str = ""
+    origin: Origin | None = None
 
 
 @runtime_checkable

@@ -20,7 +20,10 @@ import medvqa
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = {"PIL", "krippendorff", "openai", "openpyxl", "pandas", "scipy", "sklearn", "torch", "transformers"}
+HEAVY = {
+    *("PIL", "huggingface_hub", "imagehash", "krippendorff", "nibabel", "openai", "openpyxl", "openslide", "pandas"),
+    *("pyarrow", "pydicom", "scipy", "sklearn", "torch", "transformers"),
+}
 
 
 def pins(name: str) -> dict[str, str]:

@@ -68,7 +68,7 @@ class Index:
         return Image(name, str(self.path), row.start, row.length, "base64", row.digest)
 
 
-class _Stamp(msgspec.Struct, frozen=True):
+class Stamp(msgspec.Struct, frozen=True):
     """The state of a file: `sample` is the SHA-256 of its first and last CHUNK bytes.
 
     `ctime_ns` changes with every write, even if `mtime_ns` is set back.
@@ -84,7 +84,7 @@ class _Header(msgspec.Struct, frozen=True):
     """First line of a stored index. The last line is the SHA-256 (hex) of all lines before it."""
 
     format: int
-    stamp: _Stamp
+    stamp: Stamp
     columns: tuple[str, ...]
     rows: int
 
@@ -106,10 +106,10 @@ def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progre
     name = path.relative_to(root.absolute()).as_posix()
     if not path.is_file():
         raise DataError(f"{name}: no such file")
-    stamp = _stamp(path)
+    stamp = stamp_of(path)
     if stamp.size < SMALL:
         return _build(path, name, needed, None)
-    stored = _load(_place(path), path, name, stamp)
+    stored = _load(place_of(path), path, name, stamp)
     if stored is None:
         with show(path) as shown:
             stored = _build_once(path, name, stamp, needed, shown if progress is None else progress)
@@ -138,7 +138,7 @@ def distinct(paths: Sequence[Path]) -> list[Path]:
     """Return the files without copies of earlier ones, compared by size and by first and last bytes."""
     by_content: dict[tuple[int, str], Path] = {}
     for path in paths:
-        stamp = _stamp(path)
+        stamp = stamp_of(path)
         by_content.setdefault((stamp.size, stamp.sample), path)
     return list(by_content.values())
 
@@ -147,16 +147,17 @@ def _where(name: str, number: int, line: int) -> str:
     return f"{name} row {number} (line {line})"
 
 
-def _stamp(path: Path) -> _Stamp:
+def stamp_of(path: Path) -> Stamp:
+    """Return the state of a file (DataError if it cannot be read)."""
     with limits.opened(path, str(path)) as file:
         status = os.fstat(file.fileno())
         sample = hashlib.sha256(file.read(streamed.CHUNK))
         file.seek(max(0, status.st_size - streamed.CHUNK))
         sample.update(file.read(streamed.CHUNK))
-    return _Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sample.hexdigest())
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sample.hexdigest())
 
 
-def _place(path: Path) -> Path:
+def place_of(path: Path) -> Path:
     """Return the path of an index: in the user's cache, under a digest of the table's path."""
     import platformdirs
 
@@ -164,11 +165,11 @@ def _place(path: Path) -> Path:
     return platformdirs.user_cache_path("pytest-medvqa") / f"{path.name[:150]}-{key}{SUFFIX}"
 
 
-def _build_once(path: Path, name: str, stamp: _Stamp, needed: Sequence[str], progress: Progress) -> Index:
+def _build_once(path: Path, name: str, stamp: Stamp, needed: Sequence[str], progress: Progress) -> Index:
     """Build and store an index, unless another process does so while this one waits for the lock."""
     from filelock import FileLock
 
-    place = _place(path)
+    place = place_of(path)
     with ExitStack() as stack:
         # Without a lock, the work is done twice.
         with suppress(OSError, NotImplementedError):
@@ -177,7 +178,7 @@ def _build_once(path: Path, name: str, stamp: _Stamp, needed: Sequence[str], pro
         index = _load(place, path, name, stamp)
         if index is None:
             index = _build(path, name, needed, progress)
-            if _stamp(path) != stamp:
+            if stamp_of(path) != stamp:
                 raise DataError(f"{name}: the file changed while it was read; start again when it is whole")
             try:
                 _store(place, index, stamp)
@@ -187,7 +188,7 @@ def _build_once(path: Path, name: str, stamp: _Stamp, needed: Sequence[str], pro
     return index
 
 
-def _store(place: Path, index: Index, stamp: _Stamp) -> None:
+def _store(place: Path, index: Index, stamp: Stamp) -> None:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     encode = msgspec.json.Encoder().encode
     digest = hashlib.sha256()
@@ -199,13 +200,13 @@ def _store(place: Path, index: Index, stamp: _Stamp) -> None:
         file.write(digest.hexdigest().encode() + b"\n")
 
 
-def _load(place: Path, path: Path, name: str, stamp: _Stamp) -> Index | None:
+def _load(place: Path, path: Path, name: str, stamp: Stamp) -> Index | None:
     """Return the stored index; None if it is missing, damaged, or of another state of the table."""
     decode = msgspec.json.Decoder(IndexedRow).decode
     rows = []
     try:
         with files.reading(place, follow=False) as file:
-            if not _is_private(file):
+            if not is_private(file):
                 return None
             line = file.readline()
             digest = hashlib.sha256(line)
@@ -223,7 +224,7 @@ def _load(place: Path, path: Path, name: str, stamp: _Stamp) -> Index | None:
     return Index(path, name, header.columns, tuple(rows))
 
 
-def _is_private(file: BinaryIO) -> bool:
+def is_private(file: BinaryIO) -> bool:
     """Whether a file belongs to this user, and nobody else may write it: it holds questions and answer key."""
     status = os.fstat(file.fileno())
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022

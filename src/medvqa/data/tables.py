@@ -1,4 +1,6 @@
-"""Tables -> rows: CSV, TSV, XLSX, JSON and JSON lines, read by one reader within one list of limits (`limits`).
+"""Tables -> rows, read by one reader within one list of limits (`limits`).
+
+CSV, TSV, XLSX, JSON, JSON lines and Parquet:
 
     for row in tables.read(path, needed=[("id", "score")]):
         row.text("id"), row.values["score"]
@@ -19,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from medvqa.data import delimited, json_text, limits, workbooks
+from medvqa.data import delimited, json_text, limits, parquet, workbooks
 from medvqa.items import DataError
 
 T = TypeVar("T")
@@ -104,16 +106,20 @@ def read(
     lines: bool = False,
     largest: int | None = None,
     hint: str = "",
+    digests: bool = False,
 ) -> Iterator[TableRow]:
     """Yield the rows of a table. The content decides the format, not the file's name.
 
     - CSV, TSV, XLSX: the first row names the columns; blank rows are skipped.
     - JSON: an array of objects. With `key` also an object of objects, whose keys become the column `key`.
     - JSON lines: an object in each line. With `lines`, any file is read so.
+    - Parquet: values of cells as in JSON; a cell with the bytes of an image becomes an `Image`, unread. With `digests`,
+      it has its SHA-256 (`parquet.rows`).
 
     `name` names the file in errors (default: its path). `needed` lists columns that must be there, or alternatives of
     them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
-    (default: MAX_BYTES). `hint` ends errors about empty or wrong files: it names the expected content.
+    (default: MAX_BYTES; Parquet files have none, since images stay in them). `hint` ends errors about empty or wrong
+    files: it names the expected content.
 
     Raises DataError for a file that is missing, empty, truncated, without rows, of another kind, not UTF-8 or above one
     of the `limits`, and for a column that is missing or occurs twice.
@@ -122,10 +128,17 @@ def read(
     needs = _Needs(needed, fold, hint or limits.OTHER_DATA)
     with limits.opened(path, name) as file:
         largest = limits.MAX_BYTES if largest is None else largest
-        if os.fstat(file.fileno()).st_size > largest:
+        start = file.read(4096)
+        file.seek(0)
+        packed = start.startswith(parquet.START) and not lines
+        if os.fstat(file.fileno()).st_size > largest and not packed:
             raise limits.larger(name, largest)
+        if packed:
+            found = _objects("record", enumerate(parquet.rows(path, name, digests=digests), 1), name, needs)
+        else:
+            found = _rows(file, start, name, needs, key, lines, hint)
         count = 0
-        for count, row in enumerate(_rows(file, name, needs, key, lines, hint), 1):
+        for count, row in enumerate(found, 1):
             if count > limits.MAX_ROWS:
                 raise limits.above(row.where, limits.MAX_ROWS, "rows")
             for column, value in row.values.items():
@@ -136,9 +149,9 @@ def read(
             raise DataError(f"{name}: no rows{hint}")
 
 
-def _rows(file: BinaryIO, name: str, needs: _Needs, key: str | None, lines: bool, hint: str) -> Iterator[TableRow]:
-    start = file.read(4096)
-    file.seek(0)
+def _rows(
+    file: BinaryIO, start: bytes, name: str, needs: _Needs, key: str | None, lines: bool, hint: str
+) -> Iterator[TableRow]:
     if start.startswith(workbooks.START) and not lines:
         return _named(workbooks.rows(file, name, hint), name, needs)
     text = start.removeprefix(codecs.BOM_UTF8).lstrip()

@@ -1,0 +1,182 @@
+"""Rows of Parquet files; the images in them stay in the file until a model looks at them."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa import files
+from medvqa.data import index, limits
+from medvqa.image import ParquetCell
+from medvqa.items import DataError, Image
+
+START = b"PAR1"
+"""The first bytes of a Parquet file."""
+SUFFIX = ".medvqa-images.json"
+BATCH = 256
+"""Rows that are held at a time."""
+
+
+def rows(path: Path, name: str, *, digests: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet file by column, with values as in JSON.
+
+    A column of images (binary, or a struct with `bytes`, as the hub writes them) holds an `Image` or None, a list of
+    them a list of images. With `digests`, images have their SHA-256: the first time, the whole file is read. Other
+    binary values are left out. DataError, which begins with `name`, for a damaged file and without pyarrow.
+    """
+    with _opened(path, name) as file:
+        if file.metadata.num_rows > limits.MAX_ROWS:
+            raise limits.above(name, limits.MAX_ROWS, "rows")
+        columns = list(file.schema_arrow.names)
+        limits.check_columns(columns, f"{name}, columns")
+        pictured = {field.name for field in file.schema_arrow if _is_image(field.type)}
+        known = _digests(path, name, sorted(pictured)) if digests and pictured else {}
+        wanted = _leaves(file, pictured)
+        number = -1
+        for batch in file.iter_batches(batch_size=BATCH, columns=wanted):
+            for values in batch.to_pylist():
+                number += 1
+                yield {
+                    column: _images(values[column], ParquetCell(column, number), path, name, known, len(pictured) > 1)
+                    if column in pictured
+                    else _plain(values[column])
+                    for column in columns
+                    if column in values
+                }
+
+
+def _images(
+    value: Any, cell: ParquetCell, path: Path, name: str, known: Mapping[str, Sequence[Any]], several: bool
+) -> Image | list[Image] | None:
+    """The references to the images of a cell."""
+    if value is None:
+        return None
+    stored = known[cell.column][cell.row] if known else ""
+    where = f"{name} record {cell.row + 1}" + (f" {cell.column}" if several else "")
+    if isinstance(value, list):
+        return [
+            Image(
+                f"{where} {place + 1}",
+                str(path),
+                digest=stored[place] if stored else "",
+                cell=ParquetCell(cell.column, cell.row, place),
+            )
+            for place in range(len(value))
+        ]
+    return Image(where, str(path), digest=stored or "", cell=cell)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; bytes, which no text column holds, are left out."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items() if not isinstance(inner, bytes)}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value if not isinstance(inner, bytes)]
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, Decimal | datetime.timedelta):
+        return str(value)
+    return None if isinstance(value, bytes) else value
+
+
+def _is_image(kind: Any) -> bool:
+    """Whether a type is that of images: bytes, a struct with `bytes`, or a list of these."""
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_image(kind.value_type)
+    if types.is_struct(kind):
+        return any(
+            field.name == "bytes" and (types.is_binary(field.type) or types.is_large_binary(field.type))
+            for field in kind
+        )
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _leaves(file: Any, pictured: set[str]) -> list[str]:
+    """The columns to read for rows without the bytes of images: beside them, `path` tells which cells are empty."""
+    paths = [file.schema.column(i).path for i in range(len(file.schema))]
+    kept = [path for path in paths if not (path.split(".")[0] in pictured and path.endswith(".bytes"))]
+    told = {path.split(".")[0] for path in kept}
+    return kept + [path for path in paths if path.split(".")[0] in pictured - told]
+
+
+def _digests(path: Path, name: str, columns: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """The SHA-256 of each image by column and row: None for an empty cell, a list for a list of images.
+
+    Those of a large file are stored in the user's cache directory, as `index` does with its tables.
+    """
+    stamp = index.stamp_of(path)
+    place = index.place_of(path).with_suffix(SUFFIX)
+    stored = _load(place, stamp, columns)
+    if stored is not None:
+        return stored
+    computed = {column: list(_hashed(path, name, column)) for column in columns}
+    if stamp.size >= index.SMALL:
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with files.replacing(place, mode=0o600) as file:
+                file.write(msgspec.json.encode(_StoredDigests(stamp, computed)))
+        except OSError:
+            # They are computed again next time.
+            pass
+    return computed
+
+
+class _StoredDigests(msgspec.Struct, frozen=True):
+    """The digests of a file in this state, by column."""
+
+    stamp: index.Stamp
+    columns: dict[str, list[Any]]
+
+
+def _load(place: Path, stamp: index.Stamp, columns: Sequence[str]) -> Mapping[str, Sequence[Any]] | None:
+    try:
+        with files.reading(place, follow=False) as file:
+            if not index.is_private(file):
+                return None
+            stored = msgspec.json.decode(file.read(), type=_StoredDigests)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    return stored.columns if stored.stamp == stamp and stored.columns.keys() == set(columns) else None
+
+
+def _hashed(path: Path, name: str, column: str) -> Iterator[Any]:
+    with _opened(path, name) as file:
+        paths = [file.schema.column(i).path for i in range(len(file.schema))]
+        leaves = [path for path in paths if path.split(".")[0] == column]
+        wanted = [path for path in leaves if path.endswith(".bytes")] or leaves
+        for batch in file.iter_batches(batch_size=16, columns=wanted):
+            for value in batch.column(0):
+                yield _hash(value.as_py())
+
+
+def _hash(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_hash(inner) for inner in value]
+    if isinstance(value, Mapping):
+        value = value.get("bytes")
+    return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else None
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[Any]:
+    """Open a Parquet file (DataError)."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(f"{name}: Parquet files need pyarrow: pip install 'pytest-medvqa[data]'") from None
+    try:
+        with parquet.ParquetFile(os.fspath(path)) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{name}: damaged, or no Parquet file: {str(error).splitlines()[0][:200]}") from error

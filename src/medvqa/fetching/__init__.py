@@ -1,0 +1,1 @@
+"""Fetch benchmarks from their owners to the data folder."""

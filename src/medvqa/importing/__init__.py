@@ -1,0 +1,1 @@
+"""Check a spreadsheet of cases, and make a benchmark of it."""

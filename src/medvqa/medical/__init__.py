@@ -1,0 +1,1 @@
+"""Pictures from DICOM files, NIfTI volumes and slides."""
