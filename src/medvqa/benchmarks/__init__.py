@@ -37,13 +37,16 @@ _Tags = Mapping[str, tuple[str, ...]]
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     """Return the benchmarks that the project ships."""
-    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, mmmu, omnimedvqa, phantom, pmc_vqa
 
     return (
         *gmai_mmbench.BENCHMARKS,
         *mediconfusion.BENCHMARKS,
         *medlesionvqa.BENCHMARKS,
+        *mmmu.BENCHMARKS,
+        *omnimedvqa.BENCHMARKS,
         *phantom.BENCHMARKS,
+        *pmc_vqa.BENCHMARKS,
     )
 
 
