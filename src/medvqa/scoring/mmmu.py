@@ -27,7 +27,7 @@ _NUMBERS = (
     re.compile(r"-?\d+(?:\.\d+)?[eE][+-]?\d+"),
     re.compile(r"-?(?:\d+\.\d+|\.\d+|\d+\b)(?![eE][+-]?\d+)(?![,\d])"),
 )
-_PLAIN_NUMBER = re.compile(r"-?\d{1,100}(?:[.,]\d{1,100}){0,9}")
+_PLAIN_NUMBER = re.compile(r"-?(?:\d{1,100}(?:[.,]\d{1,100}){0,9}|\.\d{1,100})")
 _TOO_LONG = re.compile(r"[\d.,]{200}")
 """No number is so long, and the expressions above take quadratic time in its length."""
 
