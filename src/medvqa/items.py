@@ -430,6 +430,18 @@ class Origin:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BenchmarkFile:
+    """The file that declares a benchmark (`--benchmark=FILE.toml`).
+
+    `path` is absolute. `about` takes the questions and the project's folder and returns what run.json keeps, so that
+    reports need no file (`benchmarks.table_files.RecordedFile`).
+    """
+
+    path: str
+    about: Callable[[Sequence[Item], Path], Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
@@ -459,7 +471,8 @@ class Benchmark:
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
     `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
-    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples.
+    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
+    is the file that declares the benchmark, None for one that is made in Python.
     """
 
     name: str
@@ -493,6 +506,7 @@ class Benchmark:
     taxonomy: str = ""
     origin: Origin | None = None
     on_request: bool = False
+    declared: BenchmarkFile | None = None
 
 
 @runtime_checkable
