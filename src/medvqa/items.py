@@ -334,7 +334,8 @@ class Metric:
     so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
     `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
-    values, and undefined if one of them has no ratio.
+    values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as
+    ("tokens", "multiset").
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -349,6 +350,7 @@ class Metric:
     better: Literal["higher", "lower"] = "higher"
     percent: bool | None = True
     weights: tuple[tuple[str, float], ...] = ()
+    signs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +458,8 @@ class Benchmark:
     `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
-    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it.
+    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
+    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples.
     """
 
     name: str
@@ -489,6 +492,7 @@ class Benchmark:
     paper_prompts: tuple[str, ...] = ()
     taxonomy: str = ""
     origin: Origin | None = None
+    on_request: bool = False
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 Every scorer takes an item and its answer and returns a `Score`; scorers keep no state.
 """
 
-from medvqa.scoring import rules
+from medvqa.scoring import overlap, rules
 from medvqa.scoring.choices import (
     Reader,
     clipped,
@@ -12,6 +12,7 @@ from medvqa.scoring.choices import (
     score_partial_credit,
     score_single_choice,
 )
+from medvqa.scoring.closed import is_yes_or_no, score_closed
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.mmmu import mmmu_rule, score_mmmu_open, score_short_answer
@@ -34,16 +35,19 @@ __all__ = [
     "cut_off",
     "gmai_choice",
     "gmai_rule",
+    "is_yes_or_no",
     "likeliest",
     "medevalkit_rule",
     "mediconfusion_rule",
     "mmmu_rule",
     "normalise",
+    "overlap",
     "plain",
     "read_options",
     "read_term",
     "result",
     "rules",
+    "score_closed",
     "score_closed_vocabulary",
     "score_likeliest",
     "score_mmmu_open",
