@@ -37,14 +37,36 @@ _Tags = Mapping[str, tuple[str, ...]]
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     """Return the benchmarks that the project ships."""
-    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, path_vqa, phantom, slake, vqa_rad
+    from medvqa.benchmarks import (
+        gmai_mmbench,
+        medframeqa,
+        mediconfusion,
+        medlesionvqa,
+        medxpertqa,
+        mmmu,
+        omnimedvqa,
+        path_vqa,
+        phantom,
+        pmc_vqa,
+        radimagenet_vqa,
+        rexvqa,
+        slake,
+        vqa_rad,
+    )
 
     return (
         *gmai_mmbench.BENCHMARKS,
+        *medframeqa.BENCHMARKS,
         *mediconfusion.BENCHMARKS,
         *medlesionvqa.BENCHMARKS,
+        *medxpertqa.BENCHMARKS,
+        *mmmu.BENCHMARKS,
+        *omnimedvqa.BENCHMARKS,
         *path_vqa.BENCHMARKS,
         *phantom.BENCHMARKS,
+        *pmc_vqa.BENCHMARKS,
+        *radimagenet_vqa.BENCHMARKS,
+        *rexvqa.BENCHMARKS,
         *slake.BENCHMARKS,
         *vqa_rad.BENCHMARKS,
     )
