@@ -1,0 +1,385 @@
+"""Rows -> cases, with every mistake of every row.
+
+The rules are those of `benchmarks.table`, which stops at the first mistake. `validation` asks it at the end whether it
+agrees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from medvqa.benchmarks import own
+from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
+from medvqa.data import lexicon
+from medvqa.importing import cells, people
+from medvqa.importing.mistakes import Mistake, RowNumber, clipped
+from medvqa.importing.roles import Columns
+from medvqa.importing.sheet import Sheet, SheetRow, is_blank
+from medvqa.items import CHOICE_KINDS, KINDS, Image
+
+JUDGMENTS: Mapping[str, str] = {
+    **dict.fromkeys(("yes", "true", "ja", "wahr", "richtig", "是", "是的", "对", "正确"), "yes"),
+    **dict.fromkeys(("no", "false", "nein", "falsch", "unwahr", "否", "不是", "不", "错", "错误", "不正确"), "no"),
+}
+"""Yes and no in English, German and Chinese."""
+
+_LETTERS = re.compile(r"[A-Y](?:[\s,;|/+&]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&]+[A-Ya-y])*")
+_PREFIX = re.compile(r"\(?([A-Ya-y])\s?[.):：、]\s?(?=\S)")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:", re.I)
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question as far as it can be read.
+
+    `answers` holds letters if there are options, else texts. `files` are paths as written, `images` those of Parquet
+    cells. `links` has patient, case and cluster, which no message may hold. `cells`: the texts of all columns read.
+    """
+
+    row: RowNumber
+    question: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    answers: tuple[str, ...] = ()
+    kind: str = ""
+    files: tuple[str, ...] = ()
+    images: tuple[Image, ...] = ()
+    id: str = ""
+    pair: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cells: tuple[str, ...] = ()
+
+
+def cases_of(sheet: Sheet, columns: Columns) -> tuple[list[Case], list[Mistake]]:
+    """Return the cases of a table and the mistakes of its cells; private columns are not read."""
+    mistakes: list[Mistake] = []
+    roles = {
+        **dict.fromkeys(columns.tags, "tag"),
+        **dict.fromkeys(columns.slices, "tag"),
+        **dict.fromkeys(columns.images, "image"),
+        **{place: "option" if role in LETTERS else role for role, place in columns.one.items()},
+    }
+    roles = {place: role for place, role in roles.items() if place not in columns.private}
+    _of_areas(sheet, roles, mistakes)
+    if (letters := "".join(columns.options)) and letters != LETTERS[: len(letters)]:
+        gap = next(letter for letter in LETTERS if letter not in letters)
+        what = f"columns {', '.join(letters)} are options, and there is no column {gap}"
+        mistakes.append(Mistake("option_gap", None, "", what, f"rename them, or type --set {gap}=COLUMN"))
+    if letters and "options" in columns.one:
+        what = f"the options are in this column and in columns {', '.join(letters)}"
+        do = "type --set options= to read the letters' columns"
+        mistakes.append(Mistake("two_options", None, sheet.columns[columns.one["options"]], what, do))
+    reader = _Reader(sheet, columns, mistakes)
+    cases = []
+    for row in sheet.rows:
+        texts = []
+        bad: set[int] = set()
+        for place, role in roles.items():
+            found = list(_of_cell(row, place, sheet, role))
+            mistakes += found
+            # A formula or an error is one mistake, and its text no other one.
+            if any(mistake.kind in ("formula", "error_cell") or mistake.refused for mistake in found):
+                bad.add(place)
+            texts.append(cells.text_of(row.cells[place]) or "")
+        cases.append(reader.case(row, bad, tuple(" ".join(text.split()) for text in texts)))
+    return cases, mistakes
+
+
+def _of_cell(row: SheetRow, place: int, sheet: Sheet, role: str) -> Iterator[Mistake]:
+    value = row.cells[place]
+    printed = role not in ("patient", "case", "cluster", "id", "pair")
+    values = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
+    for one in values[:MAX_IMAGES]:
+        if not isinstance(one, Image):
+            yield from cells.checked(one, row.number, sheet.columns[place], role=role, printed=printed)
+
+
+def _of_areas(sheet: Sheet, roles: Mapping[int, str], mistakes: list[Mistake]) -> None:
+    """Add merged cells of columns that are read: only the first of them holds the value."""
+    from openpyxl.utils import get_column_letter
+
+    for top, bottom, left, right in sheet.merged:
+        if any(left <= place <= right for place in roles):
+            area = f"{get_column_letter(left + 1)}{top}:{get_column_letter(right + 1)}{bottom}"
+            what = f"merged cells {area}: only the first holds a value"
+            column = sheet.columns[left] if left < len(sheet.columns) else ""
+            mistakes.append(Mistake("merged", max(top, 2), column, what, "unmerge them, and fill in every cell"))
+
+
+class _Reader:
+    """Read rows one by one, adding mistakes to a list."""
+
+    def __init__(self, sheet: Sheet, columns: Columns, mistakes: list[Mistake]) -> None:
+        self._sheet = sheet
+        self._columns = columns
+        self._mistakes = mistakes
+        self._row: RowNumber = 0
+        self._bad: set[int] = set()
+
+    def case(self, row: SheetRow, bad: set[int], texts: tuple[str, ...]) -> Case:
+        """Return the case of a row; columns in `bad` have mistakes of their own and are not read."""
+        self._row, self._bad = row.number, bad
+        one = self._columns.one
+        question = self._text(row, one.get("question"))
+        if "question" in one and one["question"] not in bad:
+            if not question.strip():
+                self._add("empty_question", one["question"], "the question is empty", "write it, or delete the row")
+            elif cells.is_placeholder(question, "question"):
+                self._placeholder(one["question"], question)
+        options, place = self._options(row)
+        kind = self._kind(row, options)
+        answers = self._answers(row, options, kind)
+        files, images = self._images(row)
+        ident = self._text(row, one.get("id")).strip()
+        if "id" in one and one["id"] not in bad and not ident:
+            self._add("missing_id", one["id"], "no id", "write one, or type --set id= to number the rows")
+        if re.fullmatch(r"-?\d+\.0+", ident):
+            ident = ident.partition(".")[0]
+        if options and place is not None and len(options) == 1:
+            what = "one option alone"
+            self._add("one_option", place, what, "write at least two, or none for an open question")
+        return Case(
+            row=row.number,
+            question=question.strip(),
+            options=options,
+            answers=answers,
+            kind=kind or _default_kind(options, answers),
+            files=files,
+            images=images,
+            id=ident,
+            pair=self._text(row, one.get("pair")).strip(),
+            links={
+                role: text
+                for role in ("patient", "case", "cluster")
+                if role in one and (text := self._text(row, one[role]).strip())
+            },
+            tags={
+                self._sheet.columns[place]: values
+                for place in dict.fromkeys((*self._columns.tags, *self._columns.slices))
+                if (values := lexicon.slugs(self._parts(row, place)))
+            },
+            cells=texts,
+        )
+
+    def _add(self, kind: str, place: int | None, what: str, do: str, *, refused: bool = True) -> None:
+        column = "" if place is None else self._sheet.columns[place]
+        self._mistakes.append(Mistake(kind, self._row, column, what, do, refused))
+
+    def _placeholder(self, place: int, text: str, *, refused: bool = True) -> None:
+        what = f"'{clipped(text)}' stands for a missing value"
+        self._add("placeholder", place, what, "write the value, or delete the row", refused=refused)
+
+    def _text(self, row: SheetRow, place: int | None) -> str:
+        if place is None or place in self._bad or place in self._columns.private:
+            return ""
+        text = cells.text_of(row.cells[place])
+        if text is None:
+            kind = type(row.cells[place]).__name__
+            self._add("no_text", place, f"a value of type {kind}, which is no text", "write a text or a number")
+            self._bad.add(place)
+        return text or ""
+
+    def _parts(self, row: SheetRow, place: int) -> tuple[str, ...]:
+        value = row.cells[place]
+        if place in self._bad:
+            return ()
+        parts = (
+            [cells.text_of(part) or "" for part in value]
+            if isinstance(value, list)
+            else self._text(row, place).split(SEPARATOR)
+        )
+        return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+    # Options
+
+    def _options(self, row: SheetRow) -> tuple[dict[str, str], int | None]:
+        """The options of a row by letter, and the column of the first."""
+        by_letter = self._columns.options
+        if by_letter:
+            options = {letter: self._text(row, place).strip() for letter, place in by_letter.items()}
+            first = next(iter(by_letter.values()))
+        elif (place := self._columns.one.get("options")) is not None and place not in self._bad:
+            options, first = self._listed(row.cells[place], place), place
+        else:
+            return {}, None
+        filled = {letter: text for letter, text in options.items() if text}
+        last = max(filled, default="")
+        blank = [letter for letter in options if letter < last and not options[letter]]
+        if blank and not any(by_letter.get(letter) in self._bad for letter in blank):
+            what, do = f"option {blank[0]} is blank, and option {last} is not", "fill it in, or move the others up"
+            self._add("option_gap", by_letter.get(blank[0], first), what, do, refused=False)
+        same: dict[str, list[str]] = {}
+        for letter, text in filled.items():
+            same.setdefault(" ".join(text.casefold().split()), []).append(letter)
+        for letters in same.values():
+            if len(letters) > 1:
+                what = f"options {' and '.join(letters)} are equal"
+                self._add("equal_options", by_letter.get(letters[1], first), what, "write another text for one of them")
+        for letter, text in filled.items():
+            if cells.is_placeholder(text, "option"):
+                self._placeholder(by_letter.get(letter, first), text, refused=False)
+            if (match := _PREFIX.match(text)) and match[1].upper() == letter:
+                what = f"the text of option {letter} begins with its letter, which the prompt adds"
+                do = "delete the letter and the sign after it"
+                self._add("option_prefix", by_letter.get(letter, first), what, do, refused=False)
+        return filled, first
+
+    def _listed(self, value: Any, place: int) -> dict[str, str]:
+        """Options in one cell: a JSON list or object."""
+        if isinstance(value, str) and value.strip():
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                value = None
+            if not isinstance(value, list | dict):
+                what = "options in one cell are no JSON list"
+                self._add("options_list", place, what, 'write ["liver", "spleen"], or a column for each: A, B, C')
+                self._bad.add(place)
+                return {}
+        if isinstance(value, list):
+            if len(value) > len(LETTERS):
+                what = f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y"
+                self._add("too_many_options", place, what, "write fewer")
+            value = dict(zip(LETTERS, value, strict=False))
+        if not isinstance(value, dict):
+            return {}
+        if unknown := [key for key in value if str(key).upper() not in LETTERS or len(str(key)) != 1]:
+            what = f"option '{clipped(str(unknown[0]))}'; options are called A to Y"
+            self._add("options_list", place, what, "rename it")
+        texts = {
+            str(key).upper(): (cells.text_of(text) or "").strip() for key, text in value.items() if key not in unknown
+        }
+        return {letter: texts[letter] for letter in sorted(texts)}
+
+    def _kind(self, row: SheetRow, options: Mapping[str, str]) -> str:
+        place = self._columns.one.get("kind")
+        written = self._text(row, place).strip()
+        if not written or place is None:
+            return ""
+        kind = lexicon.slug(written)
+        if kind not in KINDS:
+            what = f"no kind '{clipped(written)}'"
+            self._add("unknown_kind", place, what, f"write one of {', '.join(KINDS)}, or type --set kind=")
+            return ""
+        if bool(options) != (kind in CHOICE_KINDS):
+            what = f"a {kind} question {'needs' if kind in CHOICE_KINDS else 'has no'} options"
+            do = "write them" if kind in CHOICE_KINDS else "delete them, or write single_choice"
+            self._add("kind_options", place, what, do)
+        return kind
+
+    # Answers
+
+    def _answers(self, row: SheetRow, options: Mapping[str, str], kind: str) -> tuple[str, ...]:
+        place = self._columns.one.get("answer")
+        if place is None or place in self._bad:
+            return ()
+        parts = self._parts(row, place) if not options or isinstance(row.cells[place], list) else ()
+        written = parts or tuple(filter(None, (self._text(row, place).strip(),)))
+        if not written:
+            what, do = "no answer: the key is withheld, and the question is not scored", "write the answer"
+            self._add("no_answer", place, what, do, refused=False)
+            return ()
+        if not options:
+            for text in written:
+                if cells.is_placeholder(text, "answer"):
+                    self._placeholder(place, text)
+            if kind == "judgment":
+                for text in written:
+                    if not own.is_judgment(text) and JUDGMENTS.get(text.strip(" .。!").casefold()) is None:
+                        self._add("no_judgment", place, f"'{clipped(text)}' is neither yes nor no", "write yes or no")
+            return written
+        if place in self._bad or (self._columns.one.get("options") in self._bad):
+            return ()
+        letters: set[str] = set()
+        for text in written:
+            letters |= self._letters(text, options, place)
+        if kind == "single_choice" and len(letters) > 1:
+            what = f"{len(letters)} right options, and the kind is single_choice"
+            self._add("several_right", place, what, "write one letter, or the kind multiple_response")
+        return tuple(letter for letter in options if letter in letters)
+
+    def _letters(self, text: str, options: Mapping[str, str], place: int) -> set[str]:
+        """The letters that a cell names, as letters or as the text of an option."""
+        named = set(re.sub("[^A-Y]", "", text.upper())) if _LETTERS.fullmatch(text) else set[str]()
+        by_letter = named if named <= options.keys() else set[str]()
+        by_text = {letter for letter, option in options.items() if option.casefold() == text.casefold()}
+        shown, there = clipped(text), ", ".join(options)
+        if by_letter and by_text and by_letter != by_text:
+            what = f"'{shown}' is a letter, and the text of option {min(by_text)}"
+            self._add("letter_and_text", place, what, "write the letter, and another text for that option")
+        elif not by_letter and len(by_text) > 1:
+            what = f"'{shown}' is the text of options {' and '.join(sorted(by_text))}"
+            self._add("two_options_match", place, what, "write the letter of the right one")
+        elif not (by_letter or by_text):
+            if cells.is_placeholder(text, "answer"):
+                self._placeholder(place, text)
+                return set()
+            do = f"write one of {there}, or the text of an option"
+            if (prefix := _PREFIX.match(text)) and prefix[1].upper() in options:
+                do = f"write {prefix[1].upper()}"
+            elif text.isdecimal() and 1 <= int(text[:3]) <= len(options):
+                do = f"write a letter; option {int(text[:3])} is {list(options)[int(text[:3]) - 1]}"
+            self._add("no_option", place, f"'{shown}' is none of its options {there}", do)
+        return by_letter or by_text
+
+    # Images
+
+    def _images(self, row: SheetRow) -> tuple[tuple[str, ...], tuple[Image, ...]]:
+        files: list[str] = []
+        images: list[Image] = []
+        for place in self._columns.images:
+            value = row.cells[place]
+            listed = value if isinstance(value, list) else [value]
+            if stored := [one for one in listed if isinstance(one, Image)]:
+                images += stored
+                continue
+            if place in self._bad or is_blank(value):
+                continue
+            for file in self._parts(row, place):
+                if cells.is_placeholder(file, "image"):
+                    self._placeholder(place, file)
+                elif self._is_path(file, place):
+                    files.append(file)
+        if (count := len(files) + len(images)) > MAX_IMAGES:
+            what = f"{count} images; a question has at most {MAX_IMAGES}"
+            self._add("too_many_images", self._columns.images[0], what, "name fewer")
+            return (), ()
+        return tuple(dict.fromkeys(files)), tuple(images)
+
+    def _is_path(self, file: str, place: int) -> bool:
+        """Whether a text is a relative path of one file; adds a mistake if not."""
+        shown = shown_file(file)
+        if _URL.match(file):
+            self._add("image_url", place, f"{shown} is a URL", "download the image, and write its path")
+        elif file.startswith("/") or _DRIVE.match(file):
+            do = "write it relative to the folder of the images (--images=DIR)"
+            self._add("image_absolute", place, f"{shown} is an absolute path", do)
+        elif "\\" in file:
+            self._add("image_backslash", place, f"{shown} has a backslash", "write / between folders")
+        elif "\0" in file:
+            self._add("image_path", place, "a zero byte in the path", "write the path again")
+        elif len(names := re.split(r"\s*[,;\n]\s*", file)) > 1 and all("." in name for name in names):
+            self._add("image_separator", place, f"{len(names)} paths in a cell", f"write {SEPARATOR} between them")
+        else:
+            return True
+        return False
+
+
+def shown_file(file: str) -> str:
+    """Return a path for messages; without it if it may hold a person's name or birth date."""
+    doubt = people.suspected(file)
+    return f"a path that may hold {doubt}" if doubt else f"'{clipped(file)}'"
+
+
+def _default_kind(options: Mapping[str, str], answers: Sequence[str]) -> str:
+    if not options:
+        return "short_answer"
+    return "multiple_response" if len(answers) > 1 else "single_choice"
+
+
+Progress = Callable[[int, int], None]
