@@ -18,6 +18,7 @@ from medvqa.data import lexicon
 from medvqa.importing import cells, people
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.importing.roles import Columns
+from medvqa.importing.settings import Settings
 from medvqa.importing.sheet import Sheet, SheetRow, is_blank
 from medvqa.items import CHOICE_KINDS, KINDS, Image
 
@@ -28,6 +29,7 @@ JUDGMENTS: Mapping[str, str] = {
 """Yes and no in English, German and Chinese."""
 
 _LETTERS = re.compile(r"[A-Y](?:[\s,;|/+&]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&]+[A-Ya-y])*")
+_NUMBERS = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
 _PREFIX = re.compile(r"\(?([A-Ya-y])\s?[.):：、]\s?(?=\S)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:", re.I)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -55,7 +57,7 @@ class Case:
     cells: tuple[str, ...] = ()
 
 
-def cases_of(sheet: Sheet, columns: Columns) -> tuple[list[Case], list[Mistake]]:
+def cases_of(sheet: Sheet, columns: Columns, settings: Settings) -> tuple[list[Case], list[Mistake]]:
     """Return the cases of a table and the mistakes of its cells; private columns are not read."""
     mistakes: list[Mistake] = []
     roles = {
@@ -74,7 +76,7 @@ def cases_of(sheet: Sheet, columns: Columns) -> tuple[list[Case], list[Mistake]]
         what = f"the options are in this column and in columns {', '.join(letters)}"
         do = "type --set options= to read the letters' columns"
         mistakes.append(Mistake("two_options", None, sheet.columns[columns.one["options"]], what, do))
-    reader = _Reader(sheet, columns, mistakes)
+    reader = _Reader(sheet, columns, settings, mistakes)
     cases = []
     for row in sheet.rows:
         texts = []
@@ -114,9 +116,10 @@ def _of_areas(sheet: Sheet, roles: Mapping[int, str], mistakes: list[Mistake]) -
 class _Reader:
     """Read rows one by one, adding mistakes to a list."""
 
-    def __init__(self, sheet: Sheet, columns: Columns, mistakes: list[Mistake]) -> None:
+    def __init__(self, sheet: Sheet, columns: Columns, settings: Settings, mistakes: list[Mistake]) -> None:
         self._sheet = sheet
         self._columns = columns
+        self._settings = settings
         self._mistakes = mistakes
         self._row: RowNumber = 0
         self._bad: set[int] = set()
@@ -230,7 +233,9 @@ class _Reader:
         return filled, first
 
     def _listed(self, value: Any, place: int) -> dict[str, str]:
-        """Options in one cell: a JSON list or object."""
+        """Options in one cell: a JSON list or object, or texts between separators."""
+        if self._settings.separator and isinstance(value, str):
+            value = [part for part in value.split(self._settings.separator) if part.strip()]
         if isinstance(value, str) and value.strip():
             try:
                 value = json.loads(value)
@@ -238,7 +243,8 @@ class _Reader:
                 value = None
             if not isinstance(value, list | dict):
                 what = "options in one cell are no JSON list"
-                self._add("options_list", place, what, 'write ["liver", "spleen"], or a column for each: A, B, C')
+                do = 'write ["liver", "spleen"], or type --set separator=SIGN for the sign between them'
+                self._add("options_list", place, what, do)
                 self._bad.add(place)
                 return {}
         if isinstance(value, list):
@@ -297,11 +303,26 @@ class _Reader:
             return ()
         letters: set[str] = set()
         for text in written:
-            letters |= self._letters(text, options, place)
+            is_number = self._settings.numbers_from is not None
+            letters |= (self._numbers if is_number else self._letters)(text, options, place)
         if kind == "single_choice" and len(letters) > 1:
             what = f"{len(letters)} right options, and the kind is single_choice"
             self._add("several_right", place, what, "write one letter, or the kind multiple_response")
         return tuple(letter for letter in options if letter in letters)
+
+    def _numbers(self, text: str, options: Mapping[str, str], place: int) -> set[str]:
+        """The letters of the options that a cell names by their numbers."""
+        first = self._settings.numbers_from or 0
+        numbers = [int(number) - first for number in re.findall(r"\d+", text)] if _NUMBERS.fullmatch(text) else [-1]
+        if any(not 0 <= number < len(options) for number in numbers):
+            if cells.is_placeholder(text, "answer"):
+                self._placeholder(place, text)
+            else:
+                last = first + len(options) - 1
+                what = f"'{clipped(text)}' is no number of its options, {first} to {last}"
+                self._add("no_option", place, what, "write one of these numbers")
+            return set()
+        return {list(options)[number] for number in numbers}
 
     def _letters(self, text: str, options: Mapping[str, str], place: int) -> set[str]:
         """The letters that a cell names, as letters or as the text of an option."""
@@ -322,8 +343,9 @@ class _Reader:
             do = f"write one of {there}, or the text of an option"
             if (prefix := _PREFIX.match(text)) and prefix[1].upper() in options:
                 do = f"write {prefix[1].upper()}"
-            elif text.isdecimal() and 1 <= int(text[:3]) <= len(options):
-                do = f"write a letter; option {int(text[:3])} is {list(options)[int(text[:3]) - 1]}"
+            elif text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= len(options):
+                meant = list(options)[int(text) - 1]
+                do = f"write a letter, or type --set numbers_from=1 if {int(text)} stands for {meant}"
             self._add("no_option", place, f"'{shown}' is none of its options {there}", do)
         return by_letter or by_text
 

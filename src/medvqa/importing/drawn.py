@@ -46,6 +46,13 @@ def _count(number: int, unit: str) -> str:
 def _columns(validation: Validation) -> Iterator[str]:
     for column, role in validation.columns:
         yield f"'{column}' is {'option ' if len(role) == 1 else 'the ' if role not in ('tag', 'slice') else 'a '}{role}"
+    settings = validation.settings
+    if settings.language:
+        yield f"language: {settings.language}; --set language=CODE changes it"
+    if settings.numbers_from is not None:
+        yield f"answers are numbers of options, from {settings.numbers_from}; --set numbers_from=N changes it"
+    if settings.separator:
+        yield f"options are separated by {settings.separator!r}"
     if validation.not_read:
         yield f"not read: {_listed(validation.not_read)}"
 
@@ -218,6 +225,7 @@ def values(validation: Validation) -> dict[str, Any]:
         "file": validation.name,
         "questions": validation.questions,
         "columns": dict(validation.columns),
+        "settings": msgspec.to_builtins(validation.settings),
         "refused": validation.refused,
         "mistakes": [
             {

@@ -141,7 +141,7 @@ def _explained(problem: str, shown: str) -> Mistake:
     """The mistake for an image that cannot be opened."""
     if "bits a channel" in problem:
         bits = problem.partition(" (")[0]
-        do = "type --window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
+        do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
         return Mistake("image_bits", None, "", f"{shown} has {bits}", do)
     if problem.startswith("not an image"):
         return Mistake("image_format", None, "", f"{shown} is {problem}", "convert it to PNG")

@@ -58,7 +58,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         *("untersuchung", "untersuchungsnummer", "病例", "病例号", "检查号"),
     ),
     "cluster": ("gruppe", "group", "group id", "组", "分组"),
-    "language": ("sprache", "language", "lang", "语言", "語言"),
 }
 """Other names of columns beside `table.ROLES`; letter case, punctuation and blanks do not count."""
 
@@ -100,7 +99,7 @@ HOLDS_ANSWER = frozenset(
 
 SEVERAL = ("image", "tag", "slice", "private")
 """Roles that several columns may have."""
-ONE = (*ROLES, "language")
+ONE = tuple(ROLES)
 ROLE_NAMES = (*ONE, "A", "B", "...", "tag", "slice", "private")
 
 IMAGE_FILE = re.compile(r"\.(?:png|jpe?g|webp|bmp|gif|tiff?|dcm|dicom|nii|nii\.gz|svs|ndpi|mrxs)(?:\?\S*)?$", re.I)
@@ -230,7 +229,7 @@ def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str
         role = role.strip()
         role = role.upper() if len(role) == 1 else role.lower()
         if not sign or (role not in ONE and role not in SEVERAL and role not in LETTERS):
-            raise UsageError(f"--set={text}: write ROLE=COLUMN; roles are {', '.join(ROLE_NAMES)}")
+            raise UsageError(f"--set={text}: write ROLE=COLUMN; there are: {', '.join(ROLE_NAMES)}")
         if not column.strip():
             without.add(role)
             continue

@@ -25,6 +25,7 @@ from medvqa.items import DataError
 
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""
+NEW_LINE = b"\n"
 MAX_BROKEN = 20
 """Quotes that are never closed, each of which is looked for to the end of the file."""
 
@@ -50,7 +51,7 @@ class Sheet:
     """A table. `unit` names its rows ("row", "line", "record", or the key of a JSON object); blank rows are left out.
 
     `columns` has a name for each cell, "" for a blank one. `merged` has the first and last row and column (from 0) of
-    each merged area below the header. `parquet`: the file is Parquet, whose cells may hold images.
+    each merged area below the header. `encoding` is that of text which is not UTF-8, as a benchmark file declares it.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Sheet:
     rows: tuple[SheetRow, ...]
     mistakes: tuple[Mistake, ...] = ()
     merged: tuple[tuple[int, int, int, int], ...] = ()
-    parquet: bool = False
+    encoding: str = ""
 
     def position(self, column: str) -> int | None:
         """Return the place of a column by its name; letter case and surrounding blanks do not count."""
@@ -76,8 +77,8 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def read(path: Path, name: str) -> Sheet:
-    """Return the table of a file (DataError if it is none)."""
+def read(path: Path, name: str, encoding: str = "") -> Sheet:
+    """Return the table of a file (DataError if it is none); `encoding` is that of text, by default it is guessed."""
     with limits.opened(path, name) as file:
         if os.fstat(file.fileno()).st_size > limits.MAX_BYTES:
             raise limits.larger(name, limits.MAX_BYTES)
@@ -86,13 +87,13 @@ def read(path: Path, name: str) -> Sheet:
         if start.startswith(workbooks.START):
             sheet = _workbook(file, name)
         elif start.startswith(b"PAR1"):
-            sheet = replace(_objects(path, name), parquet=True)
+            sheet = _objects(path, name)
         elif (text := start.removeprefix(codecs.BOM_UTF8).lstrip()).startswith((b"{", b"[")):
             _, more = json_text.first(file, name)
             file.seek(0)
             sheet = _lines(file, name) if more and text.startswith(b"{") else _objects(path, name)
         else:
-            sheet = _delimited(file, name)
+            sheet = _delimited(file, name, encoding)
     if not sheet.rows:
         raise DataError(f"{name}: no rows below the names of the columns")
     return sheet
@@ -138,18 +139,21 @@ def _of_objects(
 # CSV and TSV
 
 
-def _delimited(file: BinaryIO, name: str) -> Sheet:
+def _delimited(file: BinaryIO, name: str, typed: str) -> Sheet:
     content = file.read(MAX_TABLE + 1)
     if len(content) > MAX_TABLE:
         raise limits.larger(name, MAX_TABLE)
     if not content.strip():
         raise DataError(f"{name}: empty file")
-    text, mistakes = _decoded(content)
+    text, encoding, mistakes = _decoded(content, name, typed)
     if "\0" in text[:4096]:
         raise DataError(f"{name}: no table: it holds zero bytes")
     lines = _split(text)
+    named = _SEPARATOR.fullmatch(lines[0]) if lines else None
+    if named is not None:
+        lines = lines[1:]
     header = lines[0] if lines else ""
-    delimiter = next((sign for sign in "\t,;" if sign in header), ",")
+    delimiter = named[1] if named is not None else next((sign for sign in "\t,;" if sign in header), ",")
     rows: list[tuple[RowNumber, list[Any]]] = []
     place = number = broken = 0
     while place < len(lines):
@@ -178,7 +182,11 @@ def _delimited(file: BinaryIO, name: str) -> Sheet:
             if number > limits.MAX_ROWS:
                 raise limits.above(name, limits.MAX_ROWS, "rows")
             rows.append((number, list(row)))
-    return _with_header(name, rows, mistakes)
+    return replace(_with_header(name, rows, mistakes), encoding=encoding)
+
+
+_SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
+"""A first line that names the sign between cells, as some programs write it for Excel."""
 
 
 def _split(text: str) -> list[str]:
@@ -196,28 +204,41 @@ def _next(reader: Any) -> list[str] | None:
         csv.field_size_limit(limit)
 
 
-def _decoded(content: bytes) -> tuple[str, list[Mistake]]:
-    """Return the text of a file, and a mistake unless it is UTF-8."""
+def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mistake]]:
+    """Return the text of a file, its encoding ("" for UTF-8), and a mistake unless it is UTF-8."""
+    if typed:
+        try:
+            return content.decode("utf-8-sig" if typed == "utf-8" else typed), "" if typed == "utf-8" else typed, []
+        except (UnicodeDecodeError, LookupError) as error:
+            raise DataError(f"{name}: not {typed}: {error}") from None
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return content.decode("utf-16", errors="replace"), [_encoding("UTF-16", None)]
-    try:
-        return content.decode("utf-8-sig"), []
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-    try:
-        chinese = content.decode("gb18030")
-        letters = [c for c in chinese if ord(c) > 127]
-        if 2 * sum("\u4e00" <= c <= "\u9fff" or "\u3000" <= c <= "\u303f" for c in letters) > len(letters):
-            return chinese, [_encoding("GB18030", line)]
-    except UnicodeDecodeError:
-        pass
-    return content.decode("cp1252", errors="replace"), [_encoding("WINDOWS-1252", line)]
+        guesses, where = ["utf-16"], ""
+    else:
+        try:
+            return content.decode("utf-8-sig"), "", []
+        except UnicodeDecodeError as error:
+            where = f", first at line {content.count(NEW_LINE, 0, error.start) + 1}"
+        guesses = ["gb18030", "cp1252"] if _is_chinese(content) else ["cp1252"]
+    for encoding in guesses:
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        what = f"the text is not UTF-8{where}; it is read as {encoding}"
+        do = "look at letters such as ä or 肝; type --set encoding=NAME if they are wrong, or save it as CSV UTF-8"
+        return text, encoding, [Mistake("encoding", None, "", what, do, refused=False)]
+    do = "save it as CSV UTF-8"
+    return (
+        content.decode("cp1252", errors="replace"),
+        "",
+        [Mistake("encoding", None, "", f"the text is not UTF-8{where}, and its encoding cannot be told", do)],
+    )
 
 
-def _encoding(name: str, line: int | None) -> Mistake:
-    where = "" if line is None else f", first at line {line}"
-    do = f"save it as 'CSV UTF-8', or type: iconv -f {name} -t UTF-8 FILE > NEW"
-    return Mistake("encoding", None, "", f"the text is not UTF-8{where}; it looks like {name}", do)
+def _is_chinese(content: bytes) -> bool:
+    """Whether bytes that are not UTF-8 stand in pairs, as Chinese characters in GBK do."""
+    runs = [len(run) for run in re.findall(rb"[\x80-\xff]+", content[: 2**16])]
+    return 2 * sum(length for length in runs if length % 2 == 0) > sum(runs)
 
 
 # XLSX

@@ -13,6 +13,7 @@ from medvqa.importing.mistakes import Mistake
 from medvqa.importing.pictures import Pictures
 from medvqa.importing.power import Groups, Power
 from medvqa.importing.roles import Columns, Guess
+from medvqa.importing.settings import Settings, guessed
 from medvqa.importing.sheet import Sheet
 from medvqa.importing.textonly import Baseline
 from medvqa.items import DataError
@@ -28,6 +29,7 @@ class Validation:
     unit: str
     questions: int
     columns: tuple[tuple[str, str], ...]
+    settings: Settings
     mistakes: tuple[Mistake, ...] = ()
     balance: Balance = field(default_factory=Balance)
     pictures: Pictures = field(default_factory=Pictures)
@@ -50,21 +52,22 @@ def validate(
     guess: Guess,
     folder: Path,
     *,
-    window: tuple[float, float] | None = None,
+    settings: Settings | None = None,
     progress: Progress | None = None,
     load: Callable[[], object] | None = None,
 ) -> Validation:
     """Return the report of a table whose columns have roles.
 
-    `folder` holds the images, `window` is that of images of more than 8 bits. `progress` is called after each image.
-    `load` reads the benchmark as a run would; its DataError is a mistake that the checks here did not find. It is
-    called only if they found none that is refused.
+    `folder` holds the images, `settings` are those of the benchmark file (default: guessed). `progress` is called
+    after each image. `load` reads the benchmark as a run would; its DataError is a mistake that the checks here did
+    not find. It is called only if they found none that is refused.
     """
     columns = guess.columns
-    listed, mistakes = cases.cases_of(sheet, columns)
+    chosen = guessed(sheet, columns, Settings()) if settings is None else settings
+    listed, mistakes = cases.cases_of(sheet, columns, chosen)
     names = {role: _name(sheet, columns, role) for role in ("id", "question", "answer", "pair", "patient", "case")}
     names |= {"cluster": _name(sheet, columns, "cluster"), "image": _image_name(sheet, columns)}
-    found, of_images = pictures.checked(listed, folder, names["image"], window, progress)
+    found, of_images = pictures.checked(listed, folder, names["image"], chosen.window, progress)
     mistakes = [*sheet.mistakes, *mistakes, *of_images, *across.checked(listed, names)]
     if load is not None and not any(mistake.refused for mistake in mistakes):
         try:
@@ -79,6 +82,7 @@ def validate(
         unit=sheet.unit,
         questions=len(listed),
         columns=_roles(sheet, columns),
+        settings=chosen,
         mistakes=tuple(mistakes),
         balance=balance.balance_of(listed),
         pictures=found,
