@@ -427,6 +427,18 @@ class Origin:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BenchmarkFile:
+    """The file that declares a benchmark (`--benchmark=FILE.toml`).
+
+    `path` is absolute. `about` takes the questions and the project's folder and returns what run.json keeps, so that
+    reports need no file (`benchmarks.table_files.RecordedFile`).
+    """
+
+    path: str
+    about: Callable[[Sequence[Item], Path], Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
@@ -455,7 +467,8 @@ class Benchmark:
     `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
-    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it.
+    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `declared` is the
+    file that declares the benchmark, None for one that is made in Python.
     """
 
     name: str
@@ -488,6 +501,7 @@ class Benchmark:
     paper_prompts: tuple[str, ...] = ()
     taxonomy: str = ""
     origin: Origin | None = None
+    declared: BenchmarkFile | None = None
 
 
 @runtime_checkable

@@ -28,17 +28,20 @@ def normalise(text: str) -> str:
     return " ".join([word for word in words if word not in ARTICLES] or words)
 
 
-def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str, Sequence[str]]) -> Score:
+def score_closed_vocabulary(
+    item: Item, answer: Answer, vocabulary: Mapping[str, Sequence[str]], *, common: bool = False
+) -> Score:
     """Return 1 if the one term of `vocabulary` in `answer` is among `item.answers`, else 0.
 
     `vocabulary` maps terms to synonyms. The response must name one term as a whole phrase, not denied; several are
     `unparsed`. Statements outweigh mentions in passing as in `read_options` ("not red but blue", "the answer is
     blue"). In judgments "true" and "correct" mean "yes", "false" and "incorrect" mean "no", if "yes" and "no" are
-    terms. `Score.extracted` holds the term, normalised.
+    terms. `common`: the terms are frequent words, such as "有", which are no evidence in passing. `Score.extracted`
+    holds the term, normalised.
     """
     if item.kind == "judgment":
         vocabulary = {term: (*more, *_JUDGMENTS.get(normalise(term), ())) for term, more in vocabulary.items()}
-    reading = reading_of(answer, lambda text: read_term(text, vocabulary, finished=not cut_off(answer)))
+    reading = reading_of(answer, lambda text: read_term(text, vocabulary, finished=not cut_off(answer), common=common))
     if reading.status != "read":
         return Score(0.0 if item.answers else None, reading.status if item.answers else "unscored", (), reading.why)
     [term] = reading.letters
