@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from medvqa import files, printing
-from medvqa.cli.common import Commands, count_up, say
+from medvqa.cli.common import Commands, count_up
 from medvqa.items import UsageError
 
 
@@ -18,8 +18,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="check a spreadsheet of cases and its images, and write the file of a benchmark",
         description="Print a validation report of a table (CSV, TSV, XLSX, JSON, JSON lines, Parquet) and its images: "
-        "mistakes, balance, duplicates, accuracy without images, groups, power. If nothing must be corrected, write the "
-        "TOML file for --benchmark=FILE.toml. On a terminal, the command asks for what it cannot tell.",
+        "mistakes, balance, duplicates, accuracy without images, groups, power. If nothing must be corrected, write "
+        "the TOML file for --benchmark=FILE.toml. On a terminal, the command asks for what it cannot tell.",
     )
     command.add_argument("file", type=Path, metavar="FILE", help="the table")
     command.add_argument(
@@ -34,8 +34,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ROLE=COLUMN",
-        help="the column of a role: question, answer, image, id, options, A, B, kind, pair, patient, case, cluster, tag, "
-        "slice, private; or a key of the file, such as language=de, window=0,4095 or numbers_from=1 (repeatable)",
+        help="the column of a role: question, answer, image, id, options, A, B, kind, pair, patient, case, cluster, "
+        "tag, slice, private; or a key of the file, such as language=de, window=0,4095 or numbers_from=1 (repeatable)",
     )
     command.add_argument("--report", type=Path, metavar="FILE", help="also write the report with every mistake as text")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
@@ -44,7 +44,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, int]:
     """Return the report and the commands to type next; exit code 1 if something must be corrected."""
-    from medvqa import importing
+    from medvqa import benchmarks, importing
+    from medvqa.benchmarks import table_files
     from medvqa.importing import asking, drawn, settings, writing
 
     to = options.to or Path(f"{options.file.stem}.toml")
@@ -53,23 +54,25 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
     if options.images is not None and not options.images.is_dir():
         raise UsageError(f"--images={options.images}: no such folder")
     roles, typed = settings.split(options.set)
-    sheet = importing.read(options.file, options.file.name, typed.encoding)
+    sheet = importing.read(options.file, options.file.name, encoding=typed.encoding, delimiter=typed.delimiter)
     with_images = options.images is not None
     asks = not options.yes and sys.stdin.isatty() and sys.stderr.isatty()
     guess = asking.told(sheet, roles, with_images=with_images, ask=_ask if asks else None)
     chosen = settings.guessed(sheet, guess.columns, typed)
-    declaration = writing.declared(
-        sheet, guess.columns, chosen, file=options.file, images=options.images, to=to
-    )
+    declaration = writing.declared(sheet, guess.columns, chosen, file=options.file, images=options.images, to=to)
+    benchmark = table_files.benchmark_of(declaration, to)
     validation = importing.validate(
         sheet,
         guess,
         options.images or options.file.parent,
         settings=chosen,
         progress=count_up("images"),
-        load=lambda: writing.loaded(declaration, to),
+        load=lambda: benchmarks.load(benchmark, Path()),
     )
-    for path, content in ((options.report, drawn.text(validation, every=True)), (options.json, drawn.as_json(drawn.values(validation)))):
+    for path, content in (
+        (options.report, drawn.text(validation, every=True)),
+        (options.json, drawn.as_json(drawn.values(validation))),
+    ):
         if path is not None:
             _write(path, content)
     report = drawn.text(validation)

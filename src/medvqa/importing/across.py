@@ -140,7 +140,7 @@ def _holds(text: str, part: str) -> bool:
 
 
 def _without_image(cases: Sequence[Case], column: str) -> Iterator[Mistake]:
-    without = [case for case in cases if case.question and not (case.files or case.images)]
+    without = [case for case in cases if case.question and not case.named]
     if not column or not without or 2 * len(without) > len(cases):
         return
     for case in without:

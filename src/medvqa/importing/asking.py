@@ -50,11 +50,10 @@ def refusal(sheet: Sheet, questions: Sequence[RoleQuestion]) -> str:
     for question in questions:
         listed = ", ".join(f"'{sheet.columns[place]}'" for place in question.candidates[:MOST])
         whys.append(f"{question.why}{f' ({listed})' if listed else ''}")
-    options = [
-        f"--set {question.role}={shlex.quote(sheet.columns[question.candidates[0]]) if one else 'COLUMN'}"
-        for question in questions
-        if (one := len(question.candidates) == 1) or True
-    ]
+    options = []
+    for question in questions:
+        alone = sheet.columns[question.candidates[0]] if len(question.candidates) == 1 else "COLUMN"
+        options.append(f"--set {shlex.quote(f'{question.role}={alone}')}")
     return f"{sheet.name}: {'; '.join(whys)}. Type {' '.join(options)}"
 
 

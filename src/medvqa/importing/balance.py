@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medvqa.importing.across import spread
-from medvqa.importing.cases import JUDGMENTS, Case
+from medvqa.importing.cases import Case
 
 LEAST_EXPECTED = 5.0
 """Expected answers of each letter below which no chi-square test is made (Cochran 1954, Biometrics 10:417)."""
@@ -53,14 +53,11 @@ def balance_of(cases: Sequence[Case]) -> Balance:
     for case in single:
         for letter in case.options:
             expected[letter] += 1 / len(case.options)  # type: ignore[assignment]
-    meant = [
-        JUDGMENTS.get(answer.strip(" .。!").casefold()) for c in cases if c.kind == "judgment" for answer in c.answers
-    ]
     names = dict.fromkeys(name for case in cases for name in case.tags)
     return Balance(
         letters=tuple(_letter(letter, counts[letter], expected[letter], len(single)) for letter in sorted(expected)),
         p=_chi_square(counts, expected),
-        judgments=tuple(spread(filter(None, meant))),
+        judgments=tuple(spread(answer for case in cases if case.kind == "judgment" for answer in case.answers)),
         kinds=tuple(spread(case.kind for case in cases)),
         options=tuple(sorted(Counter(len(case.options) for case in cases if case.options).items())),
         tags={name: tuple(spread(value for case in cases for value in case.tags.get(name, ()))) for name in names},

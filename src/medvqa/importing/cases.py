@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medvqa.benchmarks import own
+from medvqa import scoring
+from medvqa.benchmarks import languages, own, table
 from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
 from medvqa.data import lexicon
 from medvqa.importing import cells, people
@@ -22,14 +24,6 @@ from medvqa.importing.settings import Settings
 from medvqa.importing.sheet import Sheet, SheetRow, is_blank
 from medvqa.items import CHOICE_KINDS, KINDS, Image
 
-JUDGMENTS: Mapping[str, str] = {
-    **dict.fromkeys(("yes", "true", "ja", "wahr", "richtig", "是", "是的", "对", "正确"), "yes"),
-    **dict.fromkeys(("no", "false", "nein", "falsch", "unwahr", "否", "不是", "不", "错", "错误", "不正确"), "no"),
-}
-"""Yes and no in English, German and Chinese."""
-
-_LETTERS = re.compile(r"[A-Y](?:[\s,;|/+&]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&]+[A-Ya-y])*")
-_NUMBERS = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
 _PREFIX = re.compile(r"\(?([A-Ya-y])\s?[.):：、]\s?(?=\S)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:", re.I)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -39,8 +33,9 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 class Case:
     """One question as far as it can be read.
 
-    `answers` holds letters if there are options, else texts. `files` are paths as written, `images` those of Parquet
-    cells. `links` has patient, case and cluster, which no message may hold. `cells`: the texts of all columns read.
+    `answers` holds letters if there are options, "yes" or "no" of a judgment, else texts. `files` are paths as written,
+    `images` those of Parquet cells; `named` tells whether a cell names any, also a wrong one. `links` has patient, case
+    and cluster, which no message may hold. `cells`: the texts of all columns read.
     """
 
     row: RowNumber
@@ -50,6 +45,7 @@ class Case:
     kind: str = ""
     files: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
+    named: bool = False
     id: str = ""
     pair: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
@@ -121,6 +117,8 @@ class _Reader:
         self._columns = columns
         self._settings = settings
         self._mistakes = mistakes
+        self._words = languages.WORDS.get(settings.language.partition("-")[0], own.YES_OR_NO)
+        self._written: Mapping[str, str] = {}
         self._row: RowNumber = 0
         self._bad: set[int] = set()
 
@@ -134,7 +132,10 @@ class _Reader:
                 self._add("empty_question", one["question"], "the question is empty", "write it, or delete the row")
             elif cells.is_placeholder(question, "question"):
                 self._placeholder(one["question"], question)
-        options, place = self._options(row)
+        self._written, place = self._options(row)
+        options = table.unprefixed(self._written)
+        if options == self._written:
+            self._prefixed(options)
         kind = self._kind(row, options)
         answers = self._answers(row, options, kind)
         files, images = self._images(row)
@@ -154,6 +155,7 @@ class _Reader:
             kind=kind or _default_kind(options, answers),
             files=files,
             images=images,
+            named=any(not is_blank(row.cells[place]) for place in self._columns.images),
             id=ident,
             pair=self._text(row, one.get("pair")).strip(),
             links={
@@ -226,11 +228,15 @@ class _Reader:
         for letter, text in filled.items():
             if cells.is_placeholder(text, "option"):
                 self._placeholder(by_letter.get(letter, first), text, refused=False)
-            if (match := _PREFIX.match(text)) and match[1].upper() == letter:
-                what = f"the text of option {letter} begins with its letter, which the prompt adds"
-                do = "delete the letter and the sign after it"
-                self._add("option_prefix", by_letter.get(letter, first), what, do, refused=False)
         return filled, first
+
+    def _prefixed(self, options: Mapping[str, str]) -> None:
+        """Add options whose text begins with their letter; the benchmark strips it only if all of them do."""
+        for letter, text in options.items():
+            if (match := _PREFIX.match(text)) and match[1].upper() == letter:
+                place = self._columns.options.get(letter, self._columns.one.get("options"))
+                what = f"the text of option {letter} begins with its letter, unlike that of other options"
+                self._add("option_prefix", place, what, "delete the letter and the sign after it", refused=False)
 
     def _listed(self, value: Any, place: int) -> dict[str, str]:
         """Options in one cell: a JSON list or object, or texts between separators."""
@@ -265,14 +271,14 @@ class _Reader:
     def _kind(self, row: SheetRow, options: Mapping[str, str]) -> str:
         place = self._columns.one.get("kind")
         written = self._text(row, place).strip()
-        if not written or place is None:
+        slug = lexicon.slug(written) if written else self._settings.kind
+        if not slug:
             return ""
-        kind = lexicon.slug(written)
-        if kind not in KINDS:
-            what = f"no kind '{clipped(written)}'"
-            self._add("unknown_kind", place, what, f"write one of {', '.join(KINDS)}, or type --set kind=")
-            return ""
-        if bool(options) != (kind in CHOICE_KINDS):
+        kind = slug if slug in KINDS else languages.KINDS.get(slug, "")
+        if not kind:
+            do = f"write one of {', '.join(KINDS)}, or type --set kind="
+            self._add("unknown_kind", place, f"no kind '{clipped(written)}'", do)
+        elif bool(options) != (kind in CHOICE_KINDS):
             what = f"a {kind} question {'needs' if kind in CHOICE_KINDS else 'has no'} options"
             do = "write them" if kind in CHOICE_KINDS else "delete them, or write single_choice"
             self._add("kind_options", place, what, do)
@@ -294,10 +300,15 @@ class _Reader:
             for text in written:
                 if cells.is_placeholder(text, "answer"):
                     self._placeholder(place, text)
+            judged = [self._judged(text) for text in written]
             if kind == "judgment":
-                for text in written:
-                    if not own.is_judgment(text) and JUDGMENTS.get(text.strip(" .。!").casefold()) is None:
+                for text, value in zip(written, judged, strict=True):
+                    if not value and not cells.is_placeholder(text, "answer"):
                         self._add("no_judgment", place, f"'{clipped(text)}' is neither yes nor no", "write yes or no")
+                return tuple(dict.fromkeys(filter(None, judged)))
+            if not kind and all(judged):
+                what = "the answer is yes or no, and no kind says so: only a judge scores it"
+                self._add("no_kind", place, what, "write judgment into a column kind", refused=False)
             return written
         if place in self._bad or (self._columns.one.get("options") in self._bad):
             return ()
@@ -310,10 +321,21 @@ class _Reader:
             self._add("several_right", place, what, "write one letter, or the kind multiple_response")
         return tuple(letter for letter in options if letter in letters)
 
+    def _judged(self, text: str) -> str:
+        """Return "yes" or "no" for a judgment in the language of the table, "" for another text."""
+        plain = scoring.normalise(text)
+        return next(
+            (side for side, words in self._words.items() if plain in map(scoring.normalise, (side, *words))), ""
+        )
+
     def _numbers(self, text: str, options: Mapping[str, str], place: int) -> set[str]:
         """The letters of the options that a cell names by their numbers."""
-        first = self._settings.numbers_from or 0
-        numbers = [int(number) - first for number in re.findall(r"\d+", text)] if _NUMBERS.fullmatch(text) else [-1]
+        first, plain = self._settings.numbers_from or 0, unicodedata.normalize("NFKC", text)
+        numbers = (
+            [int(number) - first for number in re.findall(r"\d+", plain)]
+            if table.NUMBERS_CELL.fullmatch(plain)
+            else [-1]
+        )
         if any(not 0 <= number < len(options) for number in numbers):
             if cells.is_placeholder(text, "answer"):
                 self._placeholder(place, text)
@@ -326,9 +348,12 @@ class _Reader:
 
     def _letters(self, text: str, options: Mapping[str, str], place: int) -> set[str]:
         """The letters that a cell names, as letters or as the text of an option."""
-        named = set(re.sub("[^A-Y]", "", text.upper())) if _LETTERS.fullmatch(text) else set[str]()
+        plain = unicodedata.normalize("NFKC", text)
+        named = set(re.sub("[^A-Y]", "", plain.upper())) if table.LETTERS_CELL.fullmatch(plain) else set[str]()
         by_letter = named if named <= options.keys() else set[str]()
-        by_text = {letter for letter, option in options.items() if option.casefold() == text.casefold()}
+        by_text = table.called(text, options) or table.called(text, self._written)
+        if not (by_letter or by_text):
+            by_text = table.labelled(text, options)
         shown, there = clipped(text), ", ".join(options)
         if by_letter and by_text and by_letter != by_text:
             what = f"'{shown}' is a letter, and the text of option {min(by_text)}"

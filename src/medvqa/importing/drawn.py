@@ -54,7 +54,7 @@ def _columns(validation: Validation) -> Iterator[str]:
     if settings.separator:
         yield f"options are separated by {settings.separator!r}"
     if validation.not_read:
-        yield f"not read: {_listed(validation.not_read)}"
+        yield f"not read: {_listed(tuple(dict.fromkeys(validation.not_read)))}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -91,7 +91,9 @@ def _balance(validation: Validation) -> Iterator[str]:
     if balance.kinds:
         yield "kinds: " + ", ".join(f"{kind} {count:,}" for kind, count in balance.kinds)
     if balance.options:
-        yield "options a question: " + ", ".join(f"{size} ({count:,} questions)" for size, count in balance.options)
+        yield "options a question: " + ", ".join(
+            f"{size} ({_count(count, 'question')})" for size, count in balance.options
+        )
     if balance.letters:
         n = balance.letters[0].n
         shares = ", ".join(
@@ -126,7 +128,7 @@ def _duplicates(validation: Validation) -> Iterator[str]:
     pictures, alike = validation.pictures, validation.alike
     if pictures.named:
         there = f"{pictures.there:,} of {_count(pictures.named, 'image')} can be read"
-        yield there + (f"; {_count(pictures.unused, 'file')} of the folder are not named" if pictures.unused else "")
+        yield there + (f"; not named: {_count(pictures.unused, 'image')} of the folder" if pictures.unused else "")
         for same in pictures.equal[:MOST_PAIRS]:
             yield f"equal files: {', '.join(map(shown_file, same[:4]))}; name one of them, so that they are one group"
         if len(pictures.equal) > MOST_PAIRS:
@@ -167,7 +169,10 @@ def _text_alone(validation: Validation) -> Iterator[str]:
             f"without an image, '{best.name}' is right in {100 * best.value:.0f} %, more than chance: "
             "compare a model with --ablate=text-only"
         )
-    elif validation.baselines:
+    elif all(baseline.low is None for baseline in validation.baselines):
+        if validation.baselines:
+            yield "too few groups to tell whether text alone answers more than chance"
+    else:
         yield "text alone is not shown to answer more than chance"
 
 
@@ -193,7 +198,7 @@ def _power(validation: Validation) -> Iterator[str]:
         return
     low, high = (100 * difference for difference in power.difference)
     if low >= 100:
-        yield f"{_count(groups.questions, 'question')} show no difference between two models with 80 % power"
+        yield f"no difference between two models is shown by {_count(groups.questions, 'question')} with 80 % power"
         return
     span = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {min(high, 100):.0f}"
     why = "" if span == f"{low:.0f}" else " (more, the more alike the questions of a group are answered)"

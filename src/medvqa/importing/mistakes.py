@@ -75,17 +75,17 @@ def row_list(rows: Sequence[RowNumber], most: int = 10) -> str:
             last = row
             continue
         if start is not None:
-            parts.append(_range(start, last))
+            parts += _range(start, last)
         start = last = row
     if len(parts) > most:
         return f"{', '.join(parts[:most])} and more ({len(rows):,} in all)"
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""
 
 
-def _range(start: RowNumber, last: RowNumber | None) -> str:
-    if start == last or not isinstance(start, int) or not isinstance(last, int):
-        return clipped(str(start))
-    return f"{start} to {last}" if last > start + 1 else f"{start}, {last}"
+def _range(start: RowNumber, last: RowNumber | None) -> list[str]:
+    if isinstance(start, int) and isinstance(last, int) and last > start:
+        return [f"{start} to {last}"] if last > start + 1 else [str(start), str(last)]
+    return [clipped(str(start))]
 
 
 def clipped(text: str) -> str:

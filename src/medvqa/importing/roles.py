@@ -13,53 +13,37 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from medvqa.benchmarks import languages
 from medvqa.benchmarks.table import LETTERS, ROLES
 from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
 
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "question": (
-        *("frage", "fragestellung", "fragetext", "frage text", "question stem", "stem", "prompt"),
-        *("问题", "題目", "题目", "提问", "题干", "問題"),
-    ),
+    "question": ("frage text", "question stem", "stem", "prompt", "题干"),
     "answer": (
         *("answer key", "key", "label", "answer label", "ground truth", "gt", "gt answer", "target", "solution"),
-        *("antwort", "antworten", "richtige antwort", "korrekte antwort", "loesung", "lösung", "musterantwort"),
-        *("richtig", "答案", "正确答案", "正確答案", "标准答案", "参考答案", "参考"),
+        *("musterantwort", "richtig", "参考"),
     ),
     "image": (
         *("img", "image id", "photo", "image url", "figure", "figure path", "path", "filepath", "file path"),
-        *("bild", "bilder", "bilddatei", "bildname", "bildpfad", "dateiname", "datei", "aufnahme", "foto"),
-        *("图片", "图像", "圖像", "影像", "图片路径", "图像路径", "文件", "文件名", "图片名"),
+        *("bildname", "aufnahme", "foto", "图片名"),
     ),
-    "id": (
-        "nr",
-        "no",
-        "number",
-        "nummer",
-        "lfd nr",
-        "laufende nummer",
-        "fragen id",
-        "frage id",
-        "编号",
-        "序号",
-        "题号",
-    ),
-    "options": ("antwortoptionen", "optionen", "auswahl", "antwortmöglichkeiten", "选项", "選項", "备选答案"),
-    "kind": ("type", "typ", "art", "fragetyp", "fragentyp", "fragenart", "answer type", "题型", "问题类型", "类型"),
-    "pair": ("paar", "paar id", "paarnummer", "配对", "对"),
+    "id": ("no", "number", "lfd nr", "laufende nummer", "fragen id"),
+    "options": ("antwortoptionen", "备选答案"),
+    "kind": ("type", "typ", "art", "fragentyp", "fragenart", "类型"),
+    "pair": ("paarnummer",),
     "patient": (
         *("patientid", "pat id", "patid", "pid", "patient no", "patient number", "mrn", "subject", "subject id"),
-        *("patientennummer", "patienten id", "patientnr", "patienten nr", "pat nr", "patnr", "patientin", "pseudonym"),
-        *("患者", "患者编号", "患者id", "病人", "病人id", "病历号", "住院号"),
+        *("patientennr", "patientnr", "patienten nr", "pat nr", "patnr", "pseudonym"),
+        *("患者id", "病人id", "病历号", "住院号"),
     ),
     "case": (
-        *("study", "study id", "accession", "accession number", "fall", "fall id", "fallnummer", "fall nr"),
-        *("untersuchung", "untersuchungsnummer", "病例", "病例号", "检查号"),
+        *("study", "study id", "accession", "accession number", "fall nr", "untersuchung", "untersuchungsnummer"),
+        *("病例号", "检查号"),
     ),
-    "cluster": ("gruppe", "group", "group id", "组", "分组"),
+    "cluster": ("group", "group id", "组"),
 }
-"""Other names of columns beside `table.ROLES`; letter case, punctuation and blanks do not count."""
+"""Other names of columns beside `table.ROLES` and `languages.COLUMNS`; case, punctuation and blanks do not count."""
 
 PRIVATE = frozenset(
     {
@@ -97,6 +81,8 @@ HOLDS_ANSWER = frozenset(
 )
 """Names of columns that may hold the answer: they are no tags, and reach no prompt."""
 
+_KNOWN = frozenset(name for names in (ROLES, languages.COLUMNS, NAMES) for listed in names.values() for name in listed)
+
 SEVERAL = ("image", "tag", "slice", "private")
 """Roles that several columns may have."""
 ONE = tuple(ROLES)
@@ -106,7 +92,7 @@ IMAGE_FILE = re.compile(r"\.(?:png|jpe?g|webp|bmp|gif|tiff?|dcm|dicom|nii|nii\.g
 _NUMBERED_IMAGE = re.compile(r"(?:images?|bild|img|图片|图像) ?\d{1,2}")
 _LETTER = re.compile(r"(?:option|choice|antwort|auswahl|answer|opt|选项|選項|antwortoption) ?([a-y])|([a-y])")
 _NUMBERED = re.compile(r"(?:option|choice|antwort|auswahl|opt|选项|選項|antwortoption|distractor) ?(\d{1,2})")
-_PERSON = re.compile(r"[^\W\d_][\w'’-]+\s?(?:,\s?|\^)[^\W\d_][\w'’ -]+")
+_PERSON = re.compile(r"[^\W\d_][\w'’-]+\s?(?:,\s?|\^)[^\W\d_][\w'’. -]*")
 _BIRTH = re.compile(r"(?:19|20)\d\d-?[01]\d-?[0-3]\d(?:[ T]00:00:00)?|[0-3]?\d[./][01]?\d[./](?:19|20)\d\d")
 _ANSWER = re.compile(r"[A-Ya-y](?:[\s,;|/+&]*[A-Y])*")
 _SAMPLE = 500
@@ -250,7 +236,7 @@ def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str
 def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
     """The columns that a role's names fit: its own name alone if a column has it, else every other name."""
     own = [place for place in free if names[place] == role]
-    others = (*ROLES.get(role, ()), *NAMES.get(role, ()))
+    others = (*ROLES[role], *languages.COLUMNS.get(role, ()), *NAMES.get(role, ()))
     return own[:1] or [place for place in free if names[place] in others]
 
 
@@ -263,8 +249,11 @@ def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, i
             letters.setdefault((match[1] or match[2]).upper(), place)
         elif match := _NUMBERED.fullmatch(names[place]):
             numbers.setdefault(int(match[1]), place)
-    if {"A", "B"} <= letters.keys() | chosen.keys():
-        return letters
+    known = letters.keys() | chosen.keys()
+    if {"A", "B"} <= known:
+        # One missing letter is a mistake; beyond two, a column "x" is no option.
+        end = next((i for i in range(len(LETTERS)) if not known & {*LETTERS[i : i + 2]}), len(LETTERS))
+        return {letter: place for letter, place in letters.items() if letter in LETTERS[:end]}
     start = 0 if 0 in numbers else 1
     if {start, start + 1} <= numbers.keys():
         return {LETTERS[n - start]: place for n, place in numbers.items() if 0 <= n - start < len(LETTERS)}

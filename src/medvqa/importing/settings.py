@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from medvqa.benchmarks import languages, own
 from medvqa.importing.roles import Columns
 from medvqa.importing.sheet import Sheet
-from medvqa.items import UsageError
+from medvqa.items import KINDS, UsageError
 
 KEYS = ("language", "window", "numbers_from", "separator", "encoding", "delimiter", "name", "title", "licence")
-"""Keys of a benchmark file that --set takes beside roles of columns."""
+"""Keys of a benchmark file that --set takes beside roles of columns; also `kind`, if its value is a kind."""
 
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 _GERMAN = frozenset(
@@ -47,6 +48,7 @@ class Settings:
     separator: str = ""
     encoding: str = ""
     delimiter: str = ""
+    kind: str = ""
     name: str = ""
     title: str = ""
     licence: str = ""
@@ -59,7 +61,9 @@ def split(typed: Iterable[str]) -> tuple[list[str], Settings]:
     for text in typed:
         key, _, value = text.partition("=")
         key = key.strip().lower()
-        if key not in KEYS:
+        if key == "kind" and value.strip() in KINDS:
+            settings = replace(settings, kind=value.strip())
+        elif key not in KEYS:
             roles.append(text)
         elif key == "window":
             settings = replace(settings, window=_window(text, value))
@@ -92,7 +96,7 @@ def guessed(sheet: Sheet, columns: Columns, typed: Settings) -> Settings:
         numbers_from=typed.numbers_from if typed.numbers_from is not None else _numbers(sheet, columns),
         separator=typed.separator or _separator(sheet, columns),
         encoding=typed.encoding or sheet.encoding,
-        delimiter=typed.delimiter,
+        kind=typed.kind or _kind(sheet, columns),
     )
 
 
@@ -103,6 +107,15 @@ def _texts(sheet: Sheet, place: int | None) -> list[str]:
         for value in values
         if isinstance(value, str | int | float)
     ]
+
+
+def _kind(sheet: Sheet, columns: Columns) -> str:
+    """The kind judgment, if no column names kinds or options and all answers are yes or no; else ""."""
+    if "kind" in columns.one or columns.options or "options" in columns.one:
+        return ""
+    words = languages.WORDS.get(_language(sheet, columns), own.YES_OR_NO)
+    values = [] if "answer" not in columns.one else sheet.values(columns.one["answer"])
+    return "judgment" if values and all(own.is_judgment(str(value), words) for value in values) else ""
 
 
 def _language(sheet: Sheet, columns: Columns) -> str:

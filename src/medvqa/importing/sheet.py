@@ -12,14 +12,14 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa.data import json_text, limits, tables, workbooks
+from medvqa.data import encodings, json_text, limits, tables, workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.items import DataError
 
@@ -77,8 +77,11 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def read(path: Path, name: str, encoding: str = "") -> Sheet:
-    """Return the table of a file (DataError if it is none); `encoding` is that of text, by default it is guessed."""
+def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "") -> Sheet:
+    """Return the table of a file; DataError if it is none.
+
+    `encoding` and `delimiter` are those of text and CSV; by default they are guessed.
+    """
     with limits.opened(path, name) as file:
         if os.fstat(file.fileno()).st_size > limits.MAX_BYTES:
             raise limits.larger(name, limits.MAX_BYTES)
@@ -93,8 +96,8 @@ def read(path: Path, name: str, encoding: str = "") -> Sheet:
             file.seek(0)
             sheet = _lines(file, name) if more and text.startswith(b"{") else _objects(path, name)
         else:
-            sheet = _delimited(file, name, encoding)
-    if not sheet.rows:
+            sheet = _delimited(file, name, encoding, delimiter)
+    if not sheet.rows and not sheet.mistakes:
         raise DataError(f"{name}: no rows below the names of the columns")
     return sheet
 
@@ -139,7 +142,7 @@ def _of_objects(
 # CSV and TSV
 
 
-def _delimited(file: BinaryIO, name: str, typed: str) -> Sheet:
+def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
     content = file.read(MAX_TABLE + 1)
     if len(content) > MAX_TABLE:
         raise limits.larger(name, MAX_TABLE)
@@ -153,7 +156,9 @@ def _delimited(file: BinaryIO, name: str, typed: str) -> Sheet:
     if named is not None:
         lines = lines[1:]
     header = lines[0] if lines else ""
-    delimiter = named[1] if named is not None else next((sign for sign in "\t,;" if sign in header), ",")
+    delimiter = (
+        delimiter or (named[1] if named is not None else "") or next((sign for sign in "\t,;" if sign in header), ",")
+    )
     rows: list[tuple[RowNumber, list[Any]]] = []
     place = number = broken = 0
     while place < len(lines):
@@ -165,7 +170,9 @@ def _delimited(file: BinaryIO, name: str, typed: str) -> Sheet:
             except csv.Error as error:
                 number, broken = number + 1, broken + 1
                 closed = "unexpected end" in str(error)
-                what = "a quote is never closed" if closed else "text follows a closing quote"
+                what = (
+                    f"{'a quote is never closed' if closed else 'text follows a closing quote'}; the row is not checked"
+                )
                 do = 'write "" for a quote inside of a cell, and a quote at the end of the cell'
                 mistakes.append(Mistake("quote", number, "", what, do))
                 if broken > MAX_BROKEN:
@@ -173,7 +180,6 @@ def _delimited(file: BinaryIO, name: str, typed: str) -> Sheet:
                         f"{name}: more than {MAX_BROKEN} quotes do not match; is this a CSV file?"
                     ) from None
                 place += before + 1
-                rows.append((number, next(csv.reader([lines[place - 1]], delimiter=delimiter, quoting=csv.QUOTE_NONE))))
                 break
             if row is None:
                 place = len(lines)
@@ -211,19 +217,13 @@ def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mist
             return content.decode("utf-8-sig" if typed == "utf-8" else typed), "" if typed == "utf-8" else typed, []
         except (UnicodeDecodeError, LookupError) as error:
             raise DataError(f"{name}: not {typed}: {error}") from None
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        guesses, where = ["utf-16"], ""
-    else:
-        try:
-            return content.decode("utf-8-sig"), "", []
-        except UnicodeDecodeError as error:
-            where = f", first at line {content.count(NEW_LINE, 0, error.start) + 1}"
-        guesses = ["gb18030", "cp1252"] if _is_chinese(content) else ["cp1252"]
-    for encoding in guesses:
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
+    try:
+        return content.decode("utf-8-sig"), "", []
+    except UnicodeDecodeError as error:
+        where = f", first at line {content.count(NEW_LINE, 0, error.start) + 1}"
+    encoding, _ = encodings.guessed(content)
+    with suppress(UnicodeDecodeError):
+        text = content.decode(encoding)
         what = f"the text is not UTF-8{where}; it is read as {encoding}"
         do = "look at letters such as ä or 肝; type --set encoding=NAME if they are wrong, or save it as CSV UTF-8"
         return text, encoding, [Mistake("encoding", None, "", what, do, refused=False)]
@@ -233,12 +233,6 @@ def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mist
         "",
         [Mistake("encoding", None, "", f"the text is not UTF-8{where}, and its encoding cannot be told", do)],
     )
-
-
-def _is_chinese(content: bytes) -> bool:
-    """Whether bytes that are not UTF-8 stand in pairs, as Chinese characters in GBK do."""
-    runs = [len(run) for run in re.findall(rb"[\x80-\xff]+", content[: 2**16])]
-    return 2 * sum(length for length in runs if length % 2 == 0) > sum(runs)
 
 
 # XLSX
@@ -274,14 +268,12 @@ def _workbook(file: BinaryIO, name: str) -> Sheet:
     except Exception as error:
         # openpyxl raises exceptions of a dozen types at damaged parts.
         raise DataError(f"{name}: no readable XLSX: {type(error).__name__}: {error}") from error
-    if shape.hidden_rows:
-        what = f"{len(shape.hidden_rows)} hidden rows, which are read like all others"
-        mistakes += [
-            Mistake("hidden_rows", row, "", what, "delete them, or show them", refused=False)
-            for row in shape.hidden_rows
-        ]
+    what = "hidden in the spreadsheet, and read like all others"
+    mistakes += [
+        Mistake("hidden_rows", row, "", what, "delete it, or show it", refused=False) for row in shape.hidden_rows
+    ]
     if shape.hidden_columns:
-        what = f"{shape.hidden_columns} hidden columns, which are read like all others"
+        what = f"hidden columns, {shape.hidden_columns} in all, which are read like all others"
         mistakes.append(Mistake("hidden_columns", None, "", what, "delete them, or show them", refused=False))
     return replace(_with_header(name, rows, mistakes, fill=True), merged=shape.merged)
 
@@ -399,16 +391,24 @@ def _with_header(
     if len(columns) > limits.MAX_COLUMNS:
         raise limits.above(f"{name}, first line", limits.MAX_COLUMNS, "columns")
     width = len(columns)
+    kept = []
     for row, cells in filled[1:]:
         used = len(cells)
         while used > width and is_blank(cells[used - 1]):
             used -= 1
         if used > width or (len(cells) != width and not fill):
-            count = "more" if len(cells) > width else f"only {len(cells)}"
-            what = f"{count} cells where the first row has {width}"
-            do = 'delete what is too much; put a cell with a comma in quotes: "a, b"'
+            more = len(cells) > width
+            what = (
+                f"{'more' if more else f'only {len(cells)}'} cells where the first row has {width}; it is not checked"
+            )
+            do = 'put a cell with a comma in quotes ("a, b"), or ' + (
+                "delete cells" if more else "add the missing cells"
+            )
             mistakes.append(Mistake("row_width", row, "", what, do))
-    return _sheet(name, "row", columns, filled[1:], mistakes)
+        else:
+            # The cells of other rows may be those of other columns.
+            kept.append((row, cells))
+    return _sheet(name, "row", columns, kept, mistakes)
 
 
 def _sheet(

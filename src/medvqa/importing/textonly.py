@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medvqa.importing.across import plain
-from medvqa.importing.cases import JUDGMENTS, Case
+from medvqa.importing.cases import Case
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ def baselines(cases: Sequence[Case], groups: Sequence[int]) -> list[Baseline]:
     usual = min(places, key=lambda place: (-places[place], place))
     longest = np.array([max(range(len(o.texts)), key=lambda i: (len(o.texts[i]), -i)) for o in asked])
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXY"
-    judged = all(case.kind == "judgment" for case in cases)
+    judged = all(one.texts == ("yes", "no") for one in asked)
     most = ("yes", "no")[usual] if judged else letters[usual]
     found = [_measured(f"always {most}", right == usual, group, chance)]
     texts = Counter(one.texts[one.right] for one in asked)
@@ -93,10 +93,8 @@ def baselines(cases: Sequence[Case], groups: Sequence[int]) -> list[Baseline]:
 
 
 def _asked(case: Case, group: int) -> _Asked | None:
-    if case.kind == "judgment" and not case.options and case.answers:
-        meant = {JUDGMENTS.get(answer.strip(" .。!").casefold()) for answer in case.answers}
-        if len(meant) == 1 and (answer := meant.pop()) is not None:
-            return _Asked(plain(case.question), ("yes", "no"), ("yes", "no").index(answer), group)
+    if case.kind == "judgment" and len(case.answers) == 1:
+        return _Asked(plain(case.question), ("yes", "no"), ("yes", "no").index(case.answers[0]), group)
     if case.kind == "single_choice" and len(case.answers) == 1 and len(case.options) > 1:
         letters = list(case.options)
         texts = tuple(plain(text) for text in case.options.values())

@@ -59,7 +59,7 @@ def validate(
     """Return the report of a table whose columns have roles.
 
     `folder` holds the images, `settings` are those of the benchmark file (default: guessed). `progress` is called
-    after each image. `load` reads the benchmark as a run would; its DataError is a mistake that the checks here did
+    after each image. `load` reads the benchmark as a run would; its error is a mistake that the checks here did
     not find. It is called only if they found none that is refused.
     """
     columns = guess.columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from medvqa.benchmarks import table_files
@@ -12,6 +11,7 @@ from medvqa.data import lexicon
 from medvqa.importing.roles import Columns
 from medvqa.importing.settings import Settings
 from medvqa.importing.sheet import Sheet
+from medvqa.items import UsageError
 
 NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
 
@@ -43,6 +43,7 @@ def declared(
         options=listed,
         separator=settings.separator,
         numbers_from=settings.numbers_from,
+        kind=settings.kind,
         window=list(settings.window) if settings.window is not None else None,
         tags=[sheet.columns[place] for place in columns.tags],
         columns=roles,
@@ -50,13 +51,20 @@ def declared(
     )
 
 
-def _slices(sheet: Sheet, columns: Columns) -> Mapping[str, str]:
+def _slices(sheet: Sheet, columns: Columns) -> dict[str, str | table_files.NumberRanges]:
     return {lexicon.slug(sheet.columns[place]): sheet.columns[place] for place in columns.slices}
 
 
 def _relative(path: Path, to: Path) -> str:
     """A path as the benchmark file names it."""
     return Path(os.path.relpath(os.path.abspath(path), os.path.abspath(to.parent))).as_posix()
+
+
+def write(declaration: table_files.TableFile, to: Path, *, over: bool) -> None:
+    """Write the benchmark file; UsageError if it cannot be written, or is there already and `over` is False."""
+    if not over and to.exists():
+        raise UsageError(f"{to} is there already: delete it, or type --to={to} to replace it")
+    table_files.write(declaration, to, note=NOTE)
 
 
 def commands(to: Path, model: str = "MODEL") -> list[str]:
