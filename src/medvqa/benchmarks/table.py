@@ -595,7 +595,7 @@ def _listed(row: tables.TableRow, column: str, separator: str = "") -> dict[str,
         if len(value) > len(LETTERS):
             raise row.error(f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y", column)
         value = dict(zip(LETTERS, value, strict=False))
-    if not value:
+    if not value or isinstance(value, str):
         return {}
     if not isinstance(value, dict):
         raise row.error(f"no options: {_clipped(str(value))}", column)

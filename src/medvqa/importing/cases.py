@@ -182,10 +182,14 @@ class _Reader:
     def _text(self, row: SheetRow, place: int | None) -> str:
         if place is None or place in self._bad or place in self._columns.private:
             return ""
-        text = cells.text_of(row.cells[place])
-        if text is None:
-            kind = type(row.cells[place]).__name__
-            self._add("no_text", place, f"a value of type {kind}, which is no text", "write a text or a number")
+        return self._written_text(row.cells[place], place)
+
+    def _written_text(self, value: Any, place: int) -> str:
+        """A cell, or a part of one, as text; adds a mistake once for a value that is neither text nor number."""
+        text = cells.text_of(value)
+        if text is None and place not in self._bad:
+            what = f"a value of type {type(value).__name__}, which is no text"
+            self._add("no_text", place, what, "write a text or a number")
             self._bad.add(place)
         return text or ""
 
@@ -194,7 +198,7 @@ class _Reader:
         if place in self._bad:
             return ()
         parts = (
-            [cells.text_of(part) or "" for part in value]
+            [self._written_text(part, place) for part in value]
             if isinstance(value, list)
             else self._text(row, place).split(SEPARATOR)
         )
@@ -258,13 +262,19 @@ class _Reader:
                 what = f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y"
                 self._add("too_many_options", place, what, "write fewer")
             value = dict(zip(LETTERS, value, strict=False))
+        if value is None or isinstance(value, str):
+            return {}
         if not isinstance(value, dict):
+            self._add("options_list", place, f"'{clipped(str(value))}' is no list of options", "write a JSON list")
+            self._bad.add(place)
             return {}
         if unknown := [key for key in value if str(key).upper() not in LETTERS or len(str(key)) != 1]:
             what = f"option '{clipped(str(unknown[0]))}'; options are called A to Y"
             self._add("options_list", place, what, "rename it")
         texts = {
-            str(key).upper(): (cells.text_of(text) or "").strip() for key, text in value.items() if key not in unknown
+            str(key).upper(): self._written_text(text, place).strip()
+            for key, text in value.items()
+            if key not in unknown
         }
         return {letter: texts[letter] for letter in sorted(texts)}
 

@@ -26,6 +26,8 @@ from medvqa.items import DataError
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""
 NEW_LINE = b"\n"
+MOST_ZEROS = 20
+"""One character of so many may be zero: another one is a mistake of its cell, more are no text."""
 MAX_BROKEN = 20
 """Quotes that are never closed, each of which is looked for to the end of the file."""
 
@@ -149,7 +151,7 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
     if not content.strip():
         raise DataError(f"{name}: empty file")
     text, encoding, mistakes = _decoded(content, name, typed)
-    if "\0" in text[:4096]:
+    if text.count("\0") > len(text) / MOST_ZEROS:
         raise DataError(f"{name}: no table: it holds zero bytes")
     lines = _split(text)
     named = _SEPARATOR.fullmatch(lines[0]) if lines else None

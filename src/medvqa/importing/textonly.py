@@ -93,7 +93,7 @@ def baselines(cases: Sequence[Case], groups: Sequence[int]) -> list[Baseline]:
 
 
 def _asked(case: Case, group: int) -> _Asked | None:
-    if case.kind == "judgment" and len(case.answers) == 1:
+    if case.kind == "judgment" and case.answers in (("yes",), ("no",)):
         return _Asked(plain(case.question), ("yes", "no"), ("yes", "no").index(case.answers[0]), group)
     if case.kind == "single_choice" and len(case.answers) == 1 and len(case.options) > 1:
         letters = list(case.options)
