@@ -398,7 +398,7 @@ class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
     the number of values that each had.
     """
 
-    sha256: str
+    sha256: str = ""
     file: str = ""
     table_sha256: str = ""
     title: str = ""
@@ -409,6 +409,16 @@ class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
     slices: dict[str, int] = {}
     yes: list[str] = []
     no: list[str] = []
+
+    @property
+    def words(self) -> str:
+        """The part of a signature about the words for yes and no, "" for the English ones alone."""
+        language = self.language.partition("-")[0]
+        label = language if language in languages.WORDS and language != "en" else ""
+        if not (self.yes or self.no):
+            return label
+        content = "\0".join((*self.yes, "", *self.no)).encode(errors="surrogatepass")
+        return f"{label or 'en'}+{hashlib.sha256(content).hexdigest()[:8]}"
 
 
 def _about(declaration: TableFile, source: Source, content: bytes, items: Sequence[Item], root: Path) -> RecordedFile:
@@ -461,14 +471,3 @@ def _not_here(name: str, data: Path) -> Iterator[Item]:
 
 def _no_files(data: Path) -> Sequence[Path]:
     return ()
-
-
-def words_of(fields: Mapping[str, Any]) -> str:
-    """Return the part of a signature about the words for yes and no, "" for the English ones alone."""
-    kept = msgspec.convert(fields, RecordedFile)
-    language = kept.language.partition("-")[0]
-    label = language if language in languages.WORDS and language != "en" else ""
-    if kept.yes or kept.no:
-        content = "\0".join((*kept.yes, "", *kept.no)).encode(errors="surrogatepass")
-        label = f"{label or 'en'}+{hashlib.sha256(content).hexdigest()[:8]}"
-    return label
