@@ -40,7 +40,7 @@ def receive(
     server: FileServer, target: Path, *, url: str = "", size: int | None = None, most: int = 2**30, **more: Any
 ) -> str:
     """Receive a file of the server to its place."""
-    source = parts.Source(url or f"{server.url}/file.bin", size, **more)
+    source = parts.FileAddress(url or f"{server.url}/file.bin", size, **more)
     return parts.receive(web.Web(QUICK), source, target, most=most, report=lambda done, size: None)
 
 
@@ -263,7 +263,7 @@ def test_a_server_that_stalls_is_asked_again(target: Path) -> None:
 def test_a_connection_that_drips_is_too_slow(target: Path) -> None:
     visits = web.Web(replace(QUICK, timeout=0.1, attempts=9))
     with FileServer(lambda n, asked: ranged(CONTENT[:20], asked, drip=0.015)) as server:
-        source = parts.Source(f"{server.url}/file.bin")
+        source = parts.FileAddress(f"{server.url}/file.bin")
         parts.receive(visits, source, target, most=100, report=lambda done, size: None)
     assert len(server.asked) > 1
 
@@ -491,7 +491,7 @@ def listing(*files: tuple[str, bytes], more: str = "") -> Sent:
     return Sent(text.encode(), headers={"Content-Type": "application/xml"})
 
 
-def stored(script: Callable[[int, Asked], Sent], at: str = "pmc:PMC12/f.jpg") -> tuple[parts.Source, FileServer]:
+def stored(script: Callable[[int, Asked], Sent], at: str = "pmc:PMC12/f.jpg") -> tuple[parts.FileAddress, FileServer]:
     with FileServer(script) as server:
         visits = web.Web(QUICK, {"pmc-oa-opendata.s3.amazonaws.com": server.url})
         store = pmc.ArticleStore(visits)
@@ -520,6 +520,8 @@ def test_a_long_list_has_pages() -> None:
         (listing(), "PMC12 is not in the store https://pmc-oa-opendata.s3.amazonaws.com; look at https://pmc.ncbi"),
         (listing(("PMC12.1/g.jpg", b"g")), "PMC12 is in the store https://pmc-oa-opendata.s3.amazonaws.com, without"),
         (listing(("PMC12.1/x/f.jpg", b"g")), "without f.jpg"),
+        (Sent(listing(("PMC12.1/g.jpg", b"g")).body[:-20]), "does not list its files as S3 does"),
+        (replace(listing(("PMC12.1/g.jpg", b"g")), cut=9), "the connection was cut"),
         (Sent(b"<html>blocked</html>"), "does not list its files as S3 does"),
         (Sent(b"", 404), "does not exist (404)"),
         (Sent(b"x" * 2**17), "does not answer with a list of files"),
@@ -533,8 +535,8 @@ def test_an_article_may_be_missing(answer: Sent, words: str, monkeypatch: pytest
 
 
 def test_a_file_of_several_pieces_has_no_md5() -> None:
-    entry = b"<ListBucketResult><Contents><Key>PMC12.1/f.jpg</Key><ETag>&quot;ab-2&quot;</ETag></Contents>"
-    source, _ = stored(lambda n, asked: Sent(entry))
+    text = b"<ListBucketResult><Contents><Key>PMC12.1/f.jpg</Key><ETag>&quot;ab-2&quot;</ETag></Contents>"
+    source, _ = stored(lambda n, asked: Sent(text + b"</ListBucketResult>"))
     assert (source.size, source.digests) == (None, ())
 
 
@@ -787,6 +789,29 @@ def test_the_release_under_another_name_is_recognised(tmp_path: Path) -> None:
     for _ in range(2):
         done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
         assert (done.lacking, done.notes["stars/a.bin"].to) == ([], "other.bin")
+
+
+def test_released_parts_under_other_names_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [OriginFile(to=f"stars/{n}.bin", at="x", digest=f"md5:{md5(b'%d' % n)}") for n in range(3)]
+    (tmp_path / "stars").mkdir()
+    for n in range(3):
+        (tmp_path / "stars" / f"mine-{2 - n}.bin").write_bytes(b"%d" % n)
+    done = fetch.fetch([stars(*files)], tmp_path, offline=True)
+    assert {to: note.to for to, note in done.notes.items()} == {f"stars/{n}.bin": f"mine-{2 - n}.bin" for n in range(3)}
+    monkeypatch.setattr(manifest, "digests_of", lambda path, names: pytest.fail("was read again"))
+    assert fetch.fetch([stars(*files)], tmp_path, offline=True).lacking == []
+
+
+def test_another_tools_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "LMUData" / "stars").mkdir(parents=True)
+    (tmp_path / "LMUData" / "stars" / "a.bin").write_bytes(b"a")
+    file = OriginFile(to="stars/a.bin", at="http://127.0.0.1:9/", digest=f"md5:{md5(b'a')}")
+    benchmark = replace(stars(file), elsewhere=lambda: tmp_path / "LMUData")
+    assert len(fetch.fetch([benchmark], tmp_path / "data", manners=QUICK).lacking) == 1
+    assert f"--from={tmp_path / 'LMUData'} takes them" in capsys.readouterr().err
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[tmp_path / "LMUData"], manners=QUICK)
+    assert done.lacking == []
+    assert capsys.readouterr().err == ""
 
 
 def test_a_second_place_is_asked_if_the_first_has_the_wrong_file(tmp_path: Path, shelf: Shelf) -> None:

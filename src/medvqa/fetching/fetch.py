@@ -102,6 +102,8 @@ def fetch(
         if offline:
             done.lacking += [Lacking(wish.file.to, f"it comes from {whence(wish)}") for wish in missing]
         else:
+            for line in _elsewhere(missing, benchmarks, folders):
+                bars.tell(line)
             fetcher.bring(missing, done)
     order = {wish.file.to: number for number, wish in enumerate(done.wishes)}
     done.lacking.sort(key=lambda lacking: order.get(lacking.name, -1))
@@ -129,6 +131,15 @@ def _strangers(wish: Wish, benchmarks: Sequence[Benchmark], data: Path) -> Itera
         if benchmark.name in wish.benchmarks and benchmark.origin and benchmark.files and data.is_dir():
             released = {data / file.to for file in benchmark.origin.files}
             yield from (path for path in benchmark.files(data) if path not in released)
+
+
+def _elsewhere(missing: Sequence[Wish], benchmarks: Sequence[Benchmark], folders: Sequence[Path]) -> Iterator[str]:
+    """Yield a line for each benchmark that another tool's folder may hold."""
+    for benchmark in benchmarks:
+        folder = benchmark.elsewhere() if benchmark.elsewhere is not None else None
+        wanted = any(benchmark.name in wish.benchmarks for wish in missing)
+        if wanted and folder is not None and folder not in folders and benchmark.files and benchmark.files(folder):
+            yield f"{folder} holds files of {benchmark.name}; --from={folder} takes them if they are the released ones"
 
 
 def whence(wish: Wish) -> str:
@@ -229,14 +240,15 @@ class _Fetcher:
             return None
         to = path.relative_to(self._data).as_posix()
         noted = self._note(to)
-        if noted is not None and (noted.size, noted.modified) == (status.st_size, status.st_mtime_ns):
-            return noted if noted.checked == file.digest else None
-        name, _, expected = file.digest.partition(":")
+        name = file.digest.partition(":")[0]
+        unchanged = noted is not None and (noted.size, noted.modified) == (status.st_size, status.st_mtime_ns)
+        if noted is not None and unchanged and noted.checked.startswith(f"{name}:"):
+            return noted if noted.checked == file.digest.lower() else None
         digests = self._digests(path, status.st_size, {"sha256", name})
-        right = digests[name] == expected.lower()
-        note = self._new(replace(file, to=to, digest=file.digest if right else ""), path, digests["sha256"], "")
+        checked = f"{name}:{digests[name]}"
+        note = self._new(replace(file, to=to, digest=checked), path, digests["sha256"], "")
         self._write(to, note, noted)
-        return note if right else None
+        return note if checked == file.digest.lower() else None
 
     def _unpacked(self, file: OriginFile) -> FileNote | None:
         """Return the note of an archive that was unpacked and removed."""
@@ -325,12 +337,12 @@ class _Fetcher:
         self._write(file.to, note, None)
         return self._unpack(file, path, note) if file.unpack else note
 
-    def _source(self, origin: Origin, file: OriginFile, at: str) -> parts.Source:
+    def _source(self, origin: Origin, file: OriginFile, at: str) -> parts.FileAddress:
         """Return an address with all that is known about the file; NotFetched if server and release disagree."""
         if at.startswith(pmc.SCHEME):
             source = self._store.source(at)
         elif "://" in at:
-            source = parts.Source(at)
+            source = parts.FileAddress(at)
         elif self._hub.offline:
             raise NotFetched(f"HF_HUB_OFFLINE is set, and it comes from {hub.ENDPOINT}/datasets/{origin.hub}")
         else:
@@ -388,7 +400,8 @@ class _Fetcher:
         """Add a note to the list of its folder, unless it says nothing new; a folder may be read-only."""
         if note == before:
             return
-        folder, _ = manifest.folder_of(self._data, to)
+        folder, name = manifest.folder_of(self._data, to)
+        self._notes.setdefault(folder, manifest.read(folder))[name] = note
         try:
             manifest.write(folder, note)
         except OSError as error:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
-from medvqa.fetching.parts import Source
+from medvqa.fetching.parts import FileAddress
 from medvqa.fetching.web import NotFetched, Web, is_loopback
 from medvqa.items import Origin
 
@@ -48,7 +48,7 @@ def from_environment() -> Hub:
     return Hub(constants.ENDPOINT.rstrip("/"), get_token() or "", constants.is_offline_mode())
 
 
-def source(web: Web, hub: Hub, origin: Origin, path: str) -> Source:
+def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
     """Return the address of a file of the origin's data set, with the size and the digest that the hub names.
 
     NotFetched says what to accept or to type if the data set is gated.
@@ -66,7 +66,7 @@ def source(web: Web, hub: Hub, origin: Origin, path: str) -> Source:
     tag = tag.removeprefix("W/").strip('"')
     digest = f"{'sha256' if len(tag) == 64 else 'git'}:{tag}" if HEX.fullmatch(tag) else ""
     size = headers.get("X-Linked-Size") or ("" if headers.get("Location") else headers.get("Content-Length")) or ""
-    return Source(
+    return FileAddress(
         url,
         int(size) if size.isascii() and size.isdigit() and len(size) < 19 else None,
         (digest,) if digest else (),

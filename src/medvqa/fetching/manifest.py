@@ -24,8 +24,9 @@ class FileNote:
     """A file that was received or found, `to` relative to the folder of the list.
 
     `source` is the address that it came from, "" if it was found. `modified` is its time of change in ns when it was
-    last compared with `sha256`. `checked` is the published digest that it had, "" if none is known. `unpacked` counts
-    the files that an archive gave, None if it was not unpacked. `at` is the date in UTC.
+    last compared with `sha256`. `checked` is its digest of the kind that the owners publish, such as md5:HEX, "" if
+    they publish none. `unpacked` counts the files that an archive gave, None if it was not unpacked. `at` is the date
+    in UTC.
     """
 
     to: str

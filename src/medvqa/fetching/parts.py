@@ -37,7 +37,7 @@ STARTS: Mapping[str, tuple[bytes, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FileAddress:
     """An address of a file.
 
     `size` is in bytes, None if unknown. `digests` are texts such as "md5:HEX", "sha256:HEX" and "git:HEX", which all
@@ -106,8 +106,9 @@ class PartFile:
     def digest(self, name: str, tick: Callable[[], None] = lambda: None) -> str:
         """Return a digest of all bytes, in hex: md5, sha256, or git's of a blob; `tick` is called now and then."""
         if name == "git":
-            content = os.pread(self._descriptor, self.size, 0)
-            return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
+            blob = hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
+            self._catch_up({name: blob}, 0, self.size, tick)
+            return blob.hexdigest()
         if name not in self._hashes:
             self._hashes[name] = hashlib.new(name, usedforsecurity=False)
             self._catch_up({name: self._hashes[name]}, 0, self._hashed, tick)
@@ -158,7 +159,9 @@ class PartFile:
             os.unlink(self._about)
 
 
-def receive(web: Web, source: Source, target: Path, *, most: int, report: Callable[[int, int | None], None]) -> str:
+def receive(
+    web: Web, source: FileAddress, target: Path, *, most: int, report: Callable[[int, int | None], None]
+) -> str:
     """Receive a file to its place, continuing its part, and return its SHA-256 in hex (NotFetched, Stopped, OSError).
 
     `most` is the limit in bytes if the size is unknown. `report` takes the bytes that are there, and the size.
@@ -209,7 +212,7 @@ def copy(web: Web, source: Path, target: Path, size: int, digest: str) -> str | 
     return found
 
 
-def _problem(part: PartFile, source: Source, tick: Callable[[], None]) -> str:
+def _problem(part: PartFile, source: FileAddress, tick: Callable[[], None]) -> str:
     """Return the reason why a whole file is not the right one, "" if it is."""
     for expected in source.digests:
         name, _, value = expected.partition(":")
@@ -232,7 +235,9 @@ def _is_page(start: bytes) -> bool:
     return start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html"))
 
 
-def _attempt(web: Web, source: Source, part: PartFile, most: int, report: Callable[[int, int | None], None]) -> None:
+def _attempt(
+    web: Web, source: FileAddress, part: PartFile, most: int, report: Callable[[int, int | None], None]
+) -> None:
     """Receive all bytes that are missing (NotFetched, whose `again` says whether another attempt may go on)."""
     validator = part.remembered(source.url)
     if part.size and (part.size > (source.size or part.size) or not (validator or source.digests)):
@@ -264,7 +269,7 @@ def _attempt(web: Web, source: Source, part: PartFile, most: int, report: Callab
         )
 
 
-def _begin(response: HTTPResponse, source: Source, part: PartFile, validator: str) -> int | None:
+def _begin(response: HTTPResponse, source: FileAddress, part: PartFile, validator: str) -> int | None:
     """Check the headers of an answer, and return the file's size by them; clears the part if it starts from nothing."""
     where = shown(source.url)
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -294,7 +299,7 @@ def _begin(response: HTTPResponse, source: Source, part: PartFile, validator: st
 
 
 def _copy(
-    web: Web, response: HTTPResponse, source: Source, part: PartFile, limit: int, report: Callable[[], None]
+    web: Web, response: HTTPResponse, source: FileAddress, part: PartFile, limit: int, report: Callable[[], None]
 ) -> None:
     """Append the body of an answer to the part; NotFetched for more than `limit` bytes, or next to nothing a minute."""
     where = shown(source.url)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from medvqa.fetching.parts import Source
+from medvqa.fetching.parts import FileAddress
 from medvqa.fetching.web import NotFetched, Web
 
 STORE = "https://pmc-oa-opendata.s3.amazonaws.com"
@@ -45,7 +45,7 @@ class ArticleStore:
         self._lists: dict[str, list[StoredFile]] = {}
         self._lock = threading.Lock()
 
-    def source(self, at: str) -> Source:
+    def source(self, at: str) -> FileAddress:
         """Return the address of pmc:ARTICLE/FILE, of the newest version that has the file (NotFetched)."""
         match = ADDRESS.fullmatch(at)
         if match is None:
@@ -65,7 +65,7 @@ class ArticleStore:
             raise NotFetched(f"{article} is in the store {STORE}, without {name}; {look}")
         newest = held[max(held)]
         digests = (f"md5:{newest.md5}",) if newest.md5 else ()
-        return Source(f"{STORE}/{quote(newest.key)}", newest.size, digests)
+        return FileAddress(f"{STORE}/{quote(newest.key)}", newest.size, digests)
 
     def _list(self, article: str) -> list[StoredFile]:
         with self._lock:
@@ -76,7 +76,7 @@ class ArticleStore:
         stored: list[StoredFile] = []
         for _ in range(MAX_PAGES):
             text = self._web.text(f"{STORE}/?{urlencode(query)}", MAX_LISTING).decode("utf-8", "replace")
-            if "<ListBucketResult" not in text:
+            if "<ListBucketResult" not in text or not text.rstrip().endswith("</ListBucketResult>"):
                 raise NotFetched(f"{self._web.mirrored(STORE)} does not list its files as S3 does")
             stored += [_stored(entry[1]) for entry in _ENTRY.finditer(text)]
             following = _NEXT.search(text)

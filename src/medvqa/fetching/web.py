@@ -187,8 +187,11 @@ class Web:
                     content = response.read(most + 1)
                 except (OSError, HTTPException) as error:
                     raise broken(url, error) from None
+                cut = bool(response.length)
             if response.status != 200 or len(content) > most:
                 raise NotFetched(f"{shown(url)} does not answer with a list of files")
+            if cut:
+                raise NotFetched(f"{shown(url)}: the connection was cut", again=True)
             return content
 
         return self.patiently(once)
