@@ -113,7 +113,7 @@ class Image:
 
     def __post_init__(self) -> None:
         """Read the view in the name; raise DataError for a wrong one, or unless `window` is two different numbers."""
-        if "?" in self.name:
+        if "?" in str(self.name):
             self._read_view()
         if self.window is None:
             return
@@ -139,7 +139,7 @@ class Image:
     @property
     def file(self) -> str:
         """The name without a view: all pictures of one file have the same."""
-        return views.split(self.name)[0] if "?" in self.name else self.name
+        return views.split(str(self.name))[0]
 
     @property
     def key(self) -> str:
@@ -226,7 +226,7 @@ class Image:
             kind = self._kind(data[: medical.HEAD], view)
             yield (kind, io.BytesIO(data)) if kind else ("", None)
 
-    def _kind(self, head: bytes, view: views.View) -> medical.Medical:
+    def _kind(self, head: bytes, view: views.ImageView) -> medical.Medical:
         try:
             kind = medical.kind(head, self.file, view)
             if not kind:
