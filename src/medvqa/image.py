@@ -42,6 +42,8 @@ BLANK = "blank image"
 """The name of a blank image, and the start of its key."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+PLAIN = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+"""Ends of names of files in these formats."""
 WHITESPACE = b" \t\r\n"
 """Line breaks and blanks allowed within base64."""
 
@@ -191,6 +193,12 @@ class Image:
                 picture.save(buffer, "PNG")
                 return buffer.getvalue()
         return self._stored()
+
+    @property
+    def may_be_medical(self) -> bool:
+        """Whether the file's name may be that of a medical file: it ends otherwise than plain pictures."""
+        alone = self.cell is None and self.encoding == "raw" and self.start == 0 and self.length is None
+        return alone and not self.blank and not self.file.lower().endswith(PLAIN)
 
     def burnt_in(self) -> tuple[bool, bool]:
         """Return whether a DICOM header declares burnt-in annotation, and whether the kind of picture suggests it.

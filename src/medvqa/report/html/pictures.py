@@ -10,7 +10,7 @@ import base64
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -128,11 +128,11 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
 
 
 def _same(recorded: Image, current: Image | None) -> Image | None:
-    """The data folder's image, if it is the recorded one; else None."""
+    """The data folder's image, by its recorded name, if it is the recorded one; else None."""
     if current is None:
         return None
     if records.is_pseudonym(recorded):
-        current = current.pinned()
+        current = replace(current.pinned(), name=recorded.name)
     return None if recorded.digest and current.digest and recorded.digest != current.digest else current
 
 
