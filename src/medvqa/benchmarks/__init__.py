@@ -37,13 +37,38 @@ _Tags = Mapping[str, tuple[str, ...]]
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     """Return the benchmarks that the project ships."""
-    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+    from medvqa.benchmarks import (
+        gmai_mmbench,
+        medframeqa,
+        mediconfusion,
+        medlesionvqa,
+        medxpertqa,
+        mmmu,
+        omnimedvqa,
+        path_vqa,
+        phantom,
+        pmc_vqa,
+        radimagenet_vqa,
+        rexvqa,
+        slake,
+        vqa_rad,
+    )
 
     return (
         *gmai_mmbench.BENCHMARKS,
+        *medframeqa.BENCHMARKS,
         *mediconfusion.BENCHMARKS,
         *medlesionvqa.BENCHMARKS,
+        *medxpertqa.BENCHMARKS,
+        *mmmu.BENCHMARKS,
+        *omnimedvqa.BENCHMARKS,
+        *path_vqa.BENCHMARKS,
         *phantom.BENCHMARKS,
+        *pmc_vqa.BENCHMARKS,
+        *radimagenet_vqa.BENCHMARKS,
+        *rexvqa.BENCHMARKS,
+        *slake.BENCHMARKS,
+        *vqa_rad.BENCHMARKS,
     )
 
 
@@ -95,8 +120,9 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
     """Return the benchmarks of a run, in name order.
 
     A named benchmark must be found, and at least one member of a named group. Without names: every benchmark whose
-    data are in the data folder, or that needs none; else, without a data folder, the phantom. `typed`: the data folder
-    as the user typed it (default: --data=PATH). UsageError names the searched files, and how to get missing data.
+    data are in the data folder, or that needs none; else, without a data folder, the phantom. One with `on_request` is
+    chosen by its own name alone. `typed`: the data folder as the user typed it (default: --data=PATH). UsageError names
+    the searched files, and how to get missing data.
     """
     typed = printing.line(typed or f"--data={data}")[:MAX_SHOWN]
     if data is not None and not os.path.isdir(data):
@@ -104,13 +130,13 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
         raise UsageError(f"{typed}: {problem}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
     chosen: dict[str, Benchmark] = {}
     for name in names:
-        candidates = members(name, known)
+        candidates = [one for one in members(name, known) if not one.on_request or one.name == name]
         available = [benchmark for benchmark in candidates if is_found(benchmark, data)]
         if not available:
             raise _not_found(name, candidates, data, typed)
         chosen |= {benchmark.name: benchmark for benchmark in available}
     if not names:
-        others = [b for b in known.values() if b.group != DEFAULT_GROUP]
+        others = [b for b in known.values() if b.group != DEFAULT_GROUP and not b.on_request]
         chosen = {b.name: b for b in others if b.files is None or (data is not None and is_found(b, data))}
         if not chosen and data is not None:
             raise _nothing_found(others, data, typed)

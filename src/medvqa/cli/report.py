@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.report import html
     from medvqa.report.terminal import summary
 
-    registry = known_from(options)
+    registry = known_from(options, options.runs)
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:

@@ -227,6 +227,9 @@ def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, 
     # Reports show the user's own tags beside the benchmark's.
     own_tags = (run.get("tags") or {}).get("dimensions", ())
     benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
+    if not run.get("judge"):
+        shown = tuple(name for name in benchmark.headline if name not in metrics.judged(benchmark))
+        benchmark = replace(benchmark, headline=shown)
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [

@@ -490,7 +490,7 @@ class Asker:
         outcomes: list[tuple[QuestionKey, Outcome]] = [(result.key, result.score.outcome) for result in tally.results]
         served = {result.answer.served_by for result in tally.results if result.answer is not None}
         delivery = Delivery(
-            lines=[records.encode(result).decode() for result in tally.results],
+            lines=[records.encode(self.plan.kept(result)).decode() for result in tally.results],
             outcomes=outcomes,
             usage=used(tally.new_answers),
             reused=tally.reused,
