@@ -177,13 +177,11 @@ def _place(folder: Path, file: OriginFile, by_name: Mapping[str, Path]) -> Path 
 
 
 def _bytes(path: Path) -> int:
-    """The size of a file, 0 if there is none; the name of a medical image may end in a view, such as ?frame=3."""
-    for name in (str(path), str(path).partition("?")[0]):
-        try:
-            return os.stat(name).st_size
-        except (OSError, ValueError):
-            continue
-    return 0
+    """The size of a file, 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
 
 
 def digest_of(path: Path, kind: str) -> str:
