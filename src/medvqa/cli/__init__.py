@@ -24,6 +24,7 @@ from medvqa.cli import (
     combine,
     compare,
     data,
+    fetch,
     gate,
     leaks,
     lexicon,
@@ -185,7 +186,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
         *(run, sweep, paper, report, rescore, compare, table, gate),
-        *(baseline, merge, combine, agreement, classify, lexicon, split, data, leaks, models, cache),
+        *(data, fetch, baseline, merge, combine, agreement, classify, lexicon, split, leaks, models, cache),
     ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)
