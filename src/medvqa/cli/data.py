@@ -13,8 +13,11 @@ from medvqa.items import UsageError
 if TYPE_CHECKING:
     from medvqa.fetching.shelf import LmuTables, ShelfEntry
 
+
 SHOWN = 3
 """Tables that are named in a line."""
+WIDEST = 40
+"""Characters of a licence in the table."""
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -26,7 +29,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         description="List benchmarks: whether their files are there and complete, licence, size, digests and path, and "
         "how to get what is missing. The exit code is 1 if a benchmark that you name is not complete.",
     )
-    data.add_argument("names", nargs="*", metavar="NAME", help="a benchmark, or a group (default: all)")
+    data.add_argument(
+        "names", nargs="*", metavar="NAME", help="a benchmark, a group or a file such as klinik.toml (default: all)"
+    )
     data.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
     data.add_argument(
         "--check",
@@ -45,8 +50,10 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
     folder, typed = data_of(options)
     if folder is not None and not folder.is_dir():
         raise UsageError(f"{typed}: no such folder")
+    # A file, such as klinik.toml, is replaced by the name of its benchmark.
+    options.benchmark = options.names
     known = known_from(options).benchmarks
-    chosen = {each.name: each for name in options.names for each in benchmarks.members(name, known)} or dict(known)
+    chosen = {each.name: each for name in options.benchmark for each in benchmarks.members(name, known)} or dict(known)
     entries = [shelf.look(chosen[name], folder, check=options.check, tell=_tell) for name in sorted(chosen)]
     if options.json is not None:
         try:
@@ -74,9 +81,12 @@ def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | N
     named: dict[str, list[str]] = {}
     for entry in entries:
         if not entry.whole:
-            advice = "; ".join(filter(None, [*shelf.lacks(entry), shelf.remedy(entry)]))
-            named.setdefault(advice, []).append(entry.benchmark.name)
-    notes = [f"{', '.join(names)}: {advice}" for advice, names in named.items()]
+            name, lacks, remedy = entry.benchmark.name, shelf.lacks(entry), shelf.remedy(entry)
+            advice = "; ".join(filter(None, [*lacks, remedy]))
+            named.setdefault("" if advice == f"{shelf.FETCH} {name}" else advice, []).append(name)
+    simple = named.pop("", [])
+    notes = [f"{shelf.FETCH} NAME brings {', '.join(simple)}"] if simple else []
+    notes += [f"{', '.join(names)}: {advice}" for advice, names in named.items()]
     if lmu is not None:
         notes.append(f"VLMEvalKit's folder {lmu.folder}: {_some(lmu.read) or 'no table'} can be read here")
         if lmu.others:
@@ -102,9 +112,14 @@ def _row(entry: ShelfEntry) -> tuple[str, ...]:
         _of(entry.images, entry.named) if entry.named != 0 else "–",
         configs.in_units(entry.size or None),
         entry.released.digests or "–",
-        (origin.licence if origin is not None else "") or "–",
+        _short(origin.licence if origin is not None else ""),
         f"{path or '–'}{' (VLMEvalKit)' if entry.lmu else ''}",
     )
+
+
+def _short(licence: str) -> str:
+    """The licence in few words; --json has the whole text."""
+    return (licence if len(licence) <= WIDEST else f"{licence[: WIDEST - 2].rstrip()} …") or "–"
 
 
 def _of(there: int | None, wanted: int | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,19 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from medvqa import benchmarks, files
+from medvqa import benchmarks
 from medvqa.data import folders
+from medvqa.fetching import manifest
+from medvqa.fetching.manifest import FileNote
+from medvqa.fetching.parts import PartFile
 from medvqa.image import inside
 from medvqa.items import Benchmark, DataError, DataWarning, Item, MedVQAError, OriginFile
 
 State = Literal["complete", "incomplete", "there", "missing", "unreadable"]
 """`there`: it can be evaluated, and nobody counted, or nobody knows how much there should be."""
-Digests = Literal["as released", "differ", "not checked", "none published", ""]
+Digests = Literal["differ", "not checked", "none published", "as fetched", "as released", ""]
+"""Files that the owners publish no digest of are compared with the one that `medvqa fetch` recorded (`as fetched`)."""
+WORST: tuple[Digests, ...] = ("differ", "not checked", "as released", "as fetched", "none published")
+"""The first outcome of some file is that of a benchmark."""
 
 LARGE = 2**28
 """Bytes of files whose questions are counted only on request: a table of 9 GB is read for minutes the first time."""
-CHUNK = 2**20
 
+FETCH = "medvqa fetch"
 Tell = Callable[[str], None]
 """Gets a line before a long step."""
 
@@ -33,7 +38,7 @@ class ReleasedFiles:
 
     `places` are the paths of those here, by `OriginFile.to`. `absent` names the others, without archives: they may be
     unpacked and removed. `short` names files of another size than the owners', `differing` those of another digest.
-    `digests` is "" if no file is here.
+    `parts` are files that `medvqa fetch` has received in part. `digests` is "" if no file is here.
     """
 
     count: int = 0
@@ -41,6 +46,7 @@ class ReleasedFiles:
     absent: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
     differing: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     digests: Digests = ""
 
 
@@ -143,16 +149,13 @@ def _released(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: 
     by_name = {path.name: path for path in paths}
     places = {file.to: path for file in owners if (path := _place(folder, file, by_name)) is not None}
     here = [(file, places[file.to]) for file in owners if file.to in places]
-    differing = []
-    for file, path in here if check else ():
-        kind, _, expected = file.digest.partition(":")
-        if expected:
-            tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")
-            if digest_of(path, kind) != expected.lower():
-                differing.append(file.to)
-    digests: Digests = "none published" if here else ""
-    if any(file.digest for file, _ in here):
-        digests = "not checked" if not check else "differ" if differing else "as released"
+    lists = {manifest.folder_of(folder, file.to)[0] for file, _ in here}
+    notes = {listed: manifest.read(listed) for listed in lists}
+    outcomes: dict[str, Digests] = {}
+    for file, path in here:
+        listed, name = manifest.folder_of(folder, file.to)
+        outcomes[file.to] = _compared(file, path, notes[listed].get(name), check, tell)
+    differing = tuple(name for name, outcome in outcomes.items() if outcome == "differ")
     return ReleasedFiles(
         len(owners),
         places,
@@ -162,9 +165,31 @@ def _released(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: 
             for file, path in here
             if file.size and _bytes(path) != file.size
         ),
-        tuple(differing),
-        digests,
+        differing,
+        tuple(
+            f"{file.to} ({size:,}{f' of {file.size:,}' if file.size else ''} bytes)"
+            for file in owners
+            if file.to not in places and (size := _bytes(PartFile(folder / file.to).path))
+        ),
+        next((outcome for outcome in WORST if outcome in outcomes.values()), ""),
     )
+
+
+def _compared(file: OriginFile, path: Path, note: FileNote | None, check: bool, tell: Tell) -> Digests:
+    """Compare a file with its published digest, else with the one that `medvqa fetch` recorded (OSError)."""
+    expected = file.digest.lower() or (f"sha256:{note.sha256}" if note is not None else "")
+    kind, _, digest = expected.partition(":")
+    fine: Digests = "as released" if file.digest else "as fetched"
+    if not digest:
+        return "none published"
+    if check:
+        if _bytes(path) > LARGE:
+            tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")
+        return fine if manifest.digests_of(path, {kind})[kind] == digest else "differ"
+    status = path.stat()
+    unchanged = note is not None and (note.size, note.modified) == (status.st_size, status.st_mtime_ns)
+    known = note is not None and (not file.digest or note.checked == expected)
+    return fine if unchanged and known else "not checked"
 
 
 def _place(folder: Path, file: OriginFile, by_name: Mapping[str, Path]) -> Path | None:
@@ -184,15 +209,6 @@ def _bytes(path: Path) -> int:
         return 0
 
 
-def digest_of(path: Path, kind: str) -> str:
-    """Return the digest of a file in hex (OSError); `kind` is md5 or sha256."""
-    total = hashlib.new(kind, usedforsecurity=False)
-    with files.reading(path) as file:
-        while chunk := file.read(CHUNK):
-            total.update(chunk)
-    return total.hexdigest()
-
-
 def lacks(entry: ShelfEntry) -> list[str]:
     """Return phrases about the parts of a benchmark that are missing or differ."""
     release, released = entry.benchmark.release, entry.released
@@ -205,6 +221,7 @@ def lacks(entry: ShelfEntry) -> list[str]:
         phrases.append(f"{entry.images:,} of {entry.named:,} images")
     for names, text in (
         (released.absent if entry.state == "incomplete" else (), "not there"),
+        (released.parts, "fetched in part"),
         (released.short, "of another size"),
         (released.differing, "with another digest"),
     ):
@@ -219,7 +236,7 @@ def remedy(entry: ShelfEntry) -> str:
     if entry.state not in ("missing", "incomplete"):
         return ""
     if origin is not None and origin.files:
-        return f"medvqa fetch {benchmark.name}{f' ({origin.terms})' if origin.terms else ''}"
+        return f"{FETCH} {benchmark.name}{f' ({origin.terms})' if origin.terms else ''}"
     return (origin.apply if origin is not None else "") or benchmark.obtain
 
 
