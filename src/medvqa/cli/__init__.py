@@ -23,6 +23,7 @@ from medvqa.cli import (
     classify,
     combine,
     compare,
+    data,
     fetch,
     gate,
     leaks,
@@ -185,7 +186,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
         *(run, sweep, paper, report, rescore, compare, table, gate),
-        *(fetch, baseline, merge, combine, agreement, classify, lexicon, split, leaks, models, cache),
+        *(data, fetch, baseline, merge, combine, agreement, classify, lexicon, split, leaks, models, cache),
     ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)
