@@ -46,8 +46,8 @@ SEPARATOR = "|"
 """Between several images, tags or accepted answers in one cell."""
 
 # Small letters stand apart: "bad" is a word.
-_LETTERS = re.compile(r"[A-Y](?:[\s,;|/+&、]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&、]+[A-Ya-y])*")
-_NUMBERS = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
+LETTERS_CELL = re.compile(r"[A-Y](?:[\s,;|/+&、]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&、]+[A-Ya-y])*")
+NUMBERS_CELL = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
 _PREFIXED = re.compile(r"\(?([A-Ya-y])\s*[.):、]\s*(\S.*)", re.S)
 _DECIMAL = re.compile(r"[+-]?\d{1,15}(?:[.,]\d{1,15})?")
 _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
@@ -341,7 +341,7 @@ class Source:
         if not question.strip():
             raise row.error("the question is empty", columns.question)
         written = _options(row, columns, self.separator)
-        options = _unprefixed(written) if self.declared else written
+        options = unprefixed(written) if self.declared else written
         stated = self._kind(row, columns, options)
         answers = self._letters(row, columns, options, written) if options else _texts(row, columns.answer)
         if stated == "single_choice" and len(answers) > 1:
@@ -427,11 +427,11 @@ class Source:
                 continue
             # Full-width letters and commas are those of Chinese keyboards.
             plain = unicodedata.normalize("NFKC", cell)
-            by_letter = set(re.sub("[^A-Y]", "", plain.upper())) if _LETTERS.fullmatch(plain) else set()
+            by_letter = set(re.sub("[^A-Y]", "", plain.upper())) if LETTERS_CELL.fullmatch(plain) else set()
             by_letter = by_letter if by_letter <= options.keys() else set()
-            by_text = _called(cell, options) or _called(cell, written)
+            by_text = called(cell, options) or called(cell, written)
             if not (by_letter or by_text) and self.declared:
-                by_text = _labelled(cell, options)
+                by_text = labelled(cell, options)
             if by_letter and by_text and by_letter != by_text:
                 raise row.error(
                     f"'{shown}' is a letter, and the text of option {min(by_text)}: rename it", columns.answer
@@ -447,7 +447,7 @@ class Source:
         """The letters of options that a cell names by their numbers (DataError)."""
         plain = unicodedata.normalize("NFKC", cell)
         first = self.numbers_from or 0
-        numbers = [int(text) - first for text in re.findall(r"\d+", plain)] if _NUMBERS.fullmatch(plain) else [-1]
+        numbers = [int(text) - first for text in re.findall(r"\d+", plain)] if NUMBERS_CELL.fullmatch(plain) else [-1]
         if any(not 0 <= number < len(letters) for number in numbers):
             raise row.error(
                 f"'{_clipped(cell)}' is no number of an option, {first} to {first + len(letters) - 1} "
@@ -531,20 +531,20 @@ def _held(value: object) -> tuple[Image, ...]:
     return tuple(value for value in values if isinstance(value, Image))
 
 
-def _called(cell: str, options: Mapping[str, str]) -> set[str]:
+def called(cell: str, options: Mapping[str, str]) -> set[str]:
     """The letters of the options that have this text; in another case, width or Unicode form, if none has it."""
     exact = {letter for letter, text in options.items() if text.casefold() == cell.casefold()}
     return exact or {letter for letter, text in options.items() if folded(text) == folded(cell)}
 
 
-def _labelled(cell: str, options: Mapping[str, str]) -> set[str]:
+def labelled(cell: str, options: Mapping[str, str]) -> set[str]:
     """The letter of an option that is written with its text, as in "B) spleen"; none if they disagree."""
     match = _PREFIXED.fullmatch(unicodedata.normalize("NFKC", cell))
     letter = match[1].upper() if match else ""
     return {letter} if match and letter in options and folded(options[letter]) == folded(match[2]) else set()
 
 
-def _unprefixed(options: Mapping[str, str]) -> dict[str, str]:
+def unprefixed(options: Mapping[str, str]) -> dict[str, str]:
     """Strip the letters before the texts of options ("A) liver"), if each option has its own."""
     matches = {
         letter: _PREFIXED.fullmatch(text.replace("：", ":").replace("）", ")")) for letter, text in options.items()
@@ -607,7 +607,7 @@ def _listed(row: tables.TableRow, column: str, separator: str = "") -> dict[str,
         if len(value) > len(LETTERS):
             raise row.error(f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y", column)
         value = dict(zip(LETTERS, value, strict=False))
-    if not value:
+    if not value or isinstance(value, str):
         return {}
     if not isinstance(value, dict):
         raise row.error(f"no options: {_clipped(str(value))}", column)
