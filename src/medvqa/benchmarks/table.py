@@ -67,6 +67,7 @@ def table(
     window: tuple[float, float] | None = None,
     title: str = "",
     public: bool = False,
+    allow_burned_in: bool = False,
 ) -> Benchmark:
     """Return a benchmark whose questions are the rows of a table; nothing is read before it is needed.
 
@@ -76,8 +77,9 @@ def table(
     `--benchmark=NAME` (default: the name of the file). `prompt` is a text with the fields {question} and {options},
     in place of the default prompts. `tags` names columns to select and to report by. `columns` maps a role, or the
     letter of an option, to a column that is called otherwise: {"question": "Frage"}. `window` holds the raw values
-    that are shown as black and as white, for images of more than 8 bits. `public` says that anybody may have the
-    data, so that they may be sent to another machine without --allow-upload.
+    that are shown as black and as white, for images of more than 8 bits without a window of their own. `public` says
+    that anybody may have the data, so that they may be sent to another machine without --allow-upload.
+    `allow_burned_in` shows DICOM files whose header says that annotation is burnt into the pixels.
 
     Errors in the data are DataErrors that name file, row and column; they are raised when the benchmark is read.
     """
@@ -92,6 +94,7 @@ def table(
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         columns=dict(columns or {}),
         window=window,
+        allow_burned_in=allow_burned_in,
     )
     return Benchmark(
         name=name or name_of(file),
@@ -141,6 +144,7 @@ class Source:
     tags: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     window: tuple[float, float] | None = None
+    allow_burned_in: bool = False
     where: str = ""
     declared: str = ""
     pictures: tuple[str, ...] = ()
@@ -360,7 +364,7 @@ class Source:
             pair_id=(row.text(columns.pair).strip() or None) if columns.pair else None,
             extra=shared,
         )
-        shown = [f"image {image.digest or image.name}" for image in images]
+        shown = [f"image {image.digest or image.file}" for image in images]
         return item, [*shown, *(f"{role} {value}" for role, value in shared.items())]
 
     def _values(self, row: tables.TableRow, columns: TableColumns) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -464,7 +468,15 @@ class Source:
                 if _URL.match(file):
                     raise DataError(f"{where}: '{_clipped(file)}' is a URL; download the image, and write its path")
                 images.append(
-                    image_file(file, folder=folder, root=folder, where=where, window=self.window, named=f"{folder}")
+                    image_file(
+                        file,
+                        folder=folder,
+                        root=folder,
+                        where=where,
+                        window=self.window,
+                        named=f"{folder}",
+                        allow_burned_in=self.allow_burned_in,
+                    )
                 )
         if len(images) > MAX_IMAGES:
             raise row.error(f"{len(images)} images; a question has at most {MAX_IMAGES}")

@@ -186,7 +186,15 @@ def _known(shown: str, table: str, values: Mapping[str, Any], fields: Sequence[s
             meant = f"did you mean '{next(field for field in fields if field.lower() == close[0])}'?" if close else ""
             listed = f"there are: {', '.join(fields)}"
             where = f" in [{table}]" if table else ""
+            if table == "columns" and (role := _role(key)):
+                meant = f'columns are the values: write {role} = "{printing.line(key)}"'
             raise UsageError(f"{shown}: unknown key '{printing.line(key)[:60]}'{where}; {meant or listed}")
+
+
+def _role(column: str) -> str:
+    """The role that a column of this name has, "" for none."""
+    roles = ((role, (*others, *languages.COLUMNS.get(role, ()))) for role, others in ROLES.items())
+    return next((role for role, names in roles if column.casefold() in names), "")
 
 
 def _problems(declaration: TableFile) -> list[tuple[str, str]]:
