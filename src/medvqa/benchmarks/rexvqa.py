@@ -32,7 +32,7 @@ import msgspec
 from medvqa import metrics
 from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, limits, tables
-from medvqa.data.image_files import image_file
+from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, Image, Item, Origin, OriginFile, Prompt, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_single_choice
@@ -71,9 +71,9 @@ def items(data: Path, split: str) -> Iterator[Item]:
     """
     for path in files(data, split):
         name = path.relative_to(data).as_posix()
-        hashed = _hash(path, name)
+        hashed, folder = _hash(path, name), ImageFolder(data / GROUP, data)
         for row in tables.read(path, name=name, key="question_id"):
-            yield _item(row, row.convert(StudyQuestion), data, hashed)
+            yield _item(row, row.convert(StudyQuestion), folder, hashed)
 
 
 def _hash(path: Path, name: str) -> Callable[[str], str]:
@@ -90,7 +90,7 @@ def _hash(path: Path, name: str) -> Callable[[str], str]:
     return lambda text: hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).hexdigest()
 
 
-def _item(row: tables.TableRow, line: StudyQuestion, data: Path, hashed: Callable[[str], str]) -> Item:
+def _item(row: tables.TableRow, line: StudyQuestion, folder: ImageFolder, hashed: Callable[[str], str]) -> Item:
     options = lettered.unprefixed(row, line.options, "options")
     files = [line.ImagePath] if isinstance(line.ImagePath, str) else line.ImagePath
     lettered.check_count(row, files, "ImagePath")
@@ -101,7 +101,7 @@ def _item(row: tables.TableRow, line: StudyQuestion, data: Path, hashed: Callabl
         question=line.question.strip(),
         options=options,
         answers=lettered.key(row, line.correct_answer, options, "correct_answer"),
-        images=tuple(_image(row, file, data, hashed) for file in files),
+        images=tuple(_image(row, file, folder, hashed) for file in files),
         tags={
             "task": lexicon.slugs(line.task_name),
             "category": lexicon.slugs(line.category),
@@ -111,11 +111,10 @@ def _item(row: tables.TableRow, line: StudyQuestion, data: Path, hashed: Callabl
     )
 
 
-def _image(row: tables.TableRow, file: str, data: Path, hashed: Callable[[str], str]) -> Image:
+def _image(row: tables.TableRow, file: str, folder: ImageFolder, hashed: Callable[[str], str]) -> Image:
     """The image of a path that is relative to the metadata's folder, under a name that tells no patient."""
     inner = posixpath.normpath(posixpath.join(METADATA, file))
-    image = image_file(inner, folder=data / GROUP, root=data, where=row.where, named=f"DATA/{GROUP}")
-    return replace(image, name=f"{GROUP}/{hashed(inner)}{posixpath.splitext(inner)[1]}")
+    return replace(folder.image(inner, row.where), name=f"{GROUP}/{hashed(inner)}{posixpath.splitext(inner)[1]}")
 
 
 OWNERS = Template(
