@@ -605,7 +605,19 @@ def test_a_tar_is_unpacked(tmp_path: Path, packed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "C:/x", "..", "a/\x1b[31m", "d/" * 30 + "x", "n" * 300]
+    "name",
+    [
+        ".medvqa-fetch.jsonl",
+        "../x",
+        "a/../../x",
+        "/etc/x",
+        "a\\..\\x",
+        "C:/x",
+        "..",
+        "a/\x1b[31m",
+        "d/" * 30 + "x",
+        "n" * 300,
+    ],
 )
 @pytest.mark.parametrize("make", [zipped, taped])
 def test_no_name_in_an_archive_leads_out(tmp_path: Path, name: str, make: Callable[..., Path]) -> None:
@@ -946,6 +958,12 @@ def test_an_archive_is_fetched_and_unpacked_once(tmp_path: Path, shelf: Shelf) -
     (data / "stars/imgs.zip").unlink()
     assert fetch.fetch([benchmark], data, manners=QUICK).lacking == [], "the archive is not needed any more"
     assert len(server.asked) == 1
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, manners=QUICK).lacking == []
+    assert len(server.asked) == 2, "its files were removed"
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, offline=True).lacking == []
+    assert (data / "stars/imgs/x/1.jpg").read_bytes() == JPEG
 
 
 def test_an_archive_that_was_put_there_is_unpacked(tmp_path: Path) -> None:

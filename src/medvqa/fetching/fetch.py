@@ -201,7 +201,7 @@ class _Fetcher:
                 note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
             if note is None:
                 note = self._unpacked(file)
-            if note is not None and file.unpack and note.unpacked is None:
+            if note is not None and path.exists() and not self._is_unpacked(file, note):
                 note = self._unpack(file, path, note)
         except (NotFetched, OSError) as error:
             self._bars.ended(file.to)
@@ -259,10 +259,15 @@ class _Fetcher:
     def _unpacked(self, file: OriginFile) -> FileNote | None:
         """Return the note of an archive that was unpacked and removed."""
         noted = self._note(file.to)
-        if not file.unpack or noted is None or noted.unpacked is None or (noted.checked or "") != file.digest:
-            return None
-        folder = self._data / file.unpack
-        return noted if folder.is_dir() and any(folder.iterdir()) else None
+        there = noted is not None and noted.checked == file.digest and self._is_unpacked(file, noted)
+        return noted if file.unpack and there else None
+
+    def _is_unpacked(self, file: OriginFile, note: FileNote) -> bool:
+        """Return whether nothing is to be unpacked: all files of the archive are there, by their number."""
+        if not file.unpack:
+            return True
+        folder = self._data.joinpath(*names_of(file.unpack))
+        return note.unpacked is not None and note.unpacked <= sum(len(names) for _, _, names in os.walk(folder))
 
     def _digests(self, path: Path, size: int, names: set[str]) -> dict[str, str]:
         if size > SMALL:

@@ -15,11 +15,11 @@ NAMED = 3
 
 
 def terms(benchmarks: Sequence[Benchmark]) -> list[str]:
-    """Return a line for each origin: its licence and its owners' page."""
+    """Return a line for each origin: its licence, its owners' page, and its note."""
     lines: dict[str, list[str]] = {}
     for benchmark in benchmarks:
         if (origin := benchmark.origin) is not None:
-            line = f"{origin.licence}; {origin.home}"
+            line = "; ".join(part for part in (origin.licence, origin.home, origin.note) if part)
             lines.setdefault(line, []).append(benchmark.name)
     return [f"medvqa: {', '.join(names)}: {line}" for line, names in lines.items()]
 
