@@ -220,7 +220,7 @@ ORIGIN = Origin(
             for one in articles.released()
         ),
     ),
-    note="the images come from the publisher's open-data store; nobody publishes their digests",
+    note="the images come from the publisher's open-data store; no digests of them are published",
 )
 """`data/dataset.json` of the owners' repository; size and digest of the file at the commit in its address."""
 

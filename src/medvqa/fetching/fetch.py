@@ -1,4 +1,4 @@
-"""Bring the files of benchmarks to the data folder: look at what is there, receive the rest, say what is missing."""
+"""Bring the files of benchmarks to the data folder: compare present files, receive the others, list the missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medvqa.image import MAX_BYTES
 from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 
 MOST = 2**37
-"""Bytes of a file whose size nobody names; the largest known archive has 19 GB."""
+"""Limit in bytes of a file of unknown size; the largest known archive has 19 GB."""
 SMALL = 2**28
 """Files up to this many bytes are read and compared by every call, larger ones only if they have changed."""
 LOCAL = "from:"
@@ -83,7 +83,7 @@ def fetch(
     offline: bool = False,
     manners: Manners | None = None,
 ) -> Fetched:
-    """Bring the files of benchmarks to the data folder, and return what is there and what is not.
+    """Bring the files of benchmarks to the data folder, and return the present and the missing ones.
 
     `folders` are searched before servers are asked. `mirrors` maps hosts to base URLs that are used in their place.
     With `offline`, no server is asked. KeyboardInterrupt leaves parts, which the next call continues. UsageError for a
@@ -108,7 +108,7 @@ def fetch(
 
 
 def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> None:
-    """Sort the benchmarks of which no file is known."""
+    """Add the benchmarks without files in `origin` to the lists of `done`."""
     for benchmark in benchmarks:
         origin = benchmark.origin
         if benchmark.files is None:

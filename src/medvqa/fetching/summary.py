@@ -1,4 +1,4 @@
-"""The words of `medvqa fetch`: licences at the start; what is there, and one list of what is not, at the end."""
+"""The words of `medvqa fetch`: licences at the start; at the end a line for each benchmark, and one list of failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def terms(benchmarks: Sequence[Benchmark]) -> list[str]:
 
 
 def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
-    """Return a line for each benchmark, and the list of what could not be had."""
+    """Return a line for each benchmark, and one list of missing files with reasons."""
     lines = [_line(benchmark, data, done) for benchmark in benchmarks]
     lines += _recorded(data, done)
     if done.lacking:
@@ -57,7 +57,7 @@ def _line(benchmark: Benchmark, data: Path, done: Fetched) -> str:
 
 
 def _recorded(data: Path, done: Fetched) -> list[str]:
-    """Return a line for each list of digests that are nobody's but this project's own."""
+    """Return a line for each folder with files whose owners publish no digest."""
     unpublished: dict[Path, int] = {}
     for wish in done.wishes:
         if wish.file.to in done.notes and not wish.file.digest:
