@@ -1,5 +1,6 @@
 """Downloads: from servers that fail in every way, into a data folder that nothing leaves."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -189,6 +190,15 @@ def test_one_process_at_a_time_receives_a_file(target: Path) -> None:
     with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server, parts.PartFile(target) as part:
         part.write(b"x")
         assert reason(server, target) == "another medvqa fetch is receiving it"
+
+
+def test_a_file_system_without_locks_will_do(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert receive(server, target) == sha256(CONTENT)
 
 
 def test_a_wrong_length_is_noticed_before_the_file_is_received(target: Path) -> None:

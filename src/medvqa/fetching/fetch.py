@@ -1,4 +1,4 @@
-"""Bring the files of benchmarks to the data folder: compare present files, receive the others, list the missing ones."""
+"""Bring the files of benchmarks to the data folder: compare present files, receive others, list the missing ones."""
 
 from __future__ import annotations
 

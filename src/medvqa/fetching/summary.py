@@ -1,4 +1,4 @@
-"""The words of `medvqa fetch`: licences at the start; at the end a line for each benchmark, and one list of failures."""
+"""The words of `medvqa fetch`: licences at the start; at the end a line for each benchmark, and the missing files."""
 
 from __future__ import annotations
 
