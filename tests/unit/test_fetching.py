@@ -1,5 +1,6 @@
 """Downloads: from servers that fail in every way, into a data folder that nothing leaves."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -13,16 +14,20 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.error import URLError
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
 from medvqa.fetching import archives, fetch, hub, manifest, parts, pmc, progress, summary, web
 from medvqa.fetching.web import Manners, NotFetched
 from medvqa.items import Benchmark, Origin, OriginFile, UsageError
+from support.laws import examples
 from support.stores import Asked, FileServer, Sent, ranged
 
 QUICK = Manners(timeout=0.3, attempts=3, first_wait=0.01, longest_wait=2, pause=0, jobs=4)
@@ -156,7 +161,7 @@ def test_a_whole_part_of_an_earlier_call_needs_no_server(target: Path) -> None:
     assert target.read_bytes() == CONTENT
 
 
-def test_a_whole_part_whose_size_nobody_knows_is_whole_by_the_server(target: Path) -> None:
+def test_a_whole_part_of_unknown_size_is_whole_by_the_server(target: Path) -> None:
     target.with_name("file.bin.part").write_bytes(CONTENT)
     with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
         receive(server, target, digests=(f"md5:{md5(CONTENT)}",))
@@ -185,6 +190,15 @@ def test_one_process_at_a_time_receives_a_file(target: Path) -> None:
     with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server, parts.PartFile(target) as part:
         part.write(b"x")
         assert reason(server, target) == "another medvqa fetch is receiving it"
+
+
+def test_a_file_system_without_locks_will_do(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert receive(server, target) == sha256(CONTENT)
 
 
 def test_a_wrong_length_is_noticed_before_the_file_is_received(target: Path) -> None:
@@ -605,7 +619,19 @@ def test_a_tar_is_unpacked(tmp_path: Path, packed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "C:/x", "..", "a/\x1b[31m", "d/" * 30 + "x", "n" * 300]
+    "name",
+    [
+        ".medvqa-fetch.jsonl",
+        "../x",
+        "a/../../x",
+        "/etc/x",
+        "a\\..\\x",
+        "C:/x",
+        "..",
+        "a/\x1b[31m",
+        "d/" * 30 + "x",
+        "n" * 300,
+    ],
 )
 @pytest.mark.parametrize("make", [zipped, taped])
 def test_no_name_in_an_archive_leads_out(tmp_path: Path, name: str, make: Callable[..., Path]) -> None:
@@ -946,6 +972,12 @@ def test_an_archive_is_fetched_and_unpacked_once(tmp_path: Path, shelf: Shelf) -
     (data / "stars/imgs.zip").unlink()
     assert fetch.fetch([benchmark], data, manners=QUICK).lacking == [], "the archive is not needed any more"
     assert len(server.asked) == 1
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, manners=QUICK).lacking == []
+    assert len(server.asked) == 2, "its files were removed"
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, offline=True).lacking == []
+    assert (data / "stars/imgs/x/1.jpg").read_bytes() == JPEG
 
 
 def test_an_archive_that_was_put_there_is_unpacked(tmp_path: Path) -> None:
@@ -1111,3 +1143,52 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_notes_hold_json_alone(tmp_path: Path) -> None:
     manifest.write(tmp_path, manifest.FileNote("a", 1, "x", 2, unpacked=3))
     assert json.loads((tmp_path / manifest.NAME).read_text())["unpacked"] == 3
+
+
+# --- laws -------------------------------------------------------------------------------------------------------
+
+FAULTS = st.sampled_from(["fine", "cut", "whole", "other", "ignored", "busy", "page", "lost", "short", "long", "stale"])
+
+
+@examples(100)
+@given(st.lists(FAULTS, max_size=12), st.booleans(), st.integers(0, 3000))
+def test_a_file_under_its_name_is_one_version_whatever_a_server_does(
+    faults: list[str], digest: bool, held: int
+) -> None:
+    versions = [CONTENT[:3000], CONTENT[1000:3500]]
+
+    def script(n: int, asked: Asked) -> Sent:
+        fault = faults[n] if n < len(faults) else "fine"
+        now = "other" in faults[: n + 1] and not digest
+        content, etag = versions[now], f'"{int(now)}"'
+        if fault == "ignored":
+            del asked.headers["If-Range"]
+        sent = ranged(content, asked, etag)
+        sent = Sent(content, headers=sent.headers) if fault == "whole" else sent
+        if fault == "page":
+            return Sent(b"<html>", headers={"Content-Type": "text/html"})
+        if fault == "stale":
+            return replace(sent, headers=sent.headers | {"ETag": '"stale"'})
+        return {
+            "cut": replace(sent, cut=len(sent.body) * 2 // 3),
+            "busy": Sent(b"", 503),
+            "lost": replace(sent, cut=len(sent.body)),
+            "short": replace(sent, announced=len(sent.body) // 2),
+            "long": replace(sent, announced=len(sent.body) + 100),
+        }.get(fault, sent)
+
+    quick = Manners(timeout=2, attempts=4, first_wait=0, longest_wait=0, pause=0)
+    with TemporaryDirectory() as folder, FileServer(script) as server:
+        target = Path(folder) / "file.bin"
+        if digest:
+            target.with_name("file.bin.part").write_bytes(versions[0][:held])
+        expected = (f"md5:{md5(versions[0])}",) if digest else ()
+        address = parts.FileAddress(f"{server.url}/file.bin", None, expected)
+        try:
+            parts.receive(web.Web(quick), address, target, most=10**6, report=lambda done, size: None)
+        except NotFetched:
+            assert not target.exists()
+        else:
+            assert target.read_bytes() in (
+                versions[:1] if digest else [*versions, *[v[: len(v) // 2] for v in versions]]
+            )

@@ -1,4 +1,4 @@
-"""Bring the files of benchmarks to the data folder: look at what is there, receive the rest, say what is missing."""
+"""Bring the files of benchmarks to the data folder: compare present files, receive others, list the missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medvqa.image import MAX_BYTES
 from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 
 MOST = 2**37
-"""Bytes of a file whose size nobody names; the largest known archive has 19 GB."""
+"""Limit in bytes of a file of unknown size; the largest known archive has 19 GB."""
 SMALL = 2**28
 """Files up to this many bytes are read and compared by every call, larger ones only if they have changed."""
 LOCAL = "from:"
@@ -83,7 +83,7 @@ def fetch(
     offline: bool = False,
     manners: Manners | None = None,
 ) -> Fetched:
-    """Bring the files of benchmarks to the data folder, and return what is there and what is not.
+    """Bring the files of benchmarks to the data folder, and return the present and the missing ones.
 
     `folders` are searched before servers are asked. `mirrors` maps hosts to base URLs that are used in their place.
     With `offline`, no server is asked. KeyboardInterrupt leaves parts, which the next call continues. UsageError for a
@@ -108,7 +108,7 @@ def fetch(
 
 
 def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> None:
-    """Sort the benchmarks of which no file is known."""
+    """Add the benchmarks without files in `origin` to the lists of `done`."""
     for benchmark in benchmarks:
         origin = benchmark.origin
         if benchmark.files is None:
@@ -201,7 +201,7 @@ class _Fetcher:
                 note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
             if note is None:
                 note = self._unpacked(file)
-            if note is not None and file.unpack and note.unpacked is None:
+            if note is not None and path.exists() and not self._is_unpacked(file, note):
                 note = self._unpack(file, path, note)
         except (NotFetched, OSError) as error:
             self._bars.ended(file.to)
@@ -259,10 +259,15 @@ class _Fetcher:
     def _unpacked(self, file: OriginFile) -> FileNote | None:
         """Return the note of an archive that was unpacked and removed."""
         noted = self._note(file.to)
-        if not file.unpack or noted is None or noted.unpacked is None or (noted.checked or "") != file.digest:
-            return None
-        folder = self._data / file.unpack
-        return noted if folder.is_dir() and any(folder.iterdir()) else None
+        there = noted is not None and noted.checked == file.digest and self._is_unpacked(file, noted)
+        return noted if file.unpack and there else None
+
+    def _is_unpacked(self, file: OriginFile, note: FileNote) -> bool:
+        """Return whether nothing is to be unpacked: all files of the archive are there, by their number."""
+        if not file.unpack:
+            return True
+        folder = self._data.joinpath(*names_of(file.unpack))
+        return note.unpacked is not None and note.unpacked <= sum(len(names) for _, _, names in os.walk(folder))
 
     def _digests(self, path: Path, size: int, names: set[str]) -> dict[str, str]:
         if size > SMALL:

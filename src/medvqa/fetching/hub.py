@@ -51,11 +51,11 @@ def from_environment() -> Hub:
 def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
     """Return the address of a file of the origin's data set, with the size and the digest that the hub names.
 
-    NotFetched says what to accept or to type if the data set is gated.
+    If the data set is gated, NotFetched names the terms to accept and the command to type.
     """
     revision = quote(origin.revision or "main", safe="")
     url = f"{hub.endpoint}/datasets/{quote(origin.hub)}/resolve/{revision}/{quote(path)}"
-    # The token is the user's, for the hub that the user's environment names: no mirror gets it, and nobody in clear.
+    # The token belongs to the hub that the user's environment names. No mirror gets it, and it is never sent in clear.
     encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
     token = hub.token if encrypted and web.mirrored(url) == url else ""
     try:

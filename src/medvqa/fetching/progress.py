@@ -42,7 +42,7 @@ class FetchProgress:
         self._tasks: dict[str, TaskID] = {}
         self._shown = time.monotonic()
         self._lock = threading.Lock()
-        self._whole = bars.add_task("files", total=total, amount=f"0 of {total}") if bars else None
+        self._whole = bars.add_task("files", total=total, amount=f"0 of {total:,} files") if bars else None
 
     def received(self, name: str, done: int, size: int | None) -> None:
         """Show the bytes of a file that are there."""

@@ -1,4 +1,4 @@
-"""The words of `medvqa fetch`: licences at the start; what is there, and one list of what is not, at the end."""
+"""The words of `medvqa fetch`: licences at the start; at the end a line for each benchmark, and the missing files."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ NAMED = 3
 
 
 def terms(benchmarks: Sequence[Benchmark]) -> list[str]:
-    """Return a line for each origin: its licence and its owners' page."""
+    """Return a line for each origin: its licence, its owners' page, and its note."""
     lines: dict[str, list[str]] = {}
     for benchmark in benchmarks:
         if (origin := benchmark.origin) is not None:
-            line = f"{origin.licence}; {origin.home}"
+            line = "; ".join(part for part in (origin.licence, origin.home, origin.note) if part)
             lines.setdefault(line, []).append(benchmark.name)
     return [f"medvqa: {', '.join(names)}: {line}" for line, names in lines.items()]
 
 
 def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
-    """Return a line for each benchmark, and the list of what could not be had."""
+    """Return a line for each benchmark, and one list of missing files with reasons."""
     lines = [_line(benchmark, data, done) for benchmark in benchmarks]
     lines += _recorded(data, done)
     if done.lacking:
@@ -57,7 +57,7 @@ def _line(benchmark: Benchmark, data: Path, done: Fetched) -> str:
 
 
 def _recorded(data: Path, done: Fetched) -> list[str]:
-    """Return a line for each list of digests that are nobody's but this project's own."""
+    """Return a line for each folder with files whose owners publish no digest."""
     unpublished: dict[Path, int] = {}
     for wish in done.wishes:
         if wish.file.to in done.notes and not wish.file.digest:

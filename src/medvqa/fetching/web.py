@@ -49,7 +49,7 @@ class NotFetched(MedVQAError):
         status: int = 0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the reason and what follows from it."""
+        """Take the reason and the attributes."""
         super().__init__(reason)
         self.again = again
         self.wait = wait
