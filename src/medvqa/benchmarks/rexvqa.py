@@ -142,10 +142,7 @@ BENCHMARKS = tuple(
             licence="non-commercial research, by the agreements of both data sets",
             home="https://huggingface.co/datasets/rajpurkarlab/ReXVQA",
             hub="rajpurkarlab/ReXVQA",
-            files=tuple(
-                OriginFile(to=f"{GROUP}/{METADATA}/{name}_vqa_data.json", at=f"{METADATA}/{name}_vqa_data.json")
-                for name in SPLITS
-            ),
+            files=(OriginFile(to=f"{GROUP}/{METADATA}/{split}_vqa_data.json", at=f"{METADATA}/{split}_vqa_data.json"),),
             terms=(
                 "accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA and of "
                 "https://huggingface.co/datasets/rajpurkarlab/ReXGradient-160K"
