@@ -414,8 +414,9 @@ class OriginFile:
     `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
     0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
     folder for the content of an archive, "" for any other file. `at` may also be pmc:ARTICLE/FILE, a file of an article
-    in the open-data store of PubMed Central. `also` are further places, in order: as `at`, or from:PATH, which lies
-    in a folder that the user names (`medvqa fetch --from=DIR`).
+    in the open-data store of PubMed Central. The last parts of `to` and of a hub path may be a pattern such as
+    *.parquet, for all files of the repository that match. `also` are further places, in order: as `at`, or from:PATH,
+    which lies in a folder that the user names (`medvqa fetch --from=DIR`).
     """
 
     to: str

@@ -961,6 +961,85 @@ def test_a_folder_that_is_a_link_is_not_written_through(tmp_path: Path, shelf: S
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def tree(*files: tuple[str, bytes], large: bool = True, following: str = "") -> Sent:
+    """Answer as the hub does when it lists a folder."""
+    entries = [{"type": "directory", "path": "data/deep", "oid": "0" * 40, "size": 0}]
+    for path, content in files:
+        lfs = {"lfs": {"oid": sha256(content), "size": len(content), "pointerSize": 130}} if large else {}
+        entries.append({"type": "file", "path": path, "oid": "0" * 40, "size": len(content), **lfs})
+    link = {"Link": f'<{following}>; rel="next"'} if following else {}
+    return Sent(json.dumps(entries).encode(), headers={"Content-Type": "application/json", **link})
+
+
+PARQUET = b"PAR1 rows PAR1"
+PARTS = OriginFile(to="stars/data/*.parquet", at="data/*.parquet")
+
+
+def test_a_pattern_stands_for_the_files_that_the_hub_lists(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url, "hf_secret"))
+    base = "/api/datasets/owner/stars/tree/main/data"
+    held[base] = tree(
+        ("data/a.parquet", PARQUET), ("data/readme.md", b"no"), following="https://evil.example/?cursor=2"
+    )
+    held[f"{base}?cursor=2"] = tree(("data/b.parquet", PARQUET), ("data/deep/c.parquet", b"no"))
+    for name in "ab":
+        held[f"/datasets/owner/stars/resolve/main/data/{name}.parquet"] = PARQUET
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    for asked in (6, 0):  # two pages, and a look and a file each; then nothing, as all are there
+        before = len(server.asked)
+        done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+        assert (sorted(done.notes), done.lacking) == (["stars/data/a.parquet", "stars/data/b.parquet"], [])
+        assert len(server.asked) - before == asked
+        assert "stars: complete, 2 files" in summary.text([benchmark], tmp_path, done)
+    (tmp_path / "stars/data/b.parquet").unlink()
+    done = fetch.fetch([benchmark], tmp_path, offline=True)
+    assert [lacking.name for lacking in done.lacking] == ["stars/data/b.parquet"]
+    (tmp_path / "stars/data/a.parquet").write_bytes(PARQUET[::-1])
+    done = fetch.fetch([benchmark], tmp_path, offline=True)
+    assert "is not the released file: its sha256 is" in done.lacking[0].reason
+
+
+def test_a_pattern_without_the_hub(tmp_path: Path) -> None:
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    done = fetch.fetch([benchmark], tmp_path / "data", offline=True)
+    assert [(one.name, one.reason) for one in done.lacking] == [
+        ("stars/data/*.parquet", "it comes from https://huggingface.co/datasets/owner/stars")
+    ]
+    assert summary.text([benchmark], tmp_path, done).startswith("stars: not there")
+    (tmp_path / "usb/data").mkdir(parents=True)
+    (tmp_path / "usb/data/a.parquet").write_bytes(PARQUET)
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[tmp_path / "usb"], offline=True)
+    assert (done.lacking, list(done.received)) == ([], ["stars/data/a.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (tree(("data/../../a.parquet", b"x"), ("data/x.txt", b"x")), "owner/stars has no files data/*.parquet"),
+        (Sent(b'{"error": "no"}'), "does not list the files of owner/stars as the hub does"),
+        (Sent(b'[{"path": 3}]'), "does not list the files of owner/stars as the hub does"),
+        (Sent(b"", 404, {"X-Error-Code": "RepoNotFound"}), "this data set or revision does not exist"),
+        (Sent(b"", 401, {"X-Error-Code": "GatedRepo"}), "only to accounts that its owners let in"),
+    ],
+)
+def test_a_hub_that_lists_nothing(
+    answer: Sent, words: str, tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url))
+    held["/api/datasets/owner/stars/tree/main/data"] = answer
+    (tmp_path / "stars/data").mkdir(parents=True)
+    (tmp_path / "stars/data/mine.parquet").write_bytes(PARQUET)
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    (lacking,) = done.lacking
+    assert words in lacking.reason
+    assert summary.text([benchmark], tmp_path, done).startswith("stars: incomplete, 1 of 1 file")
+
+
 def test_an_archive_is_fetched_and_unpacked_once(tmp_path: Path, shelf: Shelf) -> None:
     server, held = shelf
     held["/imgs.zip"] = zipped(tmp_path / "imgs.zip", ("x/1.jpg", JPEG)).read_bytes()
@@ -1119,7 +1198,8 @@ def test_sizes_for_people(size: int | None, text: str) -> None:
 def test_lines_come_now_and_then_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with progress.show(2) as bars:
+    with progress.show() as bars:
+        bars.expect(2)
         bars.received("a", 5, 10)
         monkeypatch.setattr(progress, "EVERY", 0)
         bars.received("a\x1b[31m", 1000, 2000)
@@ -1132,7 +1212,8 @@ def test_lines_come_now_and_then_without_a_terminal(
 
 def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with progress.show(1) as bars:
+    with progress.show() as bars:
+        bars.expect(1)
         bars.received("[a]", 5, None)
         bars.received("[a]", 10, 20)
         bars.tell("waits [b]")

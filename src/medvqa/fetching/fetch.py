@@ -96,8 +96,10 @@ def fetch(
         except OSError as error:
             raise UsageError(f"{data}: the data folder cannot be made: {error.strerror}") from error
     _without_files(benchmarks, data, done)
-    with progress.show(len(done.wishes)) as bars:
+    with progress.show() as bars:
         fetcher = _Fetcher(data, folders, mirrors or {}, manners or MANNERS, bars, offline=offline)
+        done.wishes = [wish for pattern in done.wishes for wish in fetcher.expanded(pattern, done)]
+        bars.expect(len(done.wishes))
         missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, benchmarks, data), done)]
         for line in _elsewhere(missing, benchmarks, folders):
             bars.tell(line)
@@ -126,8 +128,8 @@ def _strangers(wish: Wish, benchmarks: Sequence[Benchmark], data: Path) -> Itera
     """Yield files that a benchmark would read and that are none of its released names: the release under another."""
     for benchmark in benchmarks:
         if benchmark.name in wish.benchmarks and benchmark.origin and benchmark.files and data.is_dir():
-            released = {data / file.to for file in benchmark.origin.files}
-            yield from (path for path in benchmark.files(data) if path not in released)
+            released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files]
+            yield from (path for path in benchmark.files(data) if not any(one.fullmatch(str(path)) for one in released))
 
 
 def _elsewhere(missing: Sequence[Wish], benchmarks: Sequence[Benchmark], folders: Sequence[Path]) -> Iterator[str]:
@@ -188,6 +190,53 @@ class _Fetcher:
         self._store = pmc.ArticleStore(self._web)
         self._hub = hub.from_environment()
         self._notes: dict[Path, dict[str, FileNote]] = {}
+
+    # --- patterns -----------------------------------------------------------------------------------------------
+
+    def expanded(self, wish: Wish, done: Fetched) -> list[Wish]:
+        """Return the files that a pattern such as data/*.parquet stands for; any other wish as it is."""
+        file = wish.file
+        if "*" not in file.at:
+            return [wish]
+        expression = hub.pattern(file.to)
+        noted = {to: note for to, note in self._known(file.to).items() if expression.fullmatch(to)}
+        counted = self._note(file.to)
+        if counted is not None and counted.unpacked == len(noted):
+            return [self._renamed(wish, to, note.checked) for to, note in sorted(noted.items())]
+        if not (self._offline or self._hub.offline):
+            try:
+                files_of = hub.listed(self._web, self._hub, wish.origin, file)
+                place(self._data, file.to)
+                self._write(file.to, FileNote(self._relative(file.to), 0, "", 0, unpacked=len(files_of)), counted)
+                return [replace(wish, file=one) for one in files_of]
+            except (NotFetched, OSError) as error:
+                done.lacking.append(Lacking(file.to, _reason(error)))
+        found = self._found(file, noted)
+        number = counted.unpacked if counted is not None and counted.unpacked is not None else len(found) or None
+        if file.to not in (lacking.name for lacking in done.lacking) and len(found) != number:
+            missing = (
+                "it comes" if number is None else f"{number - len(found)} of {number} files are missing; they come"
+            )
+            done.lacking.append(Lacking(file.to, f"{missing} from {whence(wish)}"))
+        return [self._renamed(wish, to, noted[to].checked if to in noted else "") for to in found]
+
+    def _known(self, to: str) -> dict[str, FileNote]:
+        """Return the notes of the folder of a file, by path in the data folder."""
+        folder, name = manifest.folder_of(self._data, to)
+        self._note(to)
+        return {to.removesuffix(name) + note.to: note for note in self._notes[folder].values() if "*" not in note.to}
+
+    def _found(self, file: OriginFile, noted: Mapping[str, FileNote]) -> list[str]:
+        """Return the files of a pattern that are noted, or lie in the data folder or in a folder of --from."""
+        parent, _, last = file.to.rpartition("/")
+        places = [self._data / parent]
+        for folder in self._folders:
+            places += [folder / parent, folder / parent.partition("/")[2], (folder / file.at).parent]
+        return sorted({*noted, *(f"{parent}/{path.name}" for place in places for path in place.glob(last))})
+
+    def _renamed(self, wish: Wish, to: str, digest: str) -> Wish:
+        at = f"{wish.file.at.rpartition('/')[0]}/{to.rpartition('/')[2]}".lstrip("/")
+        return replace(wish, file=replace(wish.file, to=to, at=at, digest=digest))
 
     # --- files that are there ---------------------------------------------------------------------------------
 
@@ -404,9 +453,12 @@ class _Fetcher:
             self._notes[folder] = manifest.read(folder)
         return self._notes[folder].get(name)
 
+    def _relative(self, to: str) -> str:
+        return manifest.folder_of(self._data, to)[1]
+
     def _new(self, file: OriginFile, path: Path, sha256: str, source: str) -> FileNote:
         status = path.stat()
-        name = manifest.folder_of(self._data, file.to)[1]
+        name = self._relative(file.to)
         at = datetime.now(UTC).strftime("%Y-%m-%d")
         return FileNote(name, status.st_size, sha256, status.st_mtime_ns, source, file.digest, None, at)
 

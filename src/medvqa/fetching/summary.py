@@ -51,7 +51,9 @@ def _line(benchmark: Benchmark, data: Path, done: Fetched) -> str:
     received = sum(wish.file.to in done.received for wish in wishes)
     size = size_text(sum(note.size for note in notes))
     files = f"{len(wishes):,} file{'s' * (len(wishes) != 1)}"
-    if len(notes) < len(wishes):
+    lacking = {one.name for one in done.lacking}
+    named = benchmark.origin.files if benchmark.origin is not None else ()
+    if len(notes) < len(wishes) or any(file.to in lacking for file in named):
         return f"{benchmark.name}: incomplete, {len(notes):,} of {files} in {data}, {received:,} of them fetched now"
     return f"{benchmark.name}: complete, {files}, {size} in {data}, {received:,} of them fetched now"
 
