@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from medvqa.benchmarks import languages, own
@@ -81,9 +82,7 @@ def table(
 
     Errors in the data are DataErrors that name file, row and column; they are raised when the benchmark is read.
     """
-    caller = sys._getframe(1).f_globals
-    is_module = caller.get("__name__") != "__main__" and caller.get("__file__")
-    folder = Path(caller["__file__"]).parent if is_module else Path()
+    folder = folder_of(sys._getframe(1))
     file = _absolute(folder, path)
     source = Source(
         file=file,
@@ -101,6 +100,13 @@ def table(
         dimensions=tuple(lexicon.slug(tag) for tag in source.tags),
         public=public,
     )
+
+
+def folder_of(caller: FrameType) -> Path:
+    """Return the folder where relative paths of a call start: that of a module, else the working folder."""
+    names = caller.f_globals
+    is_module = names.get("__name__") != "__main__" and names.get("__file__")
+    return Path(names["__file__"]).parent if is_module else Path()
 
 
 def name_of(file: Path) -> str:

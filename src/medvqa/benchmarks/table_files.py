@@ -21,6 +21,7 @@ import keyword
 import math
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -32,7 +33,7 @@ import msgspec
 
 from medvqa import files, printing, scoring
 from medvqa.benchmarks import languages, own
-from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, name_of
+from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, folder_of, name_of
 from medvqa.data import encodings, lexicon, limits, toml_text
 from medvqa.data.own_tags import RESERVED
 from medvqa.items import KINDS, TECHNIQUES, Benchmark, BenchmarkFile, DataError, Item, Origin, UsageError
@@ -108,10 +109,10 @@ def is_file(name: str) -> bool:
 def benchmark_file(path: str | os.PathLike[str]) -> Benchmark:
     """Return the benchmark that a TOML file declares; the table is read when it is needed.
 
-    A path that is not absolute starts at the working folder. UsageError, which names the file and the key, for a file
-    that is missing or wrong. docs/own-questions.md lists the keys.
+    A path that is not absolute starts at the folder of the file that calls this, as for `medvqa.table`. UsageError,
+    which names the file and the key, for a file that is missing or wrong. docs/own-questions.md lists the keys.
     """
-    return read(Path(path).expanduser())
+    return read(folder_of(sys._getframe(1)) / Path(path).expanduser(), str(path))
 
 
 def read(path: Path, shown: str = "") -> Benchmark:
