@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table_files import JudgmentWords, NumberRanges, TableFile
 from medvqa.data import encodings, toml_text
-from medvqa.image import Image
 from medvqa.items import Answer, Benchmark, DataError, Item, UsageError
 from medvqa.session.registry import Registry
 
@@ -379,21 +378,6 @@ def test_a_missing_file_names_its_neighbour_and_an_unknown_benchmark_its_file(tm
     (tmp_path / "phantom.toml").write_text('file = "fragen.csv"\n')
     with pytest.raises(UsageError, match="a benchmark is called 'phantom' already"):
         known.with_files(["phantom.toml"], tmp_path)
-
-
-def test_patients_do_not_reach_run_folders() -> None:
-    items = [
-        Item("b", extra={"patient": "Müller", "meta": {"Case-ID": 7, "region": "arm"}}, cluster_id="patient Müller"),
-        Item("a", extra={"Patient Name": "Meier"}, cluster_id="patient Müller"),
-        Item("c", images=(Image("1.png"),), cluster_id="image 1.png"),
-        Item("d"),
-    ]
-    names = records.groups(items)
-    assert names == {"patient Müller": "group of a", "image 1.png": "image 1.png"}
-    kept = [records.without_patient(item, names) for item in items]
-    assert [item.cluster_id for item in kept] == ["group of a", "group of a", "image 1.png", None]
-    assert [item.extra for item in kept] == [{"meta": {"region": "arm"}}, {}, {}, {}]
-    assert records.without_patient(Item("x", cluster_id="patient Neu"), names).cluster_id == "group of x"
 
 
 @pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"\xff\xfe\0"), lambda path: path.mkdir()])

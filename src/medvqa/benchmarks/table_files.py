@@ -134,15 +134,25 @@ def write(declaration: TableFile, path: Path, *, note: str = "") -> None:
 
     UsageError if a value is wrong, or if the file cannot be written. The table need not be there.
     """
-    values = {key: value for key, value in msgspec.to_builtins(declaration).items() if value is not None}
-    comments = "".join(f"# {printing.line(line)}\n" for line in note.splitlines())
-    content = f"{comments}{toml_text.written(values)}".encode()
+    content = _content(declaration, note)
     shown = printing.line(str(path))
     _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
     try:
         files.replace(path, content)
     except OSError as error:
         raise UsageError(f"{shown}: cannot be written: {error.strerror}") from error
+
+
+def benchmark_of(declaration: TableFile, path: Path) -> Benchmark:
+    """Return the benchmark that `write` would declare in `path`, without writing it (UsageError)."""
+    content, shown = _content(declaration, ""), printing.line(str(path))
+    return _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
+
+
+def _content(declaration: TableFile, note: str) -> bytes:
+    values = {key: value for key, value in msgspec.to_builtins(declaration).items() if value is not None}
+    comments = "".join(f"# {printing.line(line)}\n" for line in note.splitlines())
+    return f"{comments}{toml_text.written(values)}".encode()
 
 
 def declared(content: bytes, shown: str) -> TableFile:

@@ -40,14 +40,14 @@ def decoded(file: BinaryIO, encoding: str, name: str) -> BinaryIO:
 def advice(file: BinaryIO) -> str:
     """Return the end of an error about a file that is not UTF-8: its likely encoding, and how to save or declare it."""
     file.seek(0)
-    encoding, known_as = _guessed(file.read(_SAMPLE))
+    encoding, known_as = guessed(file.read(_SAMPLE))
     return (
         f". It looks like {known_as}: save it as UTF-8 (in Excel: CSV UTF-8), or declare encoding = "
         f'"{encoding}" in a benchmark file'
     )
 
 
-def _guessed(content: bytes) -> tuple[str, str]:
+def guessed(content: bytes) -> tuple[str, str]:
     """Return the likely encoding of text that is not UTF-8, and its name for people.
 
     Chinese characters in GBK are pairs of bytes, both mostly above 0x80, and the first of a frequent one is 0xB0 to

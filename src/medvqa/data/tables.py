@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from medvqa.data import delimited, encodings, json_text, limits, parquet, workbooks
-from medvqa.items import DataError
+from medvqa.items import DataError, Image
 
 T = TypeVar("T")
 
@@ -71,6 +71,16 @@ class TableRow(msgspec.Struct, frozen=True):
         if not text:
             raise self.error("blank", column)
         return text
+
+    def image(self, column: str) -> Image | None:
+        """Return the image of a Parquet cell, None without one; DataError for any other value.
+
+        Never take an image from a converted row: an object of JSON could name any file of the machine.
+        """
+        value = self.values.get(column)
+        if value is not None and not isinstance(value, Image):
+            raise self.error("no image", column)
+        return value
 
     def convert(self, type: type[T], *, strict: bool = True, hint: str = limits.OTHER_DATA) -> T:
         """Return the values as a msgspec type; DataError for a value that is missing or of another type."""

@@ -45,6 +45,11 @@ def notes_of(report: Report) -> list[str]:
         notes.extend(f"{name}: {line}" for line in advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
+        if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
+            notes.append(
+                f"{name}: measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
+                "them beside numbers of that kit alone. No gate reads them."
+            )
         if judged := [result for result in part.results if result.judgement is not None]:
             judges = _some(sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}))
             notes.append(f"{name}: {len(judged)} of {len(part.results)} answers went to the judge {judges}.")

@@ -206,7 +206,7 @@ def guarded(benchmark: Benchmark) -> Benchmark:
     functions: dict[str, Any] = {
         name: _guarded(benchmark.name, name, function)
         for name in _FACES
-        if callable(function := getattr(benchmark, name))
+        if callable(function := getattr(benchmark, name)) and not isinstance(function, Templates)
     }
     prompts = {
         name: prompt if isinstance(prompt, Templates) else _guarded(benchmark.name, "prompt", prompt)
