@@ -92,6 +92,10 @@ def test_pytest_and_commands_take_the_file(
     assert "medvqa run --benchmark=daten/klinik.toml --tags=split.csv" in split
     command(capsys, "gate", "--plan", "--benchmark=daten/klinik.toml")
 
+    # The file gives the page its images.
+    command(capsys, "report", str(reports / "run"), "--images=folder", "--benchmark=daten/klinik.toml")
+    assert len(list((reports / "run").rglob("*.jpg"))) == 2
+
     # Reports and scores need neither the file nor the table.
     for name in ("klinik.toml", "fragen.csv"):
         (clinic / "daten" / name).unlink()

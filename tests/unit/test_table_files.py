@@ -93,7 +93,13 @@ def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
         assert items_of(declare(tmp_path, text, content, name)) == expected, name
     sheets.write(tmp_path / "fragen.xlsx", header, rows)
     sheet = (tmp_path / "fragen.xlsx").read_bytes()
-    assert items_of(declare(tmp_path, DECLARED.replace(".csv", ".xlsx"), sheet, "fragen.xlsx")) == expected
+    in_sheet = DECLARED.replace(".csv", ".xlsx")
+    assert items_of(declare(tmp_path, in_sheet, sheet, "fragen.xlsx")) == expected
+    assert items_of(declare(tmp_path, f'sheet = "Sheet1"\n{in_sheet}', sheet, "fragen.xlsx")) == expected
+    with pytest.raises(DataError, match=r"fragen\.xlsx: no sheet 'Fälle'; there are: Sheet1"):
+        items_of(declare(tmp_path, f'sheet = "Fälle"\n{in_sheet}', sheet, "fragen.xlsx"))
+    with pytest.raises(DataError, match=r"fragen\.csv: sheet = 'Sheet1' is for XLSX, and this is none"):
+        items_of(declare(tmp_path, f'sheet = "Sheet1"\n{DECLARED}'))
 
 
 def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
@@ -243,6 +249,14 @@ def test_texts_are_compared_without_case_width_and_unicode_form(tmp_path: Path) 
         declare(tmp_path, 'file = "t.csv"\ntags = ["Größe"]\n', "Frage,Antwort,Gro\u0308ße\nQ?,x,K\n", "t.csv")
     )
     assert next(iter(german.values())).tags == {"größe".casefold(): ("k",)}
+
+
+def test_names_of_files_are_found_in_either_unicode_form(tmp_path: Path) -> None:
+    (tmp_path / "Fu\u0308r.png").write_bytes(b"apart")
+    table = "Frage,Antwort,Bild\nGru\u0308n?,x,F\u00fcr.png\nQ?,x,nicht da ü.png\n"
+    first, second = items_of(declare(tmp_path, 'file = "t.csv"\n', table, "t.csv")).values()
+    assert (first.question, first.images[0].read()) == ("Gr\u00fcn?", b"apart")
+    assert second.images[0].name == "nicht da ü.png"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from medvqa.benchmarks import languages, own
 from medvqa.data import lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
@@ -162,6 +164,7 @@ class Source:
     comma: bool = False
     encoding: str = ""
     delimiter: str = ""
+    sheet: str = ""
 
     def items(self, data: Path) -> Iterator[Item]:
         """Yield the questions in the order of the table; `data` is ignored.
@@ -179,6 +182,7 @@ class Source:
             digests=True,
             encoding=self.encoding,
             delimiter=self.delimiter,
+            sheet=self.sheet,
         )
         yield from self.items_of(rows)
 
@@ -343,6 +347,9 @@ class Source:
         for column in columns.used:
             if isinstance(row.values.get(column), workbooks.Formula):
                 raise row.error("a formula; write its value in its place", column)
+        if self.declared:
+            # Files of a Mac may hold letters and their dots apart; models and scoring read them together.
+            row = msgspec.structs.replace(row, values={name: _composed(value) for name, value in row.values.items()})
         question = row.text(columns.question)
         if not question.strip():
             raise row.error("the question is empty", columns.question)
@@ -475,7 +482,7 @@ class Source:
                     raise DataError(f"{where}: '{_clipped(file)}' is a URL; download the image, and write its path")
                 images.append(
                     image_file(
-                        file,
+                        _spelled(file, folder) if self.declared else file,
                         folder=folder,
                         root=folder,
                         where=where,
@@ -529,6 +536,23 @@ def _column(written: str, header: Sequence[str]) -> str | None:
         return low
     alike = [column for column in header if folded(column) == folded(written)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _composed(value: Any) -> Any:
+    """A value of a cell with its texts in Unicode's composed form (NFC)."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, list):
+        return [_composed(part) for part in value]
+    return {name: _composed(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def _spelled(file: str, folder: Path) -> str:
+    """The name of a file as the folder spells it: composed, or with letters and their dots apart, as on a Mac."""
+    if file.isascii():
+        return file
+    spelled = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
+    return next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), file)
 
 
 def _held(value: object) -> tuple[Image, ...]:

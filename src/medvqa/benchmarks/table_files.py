@@ -71,12 +71,13 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The content of the file. Only `file` is required.
 
     `file` is the table, `images` the folder of its images; both are relative to the folder of the TOML file. `name` is
-    the benchmark's (default: the file's). `options` is a column with a list, or a column for each option in the order
-    A, B, C; `separator` stands between options in one cell. `numbers_from`: answers are the numbers of options, counted
-    from 0 or 1. `columns` maps roles of `table.ROLES`, or letters of options, to columns; for `image` also to several.
-    `tags` are columns by which questions are selected. `slices` maps names to columns, and `crossings` are joined names
-    such as "modality+age": fixed before the run, and recorded with it. `kind` is the kind of questions in rows that
-    name none. `words` are further words for yes and no.
+    the benchmark's (default: the file's). `sheet` is that of an XLSX file (default: the first). `options` is a column
+    with a list, or a column for each option in the order A, B, C; `separator` stands between options in one cell.
+    `numbers_from`: answers are the numbers of options, counted from 0 or 1. `columns` maps roles of `table.ROLES`, or
+    letters of options, to columns; for `image` also to several. `tags` are columns by which questions are selected.
+    `slices` maps names to columns, and `crossings` are joined names such as "modality+age": fixed before the run, and
+    recorded with it. `kind` is the kind of questions in rows that name none. `allow_burned_in` is as for
+    `medvqa.table`. `words` are further words for yes and no.
     """
 
     file: str
@@ -88,11 +89,13 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     images: str = ""
     encoding: str = ""
     delimiter: str = ""
+    sheet: str = ""
     options: str | list[str] = ""
     separator: str = ""
     numbers_from: int | None = None
     kind: str = ""
     window: list[float] | None = None
+    allow_burned_in: bool = False
     prompt: str = ""
     tags: list[str] = []
     crossings: list[str] = []
@@ -366,6 +369,7 @@ def _source(declaration: TableFile, path: Path, shown: str) -> Source:
         tags=tuple(declaration.tags),
         columns=columns,
         window=(declaration.window[0], declaration.window[1]) if declaration.window else None,
+        allow_burned_in=declaration.allow_burned_in,
         declared=shown,
         pictures=tuple(pictures[1:]) if isinstance(pictures, list) else (),
         slices=tuple(
@@ -381,6 +385,7 @@ def _source(declaration: TableFile, path: Path, shown: str) -> Source:
         comma=declaration.language.partition("-")[0] in languages.DECIMAL_COMMA,
         encoding=declaration.encoding,
         delimiter=declaration.delimiter,
+        sheet=declaration.sheet,
     )
 
 
