@@ -113,7 +113,7 @@ def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
             "antwort": ["A", "B", "A"],
             "optionen": [["ja", "nein"]] * 3,
             "bild": pictures,
-            "alter": [17.5, 70.0, None],
+            "alter": [17.5, 70.0, float("nan")],
         }
     )
     parquet.write_table(table, tmp_path / "t.parquet")
@@ -173,6 +173,11 @@ def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
         ('file = "x.csv"\nname = " "', "name must be printable text"),
         ('file = "x.csv"\nnumbers_from = 2', "key 'numbers_from': options are counted from 0 or from 1"),
         ('file = ""', "key 'file': the path of the table is empty"),
+        ('file = "a\\u0000b"', "key 'file': a path has no NUL character"),
+        ('file = "x.csv"\nimages = "\\u0000"', "key 'images': a path has no NUL character"),
+        ('file = "x.csv"\nwindow = [0, 1' + "0" * 400 + "]", "key 'window"),
+        ('file = "x.csv"\n' + "a." * 900 + "b = 1", "unknown key 'a'"),
+        ('file = "x.csv"\ntitle = "' + "x" * 70_000 + '"', "cannot be read"),
         ("file = 3", "key 'file': expected `str`, got `int`"),
         ("file = ", "not TOML"),
     ],
@@ -213,6 +218,17 @@ def test_a_wrong_key_is_one_line_that_names_it(text: str, message: str, tmp_path
         ),
         ('language = "de"\nkind = "judgment"', "Frage,Antwort\nQ?,vielleicht\n", "or declare words = { yes = [...]"),
         ('kind = "judgment"', "Frage,Antwort\nQ?,Ja\n", "t.csv row 2, column 'antwort': 'Ja' is no judgment"),
+        (
+            '[slices]\nwho = "Patient"',
+            "Frage,Antwort,Patient\nQ?,x,4711\n",
+            "column 'patient', which names the patient",
+        ),
+        ('tags = ["Fall"]', "Frage,Antwort,Fall\nQ?,x,4711\n", "'fall' shows the column 'fall', which names the case"),
+        (
+            '[columns]\nid = "Nr"\npatient = "Nr"',
+            "Frage,Antwort,Nr\nQ?,x,1\n",
+            "t.csv: id and patient are both the column 'nr'; name another for one",
+        ),
         ("numbers_from = 1", "Frage,A,B,Antwort\nQ?,x,y,3\n", "'3' is no number of an option, 1 to 2 (numbers_from in"),
         ("numbers_from = 1", "Frage,A,B,Antwort\nQ?,x,y,B\n", "'B' is no number of an option"),
         ("", "Frage,A,B,Antwort\nQ?,x,y,A) y\n", "row 2, column 'antwort': 'A) y' is none of its options A, B"),
@@ -355,6 +371,8 @@ def test_written_files_are_read_as_they_were_declared(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="key 'kind'"):
         table_files.write(TableFile(file="x.csv", kind="essay"), path)
     assert path.read_bytes() == content
+    with pytest.raises(UsageError, match="not TOML"):
+        table_files.write(TableFile(file="f\udcfc.csv"), path)
 
 
 def test_ranges_have_names_that_tell_them_apart() -> None:

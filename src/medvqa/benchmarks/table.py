@@ -7,6 +7,7 @@ its role (`ROLES`); docs/own-questions.md has an example of each. `benchmarks.ta
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -227,6 +228,8 @@ class Source:
                     f"{role} = '{written}'" if self.declared else f"columns={{'{role}': '{written.strip().lower()}'}}"
                 )
                 raise self._missing(what, header, "Write one of these")
+            if self.declared and named.get(column, role) != role:
+                raise self._error(f"{named[column]} and {role} are both the column '{column}'; name another for one")
             named[column] = role
         free: dict[str, str] = {}
         for column in header:
@@ -256,7 +259,7 @@ class Source:
             images.insert(0, roles["image"])
         elif self.images is not None and not images:
             raise self._missing("image", header, f"Rename one of them, {self._advice('image')}, or drop images")
-        return TableColumns(
+        columns = TableColumns(
             question=roles["question"],
             answer=roles["answer"],
             id=roles.get("id", ""),
@@ -269,6 +272,19 @@ class Source:
             tags=self._tags(header),
             slices=tuple((self._sliced(piece, header), piece) for piece in self.slices),
         )
+        if self.declared:
+            self._check_shown(columns)
+        return columns
+
+    def _check_shown(self, columns: TableColumns) -> None:
+        """DataError for a slice or tag of patients or cases: tags stand in every result."""
+        shown = {**columns.tags, **{piece.name: column for column, piece in columns.slices}}
+        for dimension, column in shown.items():
+            if role := next((role for role, of_role in columns.links.items() if of_role == column), None):
+                raise self._error(
+                    f"'{dimension}' shows the column '{column}', which names the {role}: results would hold it. Leave "
+                    f"it out of {self.declared}"
+                )
 
     def _sliced(self, piece: Slice, header: Sequence[str]) -> str:
         """The column of a slice (DataError)."""
@@ -394,7 +410,8 @@ class Source:
         """The number in a cell, None if it is blank (DataError)."""
         value = row.values.get(column)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            # Data frames write NaN for a blank cell.
+            return None if math.isnan(value) else float(value)
         text = folded(row.text(column)).replace("−", "-")
         if not text:
             return None

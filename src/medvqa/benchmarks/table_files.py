@@ -115,7 +115,7 @@ def benchmark_file(path: str | os.PathLike[str]) -> Benchmark:
     A path that is not absolute starts at the folder of the file that calls this, as for `medvqa.table`. UsageError,
     which names the file and the key, for a file that is missing or wrong. docs/own-questions.md lists the keys.
     """
-    return read(folder_of(sys._getframe(1)) / Path(path).expanduser(), str(path))
+    return read(folder_of(sys._getframe(1)) / os.path.expanduser(path), str(path))
 
 
 def read(path: Path, shown: str = "") -> Benchmark:
@@ -155,7 +155,8 @@ def benchmark_of(declaration: TableFile, path: Path) -> Benchmark:
 def _content(declaration: TableFile, note: str) -> bytes:
     values = {key: value for key, value in msgspec.to_builtins(declaration).items() if value is not None}
     comments = "".join(f"# {printing.line(line)}\n" for line in note.splitlines())
-    return f"{comments}{toml_text.written(values)}".encode()
+    # A name of a file that is not UTF-8 has half a surrogate pair: reading the content refuses it.
+    return f"{comments}{toml_text.written(values)}".encode(errors="surrogatepass")
 
 
 def declared(content: bytes, shown: str) -> TableFile:
@@ -211,6 +212,8 @@ def _problems(declaration: TableFile) -> list[tuple[str, str]]:
 
     own_name = declaration.name
     refuse(not declaration.file.strip(), "file", "the path of the table is empty")
+    for key in ("file", "images"):
+        refuse("\0" in getattr(declaration, key), key, "a path has no NUL character")
     refuse(is_file(own_name), "name", f"a name cannot end in {ENDING}, as files do")
     refuse("," in own_name, "name", "a name has no comma, since --benchmark=NAME,NAME names several")
     refuse(
@@ -354,8 +357,8 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
 
 def _source(declaration: TableFile, path: Path, shown: str) -> Source:
     """The table of a declaration, with paths that start at the folder of the declaration."""
-    file = Path(os.path.abspath(path.parent / Path(declaration.file).expanduser()))
-    images = Path(os.path.abspath(path.parent / Path(declaration.images).expanduser())) if declaration.images else None
+    file = Path(os.path.abspath(path.parent / os.path.expanduser(declaration.file)))
+    images = Path(os.path.abspath(path.parent / os.path.expanduser(declaration.images))) if declaration.images else None
     columns = {role: column if isinstance(column, str) else column[0] for role, column in declaration.columns.items()}
     pictures = declaration.columns.get("image", "")
     if isinstance(declaration.options, list):
