@@ -82,6 +82,7 @@ ROWS: dict[str, tuple[dict[str, str], str]] = {
     "image_empty": ({"image": "empty.png"}, "is empty (0 bytes)"),
     "image_format": ({"image": "text.png"}, "is not an image"),
     "image_bits": ({"image": "deep.png"}, "has 16 bits a channel"),
+    "image_view": ({"image": "ok.dcm?window=lungs"}, "?window=lungs"),
     "image_folder": ({"image": "folder"}, "is a folder"),
     "too_many_images": ({"image": "|".join(f"{i}.png" for i in range(101))}, "101 images"),
     "error_cell": ({"answer": "#REF!"}, "the spreadsheet's error #REF!"),

@@ -127,7 +127,7 @@ def _leaks(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]
                 what = "the question holds the right answer, and no other option"
                 yield Mistake("leak_question", case.row, names["question"], what, "reword it", refused=False)
             for file in case.files:
-                stem = f" {plain(PurePosixPath(file).stem.replace('_', ' '))} "
+                stem = f" {plain(PurePosixPath(file.partition('?')[0]).stem.replace('_', ' '))} "
                 if _holds(stem, text) and not any(_holds(stem, other) for other in wrong if other):
                     what = "the name of the image file holds the right answer"
                     do = "rename the file: reports show its name"

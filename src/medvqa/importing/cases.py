@@ -19,7 +19,7 @@ from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
 from medvqa.data import lexicon
 from medvqa.importing import cells, people
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
-from medvqa.importing.roles import Columns
+from medvqa.importing.roles import IMAGE_FILE, Columns
 from medvqa.importing.settings import Settings
 from medvqa.importing.sheet import Sheet, SheetRow, is_blank
 from medvqa.items import CHOICE_KINDS, KINDS, Image
@@ -420,7 +420,7 @@ class _Reader:
             self._add("image_backslash", place, f"{shown} has a backslash", "write / between folders")
         elif "\0" in file:
             self._add("image_path", place, "a zero byte in the path", "write the path again")
-        elif len(names := re.split(r"\s*[,;\n]\s*", file)) > 1 and all("." in name for name in names):
+        elif len(names := re.split(r"\s*[,;\n]\s*", file)) > 1 and all(map(IMAGE_FILE.search, names)):
             self._add("image_separator", place, f"{len(names)} paths in a cell", f"write {SEPARATOR} between them")
         else:
             return True
