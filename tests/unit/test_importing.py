@@ -18,7 +18,7 @@ from medvqa import benchmarks, importing
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
 from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
@@ -426,7 +426,7 @@ def test_settings_are_guessed(tmp_path: Path, content: str, expected: dict[str, 
     path.write_text(content)
     sheet = importing.read(path, "cases.csv")
     guess = importing.guess(sheet)
-    assert settings.guessed(sheet, guess.columns, settings.Settings()) == settings.Settings(**expected)
+    assert settings.guessed(sheet, guess.columns, settings.FileSettings()) == settings.FileSettings(**expected)
     assert importing.validate(sheet, guess, tmp_path).refused == 0
 
 
@@ -473,10 +473,10 @@ def test_suspected_names_of_people_in_file_names(file: str, suspicion: str) -> N
 # Figures
 
 
-def cases(n: int, answer: str = "ABCD", patients: int = 0) -> list[Case]:
+def cases(n: int, answer: str = "ABCD", patients: int = 0) -> list[TableCase]:
     draw = random.Random(0)
     return [
-        Case(
+        TableCase(
             row=i + 2,
             question=f"Which organ is number {i}?",
             options={"A": "liver", "B": "spleen", "C": "kidney", "D": "lung"},
@@ -506,10 +506,10 @@ def test_power_is_that_of_the_plan() -> None:
 
 def test_questions_of_one_image_patient_or_case_are_one_group() -> None:
     linked = [
-        Case(2, "q", files=("a.png",)),
-        Case(3, "q", files=("./a.png",), links={"patient": "p"}),
-        Case(4, "q", links={"patient": "p"}),
-        Case(5, "q", links={"case": "p"}),
+        TableCase(2, "q", files=("a.png",)),
+        TableCase(3, "q", files=("./a.png",), links={"patient": "p"}),
+        TableCase(4, "q", links={"patient": "p"}),
+        TableCase(5, "q", links={"case": "p"}),
     ]
     assert power.grouped(linked) == [0, 0, 0, 1]
 
@@ -535,7 +535,7 @@ def test_a_word_that_tells_the_answer_is_found_in_other_patients() -> None:
         draw.shuffle(texts)
         options = dict(zip("AB", texts, strict=True))
         right = next(letter for letter, text in options.items() if side in text)
-        listed.append(Case(i, f"Which {side} organ {i}?", options, (right,), "single_choice", (f"{i}.png",)))
+        listed.append(TableCase(i, f"Which {side} organ {i}?", options, (right,), "single_choice", (f"{i}.png",)))
     found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
     assert found["words of question and options"].value > 0.95
     assert not any(one.above_chance for name, one in found.items() if name.startswith("always"))

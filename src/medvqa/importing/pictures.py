@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from medvqa.data.image_files import image_file
 from medvqa.image import inside
 from medvqa.importing import people
-from medvqa.importing.cases import Case, shown_file
+from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
 from medvqa.items import DataError, Image
 from medvqa.medical import views
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
+class TablePictures:
     """The images of a table.
 
     `named` counts the different images that rows name, `there` those that can be read. `digests` has the content of
@@ -62,15 +62,15 @@ class Pictures:
 
 
 def checked(
-    cases: Sequence[Case],
+    cases: Sequence[TableCase],
     folder: Path,
     column: str,
     window: tuple[float, float] | None = None,
     progress: Progress | None = None,
-) -> tuple[Pictures, list[Mistake]]:
+) -> tuple[TablePictures, list[Mistake]]:
     """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
     mistakes: list[Mistake] = []
-    rows: defaultdict[str, list[Case]] = defaultdict(list)
+    rows: defaultdict[str, list[TableCase]] = defaultdict(list)
     images: dict[str, Image | Mistake] = {}
     for case in cases:
         for file in case.files:
@@ -108,7 +108,7 @@ def checked(
     else:
         near = tuple(_near(hashes, digests))
     unused = 0 if walked is None or walked.cut else walked.unused(images)
-    return Pictures(len(images), len(digests), digests, near, why_not, unused), mistakes
+    return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
 
 
 def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | Mistake:

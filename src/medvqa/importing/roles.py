@@ -102,7 +102,7 @@ MOST_VALUES = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RoleColumns:
     """The place of each role's column: `one` by role or letter of an option, the others in the order of the table."""
 
     one: Mapping[str, int] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class RoleQuestion:
 class Guess:
     """The guessed columns, the open questions, and columns that may hold the answer."""
 
-    columns: Columns
+    columns: RoleColumns
     questions: tuple[RoleQuestion, ...] = ()
     holding_answer: tuple[int, ...] = ()
     by_content: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
             questions.append(RoleQuestion(role, tuple(others), True, why))
     holding = tuple(place for place in free if names[place] in HOLDS_ANSWER)
     open_places = {place for question in questions for place in question.candidates}
-    columns = Columns(
+    columns = RoleColumns(
         one=chosen,
         images=tuple(images),
         tags=tuple(several["tag"])

@@ -8,8 +8,8 @@ from pathlib import Path
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table import LETTERS
 from medvqa.data import lexicon
-from medvqa.importing.roles import Columns
-from medvqa.importing.settings import Settings
+from medvqa.importing.roles import RoleColumns
+from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
 
@@ -17,7 +17,7 @@ NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
 
 
 def declared(
-    sheet: Sheet, columns: Columns, settings: Settings, *, file: Path, images: Path | None, to: Path
+    sheet: Sheet, columns: RoleColumns, settings: FileSettings, *, file: Path, images: Path | None, to: Path
 ) -> table_files.TableFile:
     """Return the declaration of a benchmark; paths are relative to the folder of `to`."""
     letters = "".join(columns.options)
@@ -51,7 +51,7 @@ def declared(
     )
 
 
-def _slices(sheet: Sheet, columns: Columns) -> dict[str, str | table_files.NumberRanges]:
+def _slices(sheet: Sheet, columns: RoleColumns) -> dict[str, str | table_files.NumberRanges]:
     return {lexicon.slug(sheet.columns[place]): sheet.columns[place] for place in columns.slices}
 
 
