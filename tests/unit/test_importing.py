@@ -657,7 +657,7 @@ CELLS = st.one_of(
 NAMES = st.sampled_from(
     [
         *("question", "answer", "A", "B", "C", "options", "image", "image 2", "id", "kind", "pair", "patient", "case"),
-        *("Frage", "答案", "Name", "x", "", "modality", "Ａ", "answer "),
+        *("Frage", "答案", "Name", "x", "", "modality", "Ａ", "answer ", "a\nb"),
     ]
 )
 
@@ -779,16 +779,68 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
-        (["there.csv"], "there.toml is there already: delete it, or type --to=there.toml to replace it"),
     ],
 )
 def test_the_command_refuses_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, header in (("cases", "question,answer"), ("there", "question,answer"), ("other", "x,y")):
+    for name, header in (("cases", "question,answer"), ("other", "x,y")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
-    (tmp_path / "there.toml").touch()
     assert main(["import", *typed, "--yes"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_another_benchmark_file_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("question,answer\nWhy is it so?,so\n")
+    assert main(["import", "cases.csv", "--yes"]) == 0
+    assert main(["import", "cases.csv", "--yes"]) == 0
+    capsys.readouterr()
+    assert main(["import", "cases.csv", "--yes", "--set=title=Mine"]) == 4
+    assert "nothing was written: cases.toml is there already: delete it" in capsys.readouterr().out
+    assert "Mine" not in (tmp_path / "cases.toml").read_text()
+
+
+def test_names_of_columns_with_line_ends_stay_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text('"Frage\n(kurz)",x,"Richtige\nAntwort"\n,1,so\n')
+    sheet = importing.read(path, "cases.csv")
+    validation = importing.validate(sheet, importing.guess(sheet, ["question=frage (KURZ)"]), tmp_path)
+    assert "cases.csv row 2, column 'Frage (kurz)': the question is empty" in drawn.text(validation)
+    assert dict(validation.columns) == {"Frage (kurz)": "question", "Richtige Antwort": "answer"}
+
+
+def test_a_window_is_declared(tmp_path: Path) -> None:
+    picture(tmp_path / "deep.png", mode="I;16")
+    path = tmp_path / "cases.csv"
+    path.write_text("image,question,answer\ndeep.png,Why?,so\n")
+    assert [mistake.kind for mistake in validated(path).mistakes] == ["image_bits"]
+    assert validated(path, typed=["window=0,4095"]).mistakes == ()
+
+
+def test_a_dicom_file_with_burnt_in_text_is_refused_without_its_header(tmp_path: Path) -> None:
+    import numpy as np
+    import pydicom
+
+    file = pydicom.dataset.FileDataset("", {}, preamble=b"\0" * 128)
+    file.file_meta = pydicom.dataset.FileMetaDataset()
+    file.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    file.SOPClassUID, file.SOPInstanceUID, file.Modality = pydicom.uid.CTImageStorage, "1.2.3", "CT"
+    file.PatientName, file.BurnedInAnnotation = "Petermann^Ute", "YES"
+    file.Rows = file.Columns = 8
+    file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
+    file.BitsAllocated, file.BitsStored, file.HighBit, file.PixelRepresentation = 16, 12, 11, 0
+    file.PixelData = np.arange(64, dtype=np.uint16).tobytes()
+    file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    path = tmp_path / "cases.csv"
+    path.write_text('image,question,answer\n"x.dcm?range=0,63",Why?,so\nx.dcm?window=lungs,How?,so\n')
+    validation = validated(path)
+    assert [mistake.kind for mistake in validation.mistakes if mistake.refused] == ["image_burnt_in", "image_view"]
+    assert "Petermann" not in drawn.text(validation) + json.dumps(drawn.values(validation))
+    file.BurnedInAnnotation = "NO"
+    file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    assert [mistake.kind for mistake in validated(path).mistakes if mistake.refused] == ["image_view"]

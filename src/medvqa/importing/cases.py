@@ -420,7 +420,7 @@ class _RowReader:
             self._add("image_backslash", place, f"{shown} has a backslash", "write / between folders")
         elif "\0" in file:
             self._add("image_path", place, "a zero byte in the path", "write the path again")
-        elif len(names := re.split(r"\s*[,;\n]\s*", file)) > 1 and all(map(IMAGE_FILE.search, names)):
+        elif len(names := re.split(r"[,;\n]", file)) > 1 and all(IMAGE_FILE.search(name.strip()) for name in names):
             self._add("image_separator", place, f"{len(names)} paths in a cell", f"write {SEPARATOR} between them")
         else:
             return True

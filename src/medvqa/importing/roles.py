@@ -221,15 +221,15 @@ def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str
             continue
         place = sheet.position(column)
         if place is None:
-            there = ", ".join(name for name in sheet.columns if name)[:500]
+            there = ", ".join(sheet.shown(place) for place, name in enumerate(sheet.columns) if name)[:500]
             raise UsageError(f"--set={text}: no column '{column.strip()}'; there are: {there}")
         if role in several:
             several[role].append(place)
         elif one.setdefault(role, place) != place:
-            raise UsageError(f"--set={text}: {role} is also set to '{sheet.columns[one[role]]}'; write one of them")
+            raise UsageError(f"--set={text}: {role} is also set to '{sheet.shown(one[role])}'; write one of them")
     places = [*one.values(), *several["image"]]
     if twice := [place for place, count in Counter(places).items() if count > 1]:
-        raise UsageError(f"--set: column '{sheet.columns[twice[0]]}' has two roles; write one of them")
+        raise UsageError(f"--set: column '{sheet.shown(twice[0])}' has two roles; write one of them")
     return one, several, without
 
 
@@ -241,7 +241,7 @@ def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
 
 
 def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, int]) -> dict[str, int]:
-    """The columns of options: A, B ... or numbered from 0 or 1; {} without the first two."""
+    """The columns of options: A, B ... or at least two that are numbered from 0 or 1."""
     letters: dict[str, int] = {}
     numbers: dict[int, int] = {}
     for place in free:
@@ -250,7 +250,7 @@ def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, i
         elif match := _NUMBERED.fullmatch(names[place]):
             numbers.setdefault(int(match[1]), place)
     known = letters.keys() | chosen.keys()
-    if {"A", "B"} <= known:
+    if "A" in known:
         # One missing letter is a mistake; beyond two, a column "x" is no option.
         end = next((i for i in range(len(LETTERS)) if not known & {*LETTERS[i : i + 2]}), len(LETTERS))
         return {letter: place for letter, place in letters.items() if letter in LETTERS[:end]}

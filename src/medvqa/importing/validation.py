@@ -90,10 +90,10 @@ def validate(
         baselines=tuple(textonly.baselines(listed, numbers)),
         groups=groups,
         power=power.power_of(groups),
-        private=tuple(sheet.columns[place] for place in columns.private),
-        holding_answer=tuple(sheet.columns[place] for place in guess.holding_answer),
+        private=tuple(sheet.shown(place) for place in columns.private),
+        holding_answer=tuple(sheet.shown(place) for place in guess.holding_answer),
         not_read=tuple(
-            name
+            sheet.shown(place)
             for place, name in enumerate(sheet.columns)
             if name and place not in read and place not in columns.private and place not in guess.holding_answer
         ),
@@ -114,4 +114,4 @@ def _roles(sheet: Sheet, columns: RoleColumns) -> tuple[tuple[str, str], ...]:
     for role, places in (("image", columns.images), ("tag", columns.tags), ("slice", columns.slices)):
         for place in places:
             roles.setdefault(place, role)
-    return tuple((sheet.columns[place], roles[place]) for place in sorted(roles) if place not in columns.private)
+    return tuple((sheet.shown(place), roles[place]) for place in sorted(roles) if place not in columns.private)
