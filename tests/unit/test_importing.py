@@ -662,13 +662,25 @@ NAMES = st.sampled_from(
 )
 
 
-@examples(150)
-@given(
+HEADERS = st.one_of(
     st.lists(NAMES, max_size=9).map(lambda names: ["question", "answer", *names]),
-    st.lists(st.lists(CELLS, min_size=2, max_size=11), max_size=5),
-    st.booleans(),
+    st.sampled_from(
+        [
+            ["id", "question", "answer", "A", "B", "C", "kind"],
+            ["question", "answer", "pair", "patient", "image"],
+            ["frage", "lösung", "bild", "option 1", "option 2", "fall", "gruppe"],
+            ["answer", "question", "A", "B", "D"],
+        ]
+    ),
 )
+
+
+@examples(150)
+@given(HEADERS, st.lists(st.lists(CELLS, min_size=2, max_size=11), max_size=5), st.booleans())
 @example(["question", "answer", "A", "B"], [["Why?", "A) liver", "A) liver", "B) spleen"]], True)
+@example(["question", "answer", "options"], [["Why?", "", " "]], True)
+@example(["question", "answer", "kind", "A", "B"], [["Why?", "A", "judgment", "x", "y"]], True)
+@example(["question", "answer", "x", "y", "A", "B"], [["Why?", "", "", "", "", ""]], True)
 def test_any_table_is_reported_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, header: list[str], rows: list[list[str]], fill: bool
 ) -> None:
