@@ -20,6 +20,7 @@ import PIL.ImageEnhance
 
 from medvqa.data import likeness
 from medvqa.data.likeness import near, remembered
+from medvqa.data.likeness.pictures import decoded
 from medvqa.items import Image
 from medvqa.statistics import Table, part_difference
 
@@ -153,7 +154,7 @@ def like(folder: Path) -> None:
     print(f"{len(kept):,} pictures; pairs at 0, 1-8, 9-16, 17-24, 25-32, 33-40, 41-48 bits: {counts}")
     chosen = [kept[place] for place in np.random.default_rng(0).permutation(len(kept))[:150].tolist()]
     for name, change in copies.items():
-        apart = [bits(own, look(change(image.pil()))) for image, own in chosen]
+        apart = [bits(own, look(change(decoded(image.read())))) for image, own in chosen]
         within = np.mean(np.array(apart) <= likeness.NEAR)
         print(f"{name:18} median {np.median(apart):3.0f}, most {max(apart):3}; within {likeness.NEAR}: {within:.1%}")
 
