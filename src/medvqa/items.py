@@ -390,6 +390,18 @@ class Extractor:
     kinds: frozenset[Kind] = frozenset({"single_choice"})
 
 
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """The facts beside results that metrics in `Benchmark.kits` depend on.
+
+    `judged`: a judge scored the run. `training` reads the answers to open training questions, in the order of their
+    files; () if they are not there.
+    """
+
+    judged: bool = False
+    training: Callable[[], tuple[str, ...]] = tuple
+
+
 def usual(*_: object) -> NoReturn:
     """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
     raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
@@ -475,7 +487,9 @@ class Benchmark:
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
     `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
     evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
-    is the file that declares the benchmark, None for one that is made in Python.
+    is the file that declares the benchmark, None for one that is made in Python. `kits` are metrics that reproduce the
+    counts of other evaluation kits, by the kit's name, for `--metric-like`; `training` is the name of the benchmark
+    with the training questions.
     """
 
     name: str
@@ -509,6 +523,8 @@ class Benchmark:
     taxonomy: str = ""
     origin: Origin | None = None
     on_request: bool = False
+    kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
+    training: str = ""
     declared: BenchmarkFile | None = None
 
 

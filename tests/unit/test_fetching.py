@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import ssl
 import tarfile
 import threading
 import time
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.error import URLError
 
 import pytest
 
@@ -277,6 +279,14 @@ def test_a_host_that_cannot_be_reached_is_asked_a_few_times_for_all_files(target
     with pytest.raises(NotFetched):
         visits.patiently(lambda: visits.open("http://127.0.0.1:9/other"))
     assert time.monotonic() - begun < 0.5
+
+
+def test_an_unknown_certificate_is_explained() -> None:
+    failed = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    failed.verify_message = "self-signed certificate"
+    error = web.broken("https://hub.hospital/x", URLError(failed))
+    assert str(error).startswith("the certificate of hub.hospital is not trusted (self-signed certificate); if your ")
+    assert not error.again
 
 
 def test_redirects_are_followed_without_the_token(target: Path) -> None:
@@ -832,6 +842,12 @@ def test_a_second_place_is_asked_if_the_first_has_the_wrong_file(tmp_path: Path,
     assert lacking.reason.endswith(f"; {server.url}/right.bin does not exist (404)")
 
 
+def lacking_now(benchmark: Benchmark, data: Path, folder: Path) -> str:
+    """Return why the one missing file cannot be had from servers."""
+    (lacking,) = fetch.fetch([benchmark], data, folders=[folder], manners=QUICK).lacking
+    return lacking.reason
+
+
 def test_files_of_a_folder_need_no_server(tmp_path: Path) -> None:
     usb = tmp_path / "usb"
     (usb / "PMC12.3").mkdir(parents=True)
@@ -846,8 +862,9 @@ def test_files_of_a_folder_need_no_server(tmp_path: Path) -> None:
         OriginFile(to="stars/c.bin", at="https://example.org/x/c.bin?y", digest=f"md5:{md5(CONTENT)}"),
         OriginFile(to="stars/d.bin", at="http://127.0.0.1:9/d.bin", digest=f"md5:{md5(b'e')}"),
     )
-    done = fetch.fetch([benchmark], tmp_path / "data", folders=[usb], manners=QUICK)
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[usb], offline=True)
     assert [lacking.name for lacking in done.lacking] == ["stars/d.bin"], "its digest is another"
+    assert "127.0.0.1:9 cannot be reached" in lacking_now(benchmark, tmp_path / "data", usb)
     assert contents(tmp_path / "data" / "stars").keys() - {manifest.NAME} == {"1.jpg", "2.jpg", "c.bin"}
 
 
@@ -886,6 +903,13 @@ def test_another_version_on_the_hub_is_noticed_before_it_is_received(
     assert "is another version: its sha256:bbbb" in reasons[0]
     assert reasons[1].endswith("has 5 bytes, and the release 7")
     assert {asked.method for asked in server.asked} == {"HEAD"}
+
+
+def test_nothing_is_looked_at_outside_of_the_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    done = fetch.fetch([stars(OriginFile(to="../a", at="a"))], tmp_path / "data", offline=True)
+    assert [lacking.reason for lacking in done.lacking] == ["'../a' is no path in the data folder"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 @pytest.mark.parametrize("to", ["../a", "/etc/a", "stars/../../a", "stars//a", "a\\b", "stars/\n", "", "stars/.", "."])

@@ -193,7 +193,7 @@ def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.Tab
 
 def _links(item: Item, meta: Meta) -> list[str]:
     """Return the texts that an item shares with others of its cluster."""
-    links = [image.name for image in item.images]
+    links = [image.file for image in item.images]
     if meta.patient_id is not None:
         links.append(f"patient {meta.patient_id}")
     if meta.case_id is not None:

@@ -90,21 +90,18 @@ def fetch(
     data folder that cannot be written.
     """
     done = Fetched(wishes=wishes_of(benchmarks))
-    if not offline:
+    if folders or not offline:
         try:
             data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{data}: the data folder cannot be made: {error.strerror}") from error
     _without_files(benchmarks, data, done)
     with progress.show(len(done.wishes)) as bars:
-        fetcher = _Fetcher(data, folders, mirrors or {}, manners or MANNERS, bars)
+        fetcher = _Fetcher(data, folders, mirrors or {}, manners or MANNERS, bars, offline=offline)
         missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, benchmarks, data), done)]
-        if offline:
-            done.lacking += [Lacking(wish.file.to, f"it comes from {whence(wish)}") for wish in missing]
-        else:
-            for line in _elsewhere(missing, benchmarks, folders):
-                bars.tell(line)
-            fetcher.bring(missing, done)
+        for line in _elsewhere(missing, benchmarks, folders):
+            bars.tell(line)
+        fetcher.bring(missing, done)
     order = {wish.file.to: number for number, wish in enumerate(done.wishes)}
     done.lacking.sort(key=lambda lacking: order.get(lacking.name, -1))
     return done
@@ -155,13 +152,19 @@ def place(data: Path, to: str) -> Path:
 
     A link in the place of a folder is refused: nothing is written outside.
     """
+    *parents, name = names_of(to)
+    folder = data
+    for parent in parents:
+        folder = files.subfolder(folder, parent)
+    return folder / name
+
+
+def names_of(to: str) -> list[str]:
+    """Return the parts of a path in the data folder (NotFetched for a path that is none)."""
     names = to.split("/")
     if not to.isprintable() or "\\" in to or any(name in ("", ".", "..") for name in names):
         raise NotFetched(f"{to!r} is no path in the data folder")
-    folder = data
-    for name in names[:-1]:
-        folder = files.subfolder(folder, name)
-    return folder / names[-1]
+    return names
 
 
 class _Fetcher:
@@ -174,8 +177,11 @@ class _Fetcher:
         mirrors: Mapping[str, str],
         manners: Manners,
         bars: progress.FetchProgress,
+        *,
+        offline: bool,
     ) -> None:
         self._data = data
+        self._offline = offline
         self._folders = folders
         self._bars = bars
         self._web = Web(manners, mirrors, tell=bars.tell)
@@ -188,8 +194,8 @@ class _Fetcher:
     def look(self, wish: Wish, strangers: Iterator[Path], done: Fetched) -> bool:
         """Return whether nothing is to be fetched: the file is there, or a wrong one is in its place."""
         file = wish.file
-        path = self._data / file.to
         try:
+            path = self._data.joinpath(*names_of(file.to))
             note = self._present(path, file)
             if note is None and file.digest:
                 note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
@@ -317,8 +323,10 @@ class _Fetcher:
 
     def _get(self, wish: Wish) -> FileNote:
         file = wish.file
+        note = self._copied(file)
+        if note is None and self._offline:
+            raise NotFetched(f"it comes from {whence(wish)}")
         path = place(self._data, file.to)
-        note = self._copied(file, path)
         reasons: list[str] = []
         for at in (file.at, *(one for one in file.also if not one.startswith(LOCAL))):
             if note is not None:
@@ -356,12 +364,13 @@ class _Fetcher:
         digests = dict.fromkeys((*([file.digest] if file.digest else []), *source.digests))
         return replace(source, size=file.size or source.size, digests=tuple(digests))
 
-    def _copied(self, file: OriginFile, path: Path) -> FileNote | None:
+    def _copied(self, file: OriginFile) -> FileNote | None:
         """Return the note of a file that was copied from a folder of --from; None if none has it."""
         for folder in self._folders:
             for candidate in _candidates(folder, file):
-                if not candidate.is_file() or (path.exists() and candidate.samefile(path)):
+                if not candidate.is_file():
                     continue
+                path = place(self._data, file.to)
                 if (digest := parts.copy(self._web, candidate, path, file.size, file.digest)) is not None:
                     return self._new(file, path, digest, str(candidate))
         return None
