@@ -94,6 +94,11 @@ def test_stored_answers_are_counted_like_another_kit(
     assert "No gate reads them" in " ".join(printed.split())
     kept = {name: measure for name, measure in counted.items() if "_med_" not in name and "medevalkit" not in name}
     assert json.dumps(kept, sort_keys=True) == before, "our own numbers stay"
+    (data / "slake/train.json").write_text("[{")
+    assert main(["report", str(reports), "--metric-like=llava-med", f"--data={data}"]) == 0
+    assert "llava-med with training answers" in (printed := capfd.readouterr().out)
+    assert "slake/train.json" in printed
+    assert "llava_med_open_recall" in measures(reports, "slake-en-test")
     assert main(["report", str(reports)]) == 0
     assert json.dumps(measures(reports, "slake-en-test"), sort_keys=True) == before, "the run knows no kit"
 
