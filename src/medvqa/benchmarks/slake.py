@@ -30,6 +30,7 @@ from medvqa.data import lexicon, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
 from medvqa.metrics import kits
+from medvqa.scoring import clipped
 
 GROUP = "slake"
 FILES = {"test": ("test.json",), "validation": ("validation.json", "validate.json"), "train": ("train.json",)}
@@ -84,7 +85,7 @@ def items(data: Path, split: str, language: str) -> Iterator[Item]:
         for row in tables.read(path, name=path.relative_to(data).as_posix()):
             line = row.convert(SlakeRow)
             if line.q_lang not in TITLES:
-                raise row.error(f"no language {line.q_lang!r}; known: {', '.join(TITLES)}")
+                raise row.error(f"no language {clipped(repr(line.q_lang))}; known: {', '.join(TITLES)}")
             name = row.identifier("qid")
             if name in seen:
                 raise row.error(f"qid {name} is also that of {seen[name]}")
@@ -96,7 +97,7 @@ def items(data: Path, split: str, language: str) -> Iterator[Item]:
 def _item(row: tables.TableRow, line: SlakeRow, name: str, data: Path) -> Item:
     kind = KINDS.get(line.answer_type.strip().upper())
     if kind is None:
-        raise row.error(f"no answer type {line.answer_type!r}; known: {', '.join(KINDS)}")
+        raise row.error(f"no answer type {clipped(repr(line.answer_type))}; known: {', '.join(KINDS)}")
     tags = {"answer_type": line.answer_type, "content_type": line.content_type, "modality": line.modality}
     tags |= {"location": line.location, "base_type": line.base_type, "language": line.q_lang}
     answer = row.text("answer").strip()

@@ -31,6 +31,7 @@ from medvqa.data import lexicon, selection, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
 from medvqa.metrics import kits
+from medvqa.scoring import clipped
 
 GROUP = "vqa-rad"
 PUBLIC = "VQA_RAD Dataset Public.json"
@@ -119,7 +120,7 @@ def _told(row: tables.TableRow, column: str) -> str:
 def _item(row: tables.TableRow, line: OsfRow, name: str, data: Path) -> Item:
     kind = KINDS.get(line.answer_type.strip().upper())
     if kind is None:
-        raise row.error(f"no answer type {line.answer_type!r}; known: {', '.join(KINDS)}")
+        raise row.error(f"no answer type {clipped(repr(line.answer_type))}; known: {', '.join(KINDS)}")
     answer = row.text("answer").strip()
     tags = {
         "answer_type": lexicon.slugs(line.answer_type),
