@@ -42,16 +42,19 @@ RELEASED = {
 KINDS: Mapping[str, Kind] = {"CLOSED": "judgment", "OPEN": "short_answer"}
 TITLES = {"en": "English", "zh": "Chinese"}
 
-ORIGIN = Origin(
-    licence="CC BY 4.0",
-    home="https://huggingface.co/datasets/BoKelvin/SLAKE",
-    hub="BoKelvin/SLAKE",
-    revision="a9083ce6c34ac3ffb17671a605962924d8a8f9e9",
-    files=(
-        *(OriginFile(to=f"{GROUP}/{names[0]}", at=names[0]) for names in FILES.values()),
-        OriginFile(to=f"{GROUP}/imgs.zip", at="imgs.zip", unpack=GROUP),
-    ),
-)
+ORIGINS = {
+    split: Origin(
+        licence="CC BY 4.0",
+        home="https://huggingface.co/datasets/BoKelvin/SLAKE",
+        hub="BoKelvin/SLAKE",
+        revision="a9083ce6c34ac3ffb17671a605962924d8a8f9e9",
+        files=(
+            OriginFile(to=f"{GROUP}/{names[0]}", at=names[0]),
+            OriginFile(to=f"{GROUP}/imgs.zip", at="imgs.zip", unpack=GROUP),
+        ),
+    )
+    for split, names in FILES.items()
+}
 
 
 class SlakeRow(msgspec.Struct, frozen=True):
@@ -130,8 +133,8 @@ BENCHMARKS = tuple(
         files=partial(files, split=split),
         sought=f"{GROUP}/{FILES[split][0]}",
         release=RELEASED[language][split],
-        obtain="Type `medvqa fetch slake`, or put the files of https://huggingface.co/datasets/BoKelvin/SLAKE into "
-        "DATA/slake/, with its images as DATA/slake/imgs/xmlab1/source.jpg and so on",
+        obtain=f"Type `medvqa fetch {GROUP}-{language}-{split}`, or put the files of "
+        "https://huggingface.co/datasets/BoKelvin/SLAKE into DATA/slake/, with its images in DATA/slake/imgs/",
         prompt=closed_open.templates(GROUP, "medevalkit", *MEDEVALKIT[language]),
         prompts={"lmms-eval": closed_open.templates(GROUP, "lmms-eval", LMMS_EVAL[language], LMMS_EVAL[language], 32)},
         score=closed_open.score,
@@ -146,7 +149,7 @@ BENCHMARKS = tuple(
         },
         training=f"{GROUP}-{language}-train",
         on_request=split != "test",
-        origin=ORIGIN,
+        origin=ORIGINS[split],
     )
     for language in TITLES
     for split in FILES
