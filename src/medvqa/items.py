@@ -419,7 +419,9 @@ class OriginFile:
 
     `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
     0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
-    folder for the content of an archive, "" for any other file.
+    folder for the content of an archive, "" for any other file. `at` may also be pmc:ARTICLE/FILE, a file of an article
+    in the open-data store of PubMed Central. `also` are further places, in order: as `at`, or from:PATH, which lies
+    in a folder that the user names (`medvqa fetch --from=DIR`).
     """
 
     to: str
@@ -427,6 +429,7 @@ class OriginFile:
     size: int = 0
     digest: str = ""
     unpack: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -536,3 +536,59 @@ def test_without_imagehash_the_message_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "imagehash", None)
     with pytest.raises(UsageError, match=r"pip install 'pytest-medvqa\[data\]'"):
         likeness.fingerprint(encoded(picture(1)))
+
+
+def dicom(path: Path, seed: int, **more: object) -> None:
+    """Write a CT of 12 bits; `more` are further elements of its header."""
+    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+
+    values = np.asarray(picture(seed).convert("L")).astype(np.uint16) * 16
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = CTImageStorage, generate_uid(entropy_srcs=["7"])
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = Dataset()
+    file.file_meta = meta
+    file.SOPClassUID, file.SOPInstanceUID = CTImageStorage, meta.MediaStorageSOPInstanceUID
+    file.Modality, file.PatientName = "CT", "Planted^Name"
+    file.Rows, file.Columns = values.shape
+    file.SamplesPerPixel, file.PhotometricInterpretation, file.PixelRepresentation = 1, "MONOCHROME2", 0
+    file.BitsAllocated, file.BitsStored, file.HighBit = 16, 12, 11
+    file.RescaleSlope, file.RescaleIntercept = 1, 0
+    for name, value in more.items():
+        setattr(file, name, value)
+    file.PixelData = values.tobytes()
+    file.save_as(path, enforce_file_format=True)
+
+
+def test_medical_files_are_compared_by_their_bytes_and_their_pictures(
+    training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pydicom")
+    window: dict[str, object] = {"WindowCenter": 2048, "WindowWidth": 4096}
+    dicom(tmp_path / "1.dcm", 1)
+    (training / "same.dcm").write_bytes((tmp_path / "1.dcm").read_bytes())
+    dicom(tmp_path / "2.dcm", 2)
+    dicom(training / "burnt.dcm", 2, BurnedInAnnotation="YES", **window)
+    dicom(training / "no-window.dcm", 3)
+    picture(4).save(tmp_path / "4.png")
+    dicom(training / "4.dcm", 4, **window)
+    images = [Image(f"{n}.dcm?range=0,4095", str(tmp_path / f"{n}.dcm")) for n in (1, 2)]
+    images.append(Image("4.png", str(tmp_path / "4.png")))
+    items = [Item(image.name, "b", "short_answer", "Is it?", images=(image,)) for image in images]
+    trained = likeness.read(likeness.TrainingSet.listed(training, "--against=X"))
+    overlaps = likeness.find(items, trained, tmp_path)
+    kinds = {each.item: (each.match and each.match.kind, each.trained) for each in overlaps.found}
+    assert kinds["1.dcm?range=0,4095"] == ("bytes", "same.dcm")
+    assert kinds["2.dcm?range=0,4095"][1] == "burnt.dcm"
+    assert kinds["4.png"][1] == "4.dcm"
+    assert "no-window.dcm" in trained.unreadable
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
+    assert b"Planted" not in stored + "".join(trained.unreadable.values()).encode()
+
+
+def test_a_question_mark_in_a_name_is_no_view(training: Path, tmp_path: Path) -> None:
+    (tmp_path / "1.png").write_bytes(encoded(picture(1)))
+    (training / "x?window=lung").write_bytes(encoded(picture(1)))
+    (training / "y?frame=0.png").write_bytes(encoded(picture(2)))
+    assert found([item("1", "Is it?", tmp_path / "1.png")], training).levels == {"1": "image"}

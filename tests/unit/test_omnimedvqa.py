@@ -10,19 +10,10 @@ import pytest
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import omnimedvqa
 from medvqa.items import Answer, DataError, DataWarning, Item, UsageError
+from support.neighbours_choices import OMNI_ROW
 
 (OMNI,) = omnimedvqa.BENCHMARKS
-ROW = {
-    "dataset": "X",
-    "question_id": "X_0001",
-    "question_type": "Modality Recognition",
-    "question": "Which modality is this?",
-    "gt_answer": "CT",
-    "image_path": "Images/X/1.png",
-    "option_A": "MRI",
-    "option_B": "CT",
-    "modality_type": "CT(Computed Tomography)",
-}
+ROW = dict(OMNI_ROW)
 
 
 def write(data: Path, *rows: Mapping[str, Any], file: str = "X.json", root: str = "omnimedvqa") -> Path:

@@ -1,6 +1,5 @@
 """PMC-VQA: rows of both versions, keys that contradict each other, the owners' rule, and the caption."""
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,36 +11,12 @@ import pytest
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import pmc_vqa
 from medvqa.items import Answer, Benchmark, DataError, DataWarning, Item
+from support.neighbours import CANARY
+from support.neighbours_choices import CLEAN_ROW as ROW
+from support.neighbours_choices import SECOND_ROW as ROW_2
+from support.neighbours_choices import write_figures as write
 
 CLEAN, SECOND = pmc_vqa.BENCHMARKS
-CHOICES = {"Choice A": " A:Mass", "Choice B": " B:Cyst", "Choice C": " C:Stone", "Choice D": " D:Clip"}
-ROW = {
-    "Figure_path": "PMC1_F1.jpg",
-    "Question": "What does the arrow show?",
-    "Answer": "Cyst",
-    **CHOICES,
-    "Answer_label": "B",
-}
-SECRET = "the caption says cyst"
-ROW_2 = {
-    "index": "0",
-    "Figure_path": "PMC1_Fig4_41.jpg",
-    "Caption": SECRET,
-    "Question": "What is it?",
-    **CHOICES,
-    "Answer": "B",
-    "split": "test",
-}
-
-
-def write(data: Path, *rows: Mapping[str, str], file: str = "test_clean.csv") -> Path:
-    folder = data / "pmc-vqa"
-    folder.mkdir(exist_ok=True)
-    with (folder / file).open("w", newline="") as out:
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return data
 
 
 def load(data: Path, benchmark: Benchmark = CLEAN) -> tuple[Item, ...]:
@@ -177,7 +152,7 @@ def test_the_caption_reaches_no_item_and_no_prompt(tmp_path: Path) -> None:
     prompts = [SECOND.prompt(item, technique) for technique in SECOND.techniques]  # type: ignore[operator]
     prompts.append(SECOND.prompts["medevalkit"](item, "mc"))  # type: ignore[operator]
     written = json.dumps([asdict(item), *map(asdict, prompts)], default=str)
-    assert SECRET not in written
+    assert CANARY not in written
 
 
 def test_the_prompts_are_those_of_the_owners_and_of_medevalkit(tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
     return tuple(
         image
         if image.blank or os.path.isabs(image.path)
-        else replace(image, path=str(inside(data, image.path or image.name, where=where, named=str(data))))
+        else replace(image, path=str(inside(data, image.path or image.file, where=where, named=str(data))))
         for image in item.images
     )
 

@@ -46,8 +46,8 @@ SEPARATOR = "|"
 """Between several images, tags or accepted answers in one cell."""
 
 # Small letters stand apart: "bad" is a word.
-_LETTERS = re.compile(r"[A-Y](?:[\s,;|/+&、]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&、]+[A-Ya-y])*")
-_NUMBERS = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
+LETTERS_CELL = re.compile(r"[A-Y](?:[\s,;|/+&、]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&、]+[A-Ya-y])*")
+NUMBERS_CELL = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
 _PREFIXED = re.compile(r"\(?([A-Ya-y])\s*[.):、]\s*(\S.*)", re.S)
 _DECIMAL = re.compile(r"[+-]?\d{1,15}(?:[.,]\d{1,15})?")
 _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
@@ -67,6 +67,7 @@ def table(
     window: tuple[float, float] | None = None,
     title: str = "",
     public: bool = False,
+    allow_burned_in: bool = False,
 ) -> Benchmark:
     """Return a benchmark whose questions are the rows of a table; nothing is read before it is needed.
 
@@ -76,8 +77,9 @@ def table(
     `--benchmark=NAME` (default: the name of the file). `prompt` is a text with the fields {question} and {options},
     in place of the default prompts. `tags` names columns to select and to report by. `columns` maps a role, or the
     letter of an option, to a column that is called otherwise: {"question": "Frage"}. `window` holds the raw values
-    that are shown as black and as white, for images of more than 8 bits. `public` says that anybody may have the
-    data, so that they may be sent to another machine without --allow-upload.
+    that are shown as black and as white, for images of more than 8 bits without a window of their own. `public` says
+    that anybody may have the data, so that they may be sent to another machine without --allow-upload.
+    `allow_burned_in` shows DICOM files whose header says that annotation is burnt into the pixels.
 
     Errors in the data are DataErrors that name file, row and column; they are raised when the benchmark is read.
     """
@@ -92,6 +94,7 @@ def table(
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         columns=dict(columns or {}),
         window=window,
+        allow_burned_in=allow_burned_in,
     )
     return Benchmark(
         name=name or name_of(file),
@@ -141,6 +144,7 @@ class Source:
     tags: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     window: tuple[float, float] | None = None
+    allow_burned_in: bool = False
     where: str = ""
     declared: str = ""
     pictures: tuple[str, ...] = ()
@@ -337,7 +341,7 @@ class Source:
         if not question.strip():
             raise row.error("the question is empty", columns.question)
         written = _options(row, columns, self.separator)
-        options = _unprefixed(written) if self.declared else written
+        options = unprefixed(written) if self.declared else written
         stated = self._kind(row, columns, options)
         answers = self._letters(row, columns, options, written) if options else _texts(row, columns.answer)
         if stated == "single_choice" and len(answers) > 1:
@@ -360,7 +364,7 @@ class Source:
             pair_id=(row.text(columns.pair).strip() or None) if columns.pair else None,
             extra=shared,
         )
-        shown = [f"image {image.digest or image.name}" for image in images]
+        shown = [f"image {image.digest or image.file}" for image in images]
         return item, [*shown, *(f"{role} {value}" for role, value in shared.items())]
 
     def _values(self, row: tables.TableRow, columns: TableColumns) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -423,11 +427,11 @@ class Source:
                 continue
             # Full-width letters and commas are those of Chinese keyboards.
             plain = unicodedata.normalize("NFKC", cell)
-            by_letter = set(re.sub("[^A-Y]", "", plain.upper())) if _LETTERS.fullmatch(plain) else set()
+            by_letter = set(re.sub("[^A-Y]", "", plain.upper())) if LETTERS_CELL.fullmatch(plain) else set()
             by_letter = by_letter if by_letter <= options.keys() else set()
-            by_text = _called(cell, options) or _called(cell, written)
+            by_text = called(cell, options) or called(cell, written)
             if not (by_letter or by_text) and self.declared:
-                by_text = _labelled(cell, options)
+                by_text = labelled(cell, options)
             if by_letter and by_text and by_letter != by_text:
                 raise row.error(
                     f"'{shown}' is a letter, and the text of option {min(by_text)}: rename it", columns.answer
@@ -443,7 +447,7 @@ class Source:
         """The letters of options that a cell names by their numbers (DataError)."""
         plain = unicodedata.normalize("NFKC", cell)
         first = self.numbers_from or 0
-        numbers = [int(text) - first for text in re.findall(r"\d+", plain)] if _NUMBERS.fullmatch(plain) else [-1]
+        numbers = [int(text) - first for text in re.findall(r"\d+", plain)] if NUMBERS_CELL.fullmatch(plain) else [-1]
         if any(not 0 <= number < len(letters) for number in numbers):
             raise row.error(
                 f"'{_clipped(cell)}' is no number of an option, {first} to {first + len(letters) - 1} "
@@ -464,7 +468,15 @@ class Source:
                 if _URL.match(file):
                     raise DataError(f"{where}: '{_clipped(file)}' is a URL; download the image, and write its path")
                 images.append(
-                    image_file(file, folder=folder, root=folder, where=where, window=self.window, named=f"{folder}")
+                    image_file(
+                        file,
+                        folder=folder,
+                        root=folder,
+                        where=where,
+                        window=self.window,
+                        named=f"{folder}",
+                        allow_burned_in=self.allow_burned_in,
+                    )
                 )
         if len(images) > MAX_IMAGES:
             raise row.error(f"{len(images)} images; a question has at most {MAX_IMAGES}")
@@ -519,20 +531,20 @@ def _held(value: object) -> tuple[Image, ...]:
     return tuple(value for value in values if isinstance(value, Image))
 
 
-def _called(cell: str, options: Mapping[str, str]) -> set[str]:
+def called(cell: str, options: Mapping[str, str]) -> set[str]:
     """The letters of the options that have this text; in another case, width or Unicode form, if none has it."""
     exact = {letter for letter, text in options.items() if text.casefold() == cell.casefold()}
     return exact or {letter for letter, text in options.items() if folded(text) == folded(cell)}
 
 
-def _labelled(cell: str, options: Mapping[str, str]) -> set[str]:
+def labelled(cell: str, options: Mapping[str, str]) -> set[str]:
     """The letter of an option that is written with its text, as in "B) spleen"; none if they disagree."""
     match = _PREFIXED.fullmatch(unicodedata.normalize("NFKC", cell))
     letter = match[1].upper() if match else ""
     return {letter} if match and letter in options and folded(options[letter]) == folded(match[2]) else set()
 
 
-def _unprefixed(options: Mapping[str, str]) -> dict[str, str]:
+def unprefixed(options: Mapping[str, str]) -> dict[str, str]:
     """Strip the letters before the texts of options ("A) liver"), if each option has its own."""
     matches = {
         letter: _PREFIXED.fullmatch(text.replace("：", ":").replace("）", ")")) for letter, text in options.items()
@@ -595,7 +607,7 @@ def _listed(row: tables.TableRow, column: str, separator: str = "") -> dict[str,
         if len(value) > len(LETTERS):
             raise row.error(f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y", column)
         value = dict(zip(LETTERS, value, strict=False))
-    if not value:
+    if not value or isinstance(value, str):
         return {}
     if not isinstance(value, dict):
         raise row.error(f"no options: {_clipped(str(value))}", column)

@@ -133,15 +133,25 @@ def write(declaration: TableFile, path: Path, *, note: str = "") -> None:
 
     UsageError if a value is wrong, or if the file cannot be written. The table need not be there.
     """
-    values = {key: value for key, value in msgspec.to_builtins(declaration).items() if value is not None}
-    comments = "".join(f"# {printing.line(line)}\n" for line in note.splitlines())
-    content = f"{comments}{toml_text.written(values)}".encode()
+    content = _content(declaration, note)
     shown = printing.line(str(path))
     _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
     try:
         files.replace(path, content)
     except OSError as error:
         raise UsageError(f"{shown}: cannot be written: {error.strerror}") from error
+
+
+def benchmark_of(declaration: TableFile, path: Path) -> Benchmark:
+    """Return the benchmark that `write` would declare in `path`, without writing it (UsageError)."""
+    content, shown = _content(declaration, ""), printing.line(str(path))
+    return _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
+
+
+def _content(declaration: TableFile, note: str) -> bytes:
+    values = {key: value for key, value in msgspec.to_builtins(declaration).items() if value is not None}
+    comments = "".join(f"# {printing.line(line)}\n" for line in note.splitlines())
+    return f"{comments}{toml_text.written(values)}".encode()
 
 
 def declared(content: bytes, shown: str) -> TableFile:
@@ -176,7 +186,15 @@ def _known(shown: str, table: str, values: Mapping[str, Any], fields: Sequence[s
             meant = f"did you mean '{next(field for field in fields if field.lower() == close[0])}'?" if close else ""
             listed = f"there are: {', '.join(fields)}"
             where = f" in [{table}]" if table else ""
+            if table == "columns" and (role := _role(key)):
+                meant = f'columns are the values: write {role} = "{printing.line(key)}"'
             raise UsageError(f"{shown}: unknown key '{printing.line(key)[:60]}'{where}; {meant or listed}")
+
+
+def _role(column: str) -> str:
+    """The role that a column of this name has, "" for none."""
+    roles = ((role, (*others, *languages.COLUMNS.get(role, ()))) for role, others in ROLES.items())
+    return next((role for role, names in roles if column.casefold() in names), "")
 
 
 def _problems(declaration: TableFile) -> list[tuple[str, str]]:

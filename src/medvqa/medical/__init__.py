@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from medvqa.medical.errors import MedicalError as MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import SLIDES, ImageView
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -31,10 +31,8 @@ HEAD = 1024
 MAX_BYTES = {"dicom": 4 * 2**30, "nifti": 4 * 2**30, "slide": 2**36}
 """Largest files by kind. They are read in parts: one frame, one slice, one region."""
 
-_SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".svslide", ".mrxs", ".vms", ".vmu", ".czi")
 
-
-def kind(head: bytes, name: str, view: View) -> Medical:
+def kind(head: bytes, name: str, view: ImageView) -> Medical:
     """Return the kind of a file by the first HEAD bytes of its content; slides by `region` or the end of the name.
 
     MedicalError if the name promises another content.
@@ -44,7 +42,7 @@ def kind(head: bytes, name: str, view: View) -> Medical:
         return "dicom"
     if _is_nifti(head):
         return "nifti"
-    if view.region is not None or low.endswith(_SLIDES):
+    if view.region is not None or low.endswith(SLIDES):
         return "slide"
     if head and low.endswith((".dcm", ".dicom")):
         raise MedicalError("no DICOM file: DICM is missing at byte 128. Save it with a preamble and file meta header")
@@ -64,7 +62,7 @@ def picture(
     file: BinaryIO,
     path: str,
     kind: Medical,
-    view: View,
+    view: ImageView,
     *,
     window: tuple[float, float] | None,
     burned_in: bool,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa.medical import windows
 from medvqa.medical.errors import EXTRA, MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ class Signs(NamedTuple):
 
 
 def picture(
-    file: BinaryIO, view: View, window: tuple[float, float] | None, *, burned_in: bool, max_pixels: int
+    file: BinaryIO, view: ImageView, window: tuple[float, float] | None, *, burned_in: bool, max_pixels: int
 ) -> PIL.Image.Image:
     """Return one frame of a DICOM file (MedicalError)."""
     with _reading():
@@ -214,7 +214,7 @@ def _whole(header: Any, keyword: str, default: int | None = None) -> int:
     return int(value)
 
 
-def _frame(header: Any, view: View) -> int:
+def _frame(header: Any, view: ImageView) -> int:
     """The place of the frame, from 0 (MedicalError)."""
     frames = max(_whole(header, "NumberOfFrames", 1), 1)
     if frames > MAX_FRAMES:
@@ -326,7 +326,7 @@ def _size(data: bytes) -> tuple[int, int] | None:
 
 
 def _levels(
-    raw: np.ndarray[Any, Any], header: Any, number: int, view: View, window: tuple[float, float] | None
+    raw: np.ndarray[Any, Any], header: Any, number: int, view: ImageView, window: tuple[float, float] | None
 ) -> np.ndarray[Any, Any]:
     """Return a grey frame as levels between 0 (black) and 1."""
     import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from medvqa.medical.errors import EXTRA, MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -15,7 +15,7 @@ MAX_READ = 2**26
 _SEVERAL = (".mrxs", ".vms", ".vmu")
 
 
-def picture(path: str, view: View, *, max_pixels: int) -> PIL.Image.Image:
+def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
     """Return a region of a slide on white (MedicalError)."""
     try:
         import openslide
@@ -37,7 +37,7 @@ def picture(path: str, view: View, *, max_pixels: int) -> PIL.Image.Image:
         raise MedicalError(f"no slide that openslide reads, or a damaged one ({type(error).__name__})") from error
 
 
-def _region(slide: Any, view: View, max_pixels: int) -> PIL.Image.Image:
+def _region(slide: Any, view: ImageView, max_pixels: int) -> PIL.Image.Image:
     import PIL.Image
 
     width, height = slide.dimensions

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medvqa.medical import windows
 from medvqa.medical.errors import EXTRA, MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import gzip
@@ -30,7 +30,7 @@ MAX_VOLUME = 2**31
 
 
 def picture(
-    file: BinaryIO | gzip.GzipFile, view: View, window: tuple[float, float] | None, *, max_pixels: int
+    file: BinaryIO | gzip.GzipFile, view: ImageView, window: tuple[float, float] | None, *, max_pixels: int
 ) -> PIL.Image.Image:
     """Return one slice of a volume; `file` is unpacked (MedicalError)."""
     try:
@@ -98,7 +98,7 @@ def _check(header: Any, shape: tuple[int, int, int], volumes: tuple[int, ...]) -
         raise MedicalError(f"voxels of type {kind.name} are not shown")
 
 
-def _place(view: View, shape: tuple[int, int, int], turned: list[tuple[int, bool]]) -> tuple[int, int]:
+def _place(view: ImageView, shape: tuple[int, int, int], turned: list[tuple[int, bool]]) -> tuple[int, int]:
     sizes = [shape[place] for place, _ in turned]
     if view.axis is None or view.slice is None:
         raise MedicalError(
@@ -110,7 +110,7 @@ def _place(view: View, shape: tuple[int, int, int], turned: list[tuple[int, bool
     return view.axis, view.slice
 
 
-def _volume(view: View, volumes: tuple[int, ...]) -> tuple[int, ...]:
+def _volume(view: ImageView, volumes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the place in the further dimensions."""
     longer = [size for size in volumes if size > 1]
     if len(longer) > 1:

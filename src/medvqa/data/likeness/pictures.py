@@ -6,12 +6,16 @@ import hashlib
 import io
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from medvqa import files, medical
 from medvqa.image import MAX_PIXELS
 from medvqa.items import DataError, Image, UsageError
+from medvqa.medical import views
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -69,18 +73,32 @@ def fingerprint(data: bytes, *, turned: bool = False) -> Fingerprint:
 
 
 def of_image(image: Image, *, turned: bool = False) -> Fingerprint:
-    """Return the fingerprint of an image; without `content` if its file is missing or cannot be read."""
+    """Return the fingerprint of an image; without `content` if its file is missing or cannot be read.
+
+    The content of a medical file is the whole file, its look that of the picture that the view names.
+    """
+    content = ""
     try:
+        # Only hashes leave this function, so annotation that is burnt in is no matter.
+        image = replace(image, allow_burned_in=True)
+        content = image.sha256() if _is_medical(image) else ""
         found = fingerprint(image.read(), turned=turned)
     except DataError as error:
-        return Fingerprint("", why=str(error))
-    if found.pixels:
-        return found
+        return Fingerprint(content, why=str(error))
+    return msgspec.structs.replace(found, content=content or found.content)
+
+
+def _is_medical(image: Image) -> bool:
+    """Whether an image lies in a medical file of its own."""
+    if image.blank or image.cell is not None or image.length is not None or image.encoding != "raw":
+        return False
     try:
-        # Files that only the benchmark can show: DICOM, or a slice of a volume.
-        return Fingerprint(found.content, *_seen(image.pil(), turned))
-    except DataError as error:
-        return Fingerprint(found.content, why=str(error))
+        with files.reading(Path(image.path)) as file:
+            return bool(medical.kind(file.read(medical.HEAD), image.file, views.parse(image.view)))
+    except medical.MedicalError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 def _seen(picture: PIL.Image.Image, turned: bool) -> tuple[str, tuple[str, ...]]:
