@@ -74,7 +74,8 @@ class Pseudonyms:
         names = dict[str, str]()
         for image, other in zip(item.images, images, strict=True):
             for name in (image.path, image.name, image.file, PurePath(image.path).name, PurePath(image.file).name):
-                if name:
+                # A short number may be another one of the message: HTTP 429.
+                if name and (len(name) > 3 or not name.isdecimal()):
                     names.setdefault(name, other.name if name == image.name else other.file)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
