@@ -1,8 +1,8 @@
 """Errors shown to the user, and `Image`: a reference to one image, with its limits and the pixels that a model may see.
 
 Files are read only when a prompt is built or a backend calls `Image.pil()`. Data sets are untrusted: paths must stay
-inside the data folder, bytes and pixels are limited, and only the formats of medical benchmarks are decoded. Standard
-library only; Pillow and numpy are imported lazily.
+inside the data folder, bytes and pixels are limited, and only the formats of medical benchmarks are decoded. DICOM,
+NIfTI and slides are read by the room `medical`. Standard library only; Pillow and numpy are imported lazily.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import io
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+
+from medvqa import medical
+from medvqa.medical import MedicalError, views
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -39,6 +42,8 @@ BLANK = "blank image"
 """The name of a blank image, and the start of its key."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+PLAIN = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+"""Ends of names of files in these formats."""
 WHITESPACE = b" \t\r\n"
 """Line breaks and blanks allowed within base64."""
 
@@ -89,6 +94,10 @@ class Image:
     bytes in hex, "" while unknown. `window` gives the raw values shown as black and white, linear in between, for
     grey images of more than 8 bits. `cell` is the place within a Parquet file. `blank` marks a grey picture of `size`
     (width, height), made by `blanked`; it keeps no way back to the pixels of the original.
+
+    `name` may end in the parts of a view, such as `ct/17.dcm?window=lung` or `v.nii.gz?axis=2&slice=40`. They set
+    `window` and `view`, the canonical form of the other parts (`medvqa.medical.views`). `allow_burned_in`: show the
+    picture even if its DICOM header says that annotation is burnt into it.
     """
 
     name: str
@@ -101,32 +110,56 @@ class Image:
     size: tuple[int, int] | None = None
     window: tuple[float, float] | None = None
     cell: ParquetCell | None = None
+    view: str = ""
+    allow_burned_in: bool = False
 
     def __post_init__(self) -> None:
-        """Raise DataError unless `window` is two different finite numbers."""
+        """Read the view in the name; raise DataError for a wrong one, or unless `window` is two different numbers."""
+        if "?" in str(self.name):
+            self._read_view()
         if self.window is None:
             return
         low, high = self.window
         if low == high or not (math.isfinite(low) and math.isfinite(high)):
             raise DataError(f"image {self.name}: window {self.window} is not two different numbers")
 
+    def _read_view(self) -> None:
+        _, parts = views.split(self.name)
+        if not parts:
+            return
+        try:
+            view = views.parse(parts)
+        except MedicalError as error:
+            raise DataError(f"image {self.name}: {error}") from None
+        if view.window is not None:
+            if self.window is not None and tuple(self.window) != view.window:
+                raise DataError(f"image {self.name}: it has another window, {self.window}; drop one of them")
+            object.__setattr__(self, "window", view.window)
+        object.__setattr__(self, "view", view.text)
+        object.__setattr__(self, "path", views.split(self.path)[0])
+
+    @property
+    def file(self) -> str:
+        """The name without a view: all pictures of one file have the same."""
+        return views.split(str(self.name))[0]
+
     @property
     def key(self) -> str:
-        """The visible content as a text: the digest (the name while unknown), with `blank` or the window."""
+        """The visible content as a text: the digest (the name while unknown), with `blank`, or window and view."""
         content = self.digest or self.name
         if self.blank:
             return content if content.startswith("blank ") else f"blank {content}"
         if self.window is not None:
             low, high = map(float, self.window)
-            return f"{content} window {low!r} {high!r}"
-        return content
+            content = f"{content} window {low!r} {high!r}"
+        return f"{content} view {self.view}" if self.view else content
 
     def pil(self) -> PIL.Image.Image:
         """Return the picture for the model: RGB, upright (EXIF orientation applied, as viewers do), without metadata.
 
-        A blank image is GREY. Transparency is dropped; only the first of several frames is used. Raises DataError with
-        the image's name if `read` does, and for damaged data, other formats than FORMATS, more than MAX_PIXELS, or more
-        than 8 bits a channel without a window.
+        A blank image is GREY. Transparency is dropped; only the first of several frames is used. Of a medical file, the
+        view chooses frame, slice or region. Raises DataError with the image's name if `read` does, and for damaged
+        data, other formats than FORMATS, more than MAX_PIXELS, or more than 8 bits a channel without a window.
         """
         import PIL.Image
         import PIL.ImageOps
@@ -135,7 +168,10 @@ class Image:
             if self.size is None:
                 raise DataError(f"image {self.name}: the file cannot be read, so the blank image has no size")
             return PIL.Image.new("RGB", self.size, GREY)
-        data = self.read()
+        with self._medical() as (kind, file):
+            if file is not None:
+                return self._rendered(kind, file)
+        data = self._stored()
         with _opened(self.name, data) as opened:
             bits = _bits(opened, data)
             upright = PIL.ImageOps.exif_transpose(opened)
@@ -144,15 +180,91 @@ class Image:
             return upright.convert("RGB")
 
     def read(self) -> bytes:
-        """Return the bytes of the encoded image, with base64 undone; a blank image as PNG.
+        """Return the bytes of the encoded image, with base64 undone; a blank image and a medical file as PNG.
 
-        Raises DataError with the image's name if the file is missing, unreadable or changed since it was indexed. Also
-        raised for an empty image, invalid base64, or more than MAX_BYTES.
+        So nothing of a header of a medical file is in them. Raises DataError with the image's name if the file is
+        missing, unreadable or changed since it was indexed. Also raised for an empty image, invalid base64, or more
+        than MAX_BYTES.
         """
-        if self.blank:
-            buffer = io.BytesIO()
-            self.pil().save(buffer, "PNG")
-            return buffer.getvalue()
+        with self._medical() as (kind, file):
+            if self.blank or file is not None:
+                buffer = io.BytesIO()
+                picture = self.pil() if file is None else self._rendered(kind, file)
+                picture.save(buffer, "PNG")
+                return buffer.getvalue()
+        return self._stored()
+
+    @property
+    def may_be_medical(self) -> bool:
+        """Whether the file's name may be that of a medical file: it ends otherwise than plain pictures."""
+        alone = self.cell is None and self.encoding == "raw" and self.start == 0 and self.length is None
+        return alone and not self.blank and not self.file.lower().endswith(PLAIN)
+
+    def burnt_in(self) -> tuple[bool, bool]:
+        """Return whether a DICOM header declares burnt-in annotation, and whether the kind of picture suggests it.
+
+        (False, False) for other files, and for one that cannot be read.
+        """
+        from medvqa.medical import dicom
+
+        try:
+            with self._medical() as (kind, file):
+                return dicom.signs(file) if kind == "dicom" and file is not None else (False, False)
+        except (DataError, MedicalError, OSError):
+            return False, False
+
+    @contextmanager
+    def _medical(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
+        """Open a medical file and yield its kind; ("", None) for any other image (DataError)."""
+        view = views.parse(self.view)
+        if self.blank or not self.path:
+            yield "", None
+        elif self.cell is None and self.encoding == "raw" and self.start == 0 and self.length is None:
+            with ExitStack() as stack:
+                head = b""
+                # `_stored` has the errors of a missing file.
+                with suppress(OSError):
+                    if Path(self.path).is_file():
+                        file = stack.enter_context(Path(self.path).open("rb"))
+                        head = file.read(medical.HEAD)
+                kind = self._kind(head, view) if head else ""
+                yield (kind, file) if kind else ("", None)
+        else:
+            data = self._stored()
+            kind = self._kind(data[: medical.HEAD], view)
+            yield (kind, io.BytesIO(data)) if kind else ("", None)
+
+    def _kind(self, head: bytes, view: views.ImageView) -> medical.Medical:
+        try:
+            kind = medical.kind(head, self.file, view)
+            if not kind:
+                view.check(kind)
+        except MedicalError as error:
+            raise DataError(f"image {self.name}: {error}") from None
+        return kind
+
+    def _rendered(self, kind: medical.Medical, file: BinaryIO) -> PIL.Image.Image:
+        """Return the picture of a medical file (DataError)."""
+        within = isinstance(file, io.BytesIO)
+        if self.digest and not within:
+            status = os.fstat(file.fileno())
+            if _streamed_digest(self.path, status.st_size, status.st_mtime_ns) != self.digest:
+                raise DataError(f"image {self.name}: the file has changed since it was indexed")
+        try:
+            return medical.picture(
+                file,
+                "" if within else self.path,
+                kind,
+                views.parse(self.view),
+                window=self.window,
+                burned_in=self.allow_burned_in,
+                max_pixels=MAX_PIXELS,
+            ).convert("RGB")
+        except MedicalError as error:
+            raise DataError(f"image {self.name}: {error}") from None
+
+    def _stored(self) -> bytes:
+        """Return the bytes of the image as stored, with base64 undone; see `read`."""
         path = Path(self.path)
         if not self.path:
             raise DataError(
@@ -185,8 +297,14 @@ class Image:
         return data
 
     def sha256(self) -> str:
-        """Return the SHA-256 (hex) of the bytes; reads the file only if `digest` is unknown."""
-        return self.digest or hashlib.sha256(self.read()).hexdigest()
+        """Return the SHA-256 (hex) of the stored bytes; reads the file only if `digest` is unknown."""
+        if self.digest:
+            return self.digest
+        with self._medical() as (_, file):
+            if file is not None and not isinstance(file, io.BytesIO):
+                status = os.fstat(file.fileno())
+                return _streamed_digest(self.path, status.st_size, status.st_mtime_ns)
+        return hashlib.sha256(self.read() if self.blank else self._stored()).hexdigest()
 
     def pinned(self) -> Image:
         """Return the image with its digest, so that `read` refuses a file that changes later.
@@ -301,11 +419,24 @@ def _digest(image: Image, size: int, modified: int) -> str:
 
 
 @lru_cache(maxsize=4096)
+def _streamed_digest(path: str, size: int, modified: int) -> str:
+    """The SHA-256 (hex) of a file that may be larger than the memory (DataError)."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"image {Path(path).name}: cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=4096)
 def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
-    """Return width and height of `Image.pil()`, from the header alone where possible."""
+    """Return width and height of `Image.pil()`, from the header alone where possible; medical files are drawn."""
     import PIL.ImageOps
 
-    data = image.read()
+    with image._medical() as (kind, file):
+        if file is not None:
+            return image._rendered(kind, file).size
+    data = image._stored()
     with _opened(image.name, data) as opened:
         width, height = opened.size
         # Only `getexif` can turn a PNG or JPEG, but it makes Pillow decode the whole PNG.

@@ -390,6 +390,18 @@ class Extractor:
     kinds: frozenset[Kind] = frozenset({"single_choice"})
 
 
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """The facts beside results that metrics in `Benchmark.kits` depend on.
+
+    `judged`: a judge scored the run. `training` reads the answers to open training questions, in the order of their
+    files; () if they are not there.
+    """
+
+    judged: bool = False
+    training: Callable[[], tuple[str, ...]] = tuple
+
+
 def usual(*_: object) -> NoReturn:
     """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
     raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
@@ -401,7 +413,9 @@ class OriginFile:
 
     `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
     0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
-    folder for the content of an archive, "" for any other file.
+    folder for the content of an archive, "" for any other file. `at` may also be pmc:ARTICLE/FILE, a file of an article
+    in the open-data store of PubMed Central. `also` are further places, in order: as `at`, or from:PATH, which lies
+    in a folder that the user names (`medvqa fetch --from=DIR`).
     """
 
     to: str
@@ -409,6 +423,7 @@ class OriginFile:
     size: int = 0
     digest: str = ""
     unpack: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +443,18 @@ class Origin:
     terms: str = ""
     apply: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFile:
+    """The file that declares a benchmark (`--benchmark=FILE.toml`).
+
+    `path` is absolute. `about` takes the questions and the project's folder and returns what run.json keeps, so that
+    reports need no file (`benchmarks.table_files.RecordedFile`).
+    """
+
+    path: str
+    about: Callable[[Sequence[Item], Path], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,7 +486,10 @@ class Benchmark:
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
     `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
-    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples.
+    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
+    is the file that declares the benchmark, None for one that is made in Python. `kits` are metrics that reproduce the
+    counts of other evaluation kits, by the kit's name, for `--metric-like`; `training` is the name of the benchmark
+    with the training questions.
     """
 
     name: str
@@ -493,6 +523,9 @@ class Benchmark:
     taxonomy: str = ""
     origin: Origin | None = None
     on_request: bool = False
+    kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
+    training: str = ""
+    declared: BenchmarkFile | None = None
 
 
 @runtime_checkable

@@ -86,6 +86,7 @@ def test_a_named_prompt_sends_the_first_image_alone(tmp_path: Path) -> None:
         ({"ImagePath": ["..\\..\\x.png"]}, "has a backslash"),
         ({"ImagePath": ["../deid_png/\x00.png"]}, "is not a path"),
         ({"ImagePath": 7}, "question_id q: Expected"),
+        ({"ImagePath": ["../deid_png/0.png"] * 101}, "'ImagePath': 101 images; a question has at most 100"),
         ({"options": ["A. Left", "Right"]}, r"the options' prefixes are not A, B, C \.\.\. in this order"),
         ({"options": ["B. Left", "A. Right"]}, "the options' prefixes are not"),
         ({"options": ["A. Left"]}, "1 options"),

@@ -95,6 +95,7 @@ def _item(row: tables.TableRow, line: ExamQuestion, data: Path) -> Item:
     if choices and shown != _shown(options):
         raise row.error("the options at the end of the question are not those of the column 'options'", "question")
     names = [image if isinstance(image, str) else image.image_path for image in line.images]
+    lettered.check_count(row, names, "images")
     folder = data / NAME / "images"
     return Item(
         id=line.id,

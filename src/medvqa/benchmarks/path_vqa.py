@@ -22,6 +22,7 @@ from functools import partial
 from medvqa import metrics
 from medvqa.benchmarks import closed_open
 from medvqa.items import Benchmark, Origin, OriginFile
+from medvqa.metrics import kits
 
 GROUP = "path-vqa"
 RELEASED = {"test": 6719, "validation": 6259, "train": 19654}
@@ -68,6 +69,11 @@ BENCHMARKS = tuple(
         headline=metrics.open_questions.HEADLINE,
         dimensions=("answer_type",),
         public=True,
+        kits={
+            kits.LLAVA_MED: kits.llava_med,
+            kits.MEDEVALKIT: partial(kits.medevalkit, loses_closed=True),
+        },
+        training=f"{GROUP}-train",
         on_request=split != "test",
         origin=ORIGIN,
     )

@@ -93,6 +93,7 @@ def _hash(path: Path, name: str) -> Callable[[str], str]:
 def _item(row: tables.TableRow, line: StudyQuestion, data: Path, hashed: Callable[[str], str]) -> Item:
     options = lettered.unprefixed(row, line.options, "options")
     files = [line.ImagePath] if isinstance(line.ImagePath, str) else line.ImagePath
+    lettered.check_count(row, files, "ImagePath")
     owner = line.study_id if line.PatientID is None else line.PatientID
     return Item(
         id=line.question_id,

@@ -29,6 +29,7 @@ from medvqa.benchmarks import closed_open
 from medvqa.data import lexicon, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
+from medvqa.metrics import kits
 
 GROUP = "slake"
 FILES = {"test": ("test.json",), "validation": ("validation.json", "validate.json"), "train": ("train.json",)}
@@ -138,6 +139,11 @@ BENCHMARKS = tuple(
         headline=metrics.open_questions.HEADLINE,
         dimensions=("answer_type", "content_type", "modality", "location", "base_type"),
         public=True,
+        kits={
+            **({kits.LLAVA_MED: kits.llava_med} if language == "en" else {}),
+            kits.MEDEVALKIT: partial(kits.medevalkit, folded=False),
+        },
+        training=f"{GROUP}-{language}-train",
         on_request=split != "test",
         origin=ORIGIN,
     )

@@ -30,6 +30,7 @@ from medvqa.benchmarks import closed_open
 from medvqa.data import lexicon, selection, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
+from medvqa.metrics import kits
 
 GROUP = "vqa-rad"
 PUBLIC = "VQA_RAD Dataset Public.json"
@@ -155,6 +156,8 @@ _HUB = Benchmark(
     dimensions=("answer_type",),
     public=True,
     origin=HUB,
+    kits={kits.LLAVA_MED: kits.llava_med, kits.MEDEVALKIT: kits.medevalkit},
+    training=f"{GROUP}-train",
 )
 _OSF = replace(
     _HUB,
@@ -167,6 +170,8 @@ _OSF = replace(
     metrics=(*metrics.closed_and_open("answer_type"), *metrics.rates),
     dimensions=("answer_type", "question_type", "organ", "phrase_type"),
     origin=OSF,
+    kits={kits.LLAVA_MED: kits.llava_med},
+    training=f"{GROUP}-osf-train",
 )
 BENCHMARKS = (
     _HUB,

@@ -65,7 +65,7 @@ def _of_runs(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     given = [name for name in (*OPTIONS, "select") if getattr(typed, name) is not None]
     if given:
         raise UsageError(f"--{given[0]}: runs are recorded and nothing is asked; leave it out, or leave out RUN")
-    known = known_from(typed)
+    known = known_from(typed, typed.runs)
     reports = [report.build(folder, known.benchmarks) for folder in dict.fromkeys(typed.runs)]
     return _text(table, reports), 0
 

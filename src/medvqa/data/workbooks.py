@@ -28,7 +28,7 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
 
     try:
         with zipfile.ZipFile(file) as parts:
-            _check_parts(name, parts)
+            check_parts(name, parts)
         file.seek(0)
         # Formulas stay text: an answer may start with "=". Pass the open file: openpyxl judges names by their endings,
         # and must read the checked file.
@@ -63,7 +63,7 @@ def _value(cell: Any) -> object:
     return "" if value is None else value
 
 
-def _check_parts(name: str, parts: zipfile.ZipFile) -> None:
+def check_parts(name: str, parts: zipfile.ZipFile) -> None:
     """DataError for a spreadsheet that would take much memory or time."""
     members = parts.infolist()
     if len(members) > limits.MAX_PARTS:

@@ -1,1 +1,94 @@
-"""Pictures from DICOM files, NIfTI volumes and slides."""
+"""DICOM files, NIfTI volumes and slides -> pictures of 8 bits, without their headers.
+
+`views` reads a reference such as `x.dcm?window=lung`; `windows` maps raw values to grey; `dicom`, `volumes` and
+`slides` have one kind of file each. Only pixels leave this room: no error quotes a header, and no library's message is
+passed on.
+
+Files are not trusted: bytes, pixels, frames and headers are limited before anything is decoded. The decoders are C and
+C++ libraries in this process, without a limit of time. For files of strangers, run medvqa in a container.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from medvqa.medical.errors import MedicalError as MedicalError
+from medvqa.medical.views import SLIDES, ImageView
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+Medical = Literal["", "dicom", "nifti", "slide"]
+"""The kinds of medical files; "" for any other file."""
+
+HEAD = 1024
+"""Bytes at the start of a file that tell its kind."""
+
+MAX_BYTES = {"dicom": 4 * 2**30, "nifti": 4 * 2**30, "slide": 2**36}
+"""Largest files by kind. They are read in parts: one frame, one slice, one region."""
+
+
+def kind(head: bytes, name: str, view: ImageView) -> Medical:
+    """Return the kind of a file by the first HEAD bytes of its content; slides by `region` or the end of the name.
+
+    MedicalError if the name promises another content.
+    """
+    low = name.lower()
+    if head[128:132] == b"DICM":
+        return "dicom"
+    if _is_nifti(head):
+        return "nifti"
+    if view.region is not None or low.endswith(SLIDES):
+        return "slide"
+    if head and low.endswith((".dcm", ".dicom")):
+        raise MedicalError("no DICOM file: DICM is missing at byte 128. Save it with a preamble and file meta header")
+    if head and low.endswith((".nii", ".nii.gz")):
+        raise MedicalError("no NIfTI file of one part (.nii or .nii.gz)")
+    return ""
+
+
+def _is_nifti(head: bytes) -> bool:
+    if head.startswith(b"\x1f\x8b"):
+        with suppress(zlib.error):
+            head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 352)
+    return head[344:348] == b"n+1\0" or head[4:8] == b"n+2\0"
+
+
+def picture(
+    file: BinaryIO,
+    path: str,
+    kind: Medical,
+    view: ImageView,
+    *,
+    window: tuple[float, float] | None,
+    burned_in: bool,
+    max_pixels: int,
+) -> PIL.Image.Image:
+    """Return the picture of a medical file: 8 bits, grey or RGB.
+
+    `file` is the open file, `path` its place ("" for bytes of another file). `window`: the values shown as black and as
+    white. `burned_in` allows files that declare burnt-in annotation. Raises MedicalError for everything that is wrong.
+    """
+    from medvqa.medical import dicom, slides, volumes
+
+    view.check(kind)
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    if size > MAX_BYTES[kind]:
+        raise MedicalError(f"larger than {MAX_BYTES[kind] // 2**30} GiB")
+    if kind == "dicom":
+        return dicom.picture(file, view, window, burned_in=burned_in, max_pixels=max_pixels)
+    if kind == "nifti":
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if not packed:
+            return volumes.picture(file, view, window, max_pixels=max_pixels)
+        with gzip.GzipFile(fileobj=file) as stream:
+            return volumes.picture(stream, view, window, max_pixels=max_pixels)
+    if window is not None:
+        raise MedicalError("a window is for grey images of more than 8 bits, and this is a slide")
+    return slides.picture(path, view, max_pixels=max_pixels)

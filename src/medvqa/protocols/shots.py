@@ -217,9 +217,13 @@ def links(item: Item, images: Mapping[Image, Sequence[str]]) -> Iterator[str]:
         yield f"text\0{' '.join(item.question.casefold().split())}"
     for fields in (item.extra, *(value for value in item.extra.values() if isinstance(value, Mapping))):
         for name, value in fields.items():
-            source = re.sub(r"[\W_]+", "", str(name).casefold()).removesuffix("id")
-            if source in SOURCES:
+            if (source := source_of(name)) in SOURCES:
                 yield from (f"{source}\0{text}" for text in _texts(value))
+
+
+def source_of(name: object) -> str:
+    """Return the name of a field without letter case, `_`, `-` and a final "id", as in SOURCES."""
+    return re.sub(r"[\W_]+", "", str(name).casefold()).removesuffix("id")
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -238,13 +242,13 @@ def _image_links(images: Iterable[Image]) -> dict[Image, tuple[str, ...]]:
     if any(image.digest for image in distinct):
         # Some data sets have digests, others have files: compare their bytes.
         for image in distinct:
-            if contents[image] == image.name and Path(image.path).is_file():
+            if contents[image] == image.file and Path(image.path).is_file():
                 try:
                     contents[image] = image.sha256()
                 except DataError:
                     # The question about this image ends in an error.
                     continue
-    return {image: (f"image\0{image.name}", f"image\0{contents[image]}") for image in distinct}
+    return {image: (f"image\0{image.file}", f"image\0{contents[image]}") for image in distinct}
 
 
 # Prompts

@@ -8,6 +8,7 @@ at a time.
 from medvqa.records.baseline import (
     DIGESTS,
     is_baseline,
+    read_about,
     read_baseline,
     response_digest,
     said,
@@ -47,7 +48,7 @@ from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
 from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
 from medvqa.records.lock import LOCK, Lock
-from medvqa.records.private import make_private
+from medvqa.records.private import Pseudonyms, is_pseudonym, make_private
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
@@ -85,6 +86,7 @@ __all__ = [
     "Journal",
     "Lock",
     "Portion",
+    "Pseudonyms",
     "Recalled",
     "Recorder",
     "Selection",
@@ -110,9 +112,11 @@ __all__ = [
     "differences",
     "encode",
     "find_key",
+    "groups",
     "identity_of_run",
     "is_baseline",
     "is_identified",
+    "is_pseudonym",
     "joined_identity",
     "judge_name",
     "judged_by_rule",
@@ -124,6 +128,7 @@ __all__ = [
     "own_key",
     "properties",
     "read",
+    "read_about",
     "read_baseline",
     "read_run",
     "remove",
@@ -139,6 +144,7 @@ __all__ = [
     "selected_by",
     "signed",
     "versions",
+    "without_patient",
     "without_response",
     "write_atomic",
     "write_baseline",

@@ -1,16 +1,26 @@
-"""Private folders: the files of a run may identify patients."""
+"""Private folders and private names: the files of a run may identify patients."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
 
 from medvqa import files
+from medvqa.items import Image, Item, Result
+from medvqa.medical import views
+from medvqa.protocols.shots import SOURCES
 
 REPORTS = "reports"
 """The folder of run folders; git is kept from it."""
 IGNORE = ".gitignore"
 IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: it is written once.\n"
+DIGITS = 12
+"""Hexadecimal digits of an image's digest in its pseudonym."""
+_PSEUDONYM = re.compile(rf"image (?:[0-9a-f]{{{DIGITS}}}|\d{{1,3}})")
 
 
 def make_private(folder: Path) -> None:
@@ -26,3 +36,99 @@ def make_private(folder: Path) -> None:
         # A folder that cannot be written is no reason to stop: its runs are private nevertheless.
         with suppress(OSError):
             files.write_new(above / IGNORE, IGNORED, mode=0o644)
+
+
+def is_pseudonym(image: Image) -> bool:
+    """Whether an image of a result has a pseudonym in place of its name."""
+    return _PSEUDONYM.fullmatch(image.file) is not None
+
+
+@dataclass(frozen=True)
+class Pseudonyms:
+    """Names in place of files, patients and groups in the results of a benchmark that is not declared public.
+
+    An image is called by the first digits of its SHA-256, or by its place in the question if it was not read. Patients,
+    cases and groups have numbers. All of these follow from the data alone, so that workers, shards and later
+    sessions give the same names; nobody can guess a file's name or a patient's number and check it.
+    `digests`: whether files are read for their digests.
+    """
+
+    groups: Mapping[str, str]
+    sources: Mapping[str, str]
+    digests: bool
+
+    @classmethod
+    def of(cls, items: Iterable[Item], *, digests: bool) -> Pseudonyms:
+        """Return the pseudonyms of a benchmark with these items."""
+        groups: set[str] = set()
+        sources: set[str] = set()
+        for item in items:
+            groups |= {item.cluster_id} if item.cluster_id is not None else set()
+            sources.update(text for _, _, value in _sources(item.extra) for text in map(str, _listed(value)))
+        return cls(_numbered("group", groups), _numbered("source", sources), digests)
+
+    def hidden(self, result: Result) -> Result:
+        """Return the result without names of files, patients and groups, also in the reason of its score."""
+        item = result.item
+        images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
+        names = dict[str, str]()
+        for image, other in zip(item.images, images, strict=True):
+            for name in (image.path, image.name, image.file, PurePath(image.path).name, PurePath(image.file).name):
+                if name:
+                    names.setdefault(name, other.name if name == image.name else other.file)
+        if item.cluster_id is not None:
+            item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
+        why = result.score.why
+        if any(name in why for name in names):
+            pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+            why = re.sub(rf"(?<!\w)(?:image )?({pattern})(?!\w)", lambda match: names[match[1]], why)
+        return replace(
+            result,
+            item=replace(item, images=images, extra=self._extra(item.extra)),
+            score=replace(result.score, why=why),
+        )
+
+    def _image(self, image: Image, place: int) -> Image:
+        known = image.pinned() if self.digests else image
+        _, parts = views.split(image.name)
+        name = f"image {known.digest[:DIGITS] if known.digest else place}"
+        return replace(known, name=f"{name}?{parts}" if parts else name)
+
+    def _extra(self, extra: Mapping[str, Any]) -> Mapping[str, Any]:
+        changed = dict(extra)
+        for outer, inner, value in _sources(extra):
+            other = [self.sources.get(str(text), "source") for text in _listed(value)]
+            new = other if isinstance(value, list | tuple) else other[0]
+            if inner is None:
+                changed[outer] = new
+            else:
+                changed[outer] = {**changed[outer], inner: new}
+        return changed
+
+
+def _numbered(word: str, names: Iterable[str]) -> dict[str, str]:
+    """Number names in their order, so that numbers sort as names do."""
+    ordered = sorted(names)
+    return {name: f"{word} {place:0{len(str(len(ordered)))}}" for place, name in enumerate(ordered, 1)}
+
+
+def _sources(extra: Mapping[str, Any]) -> Iterable[tuple[str, str | None, Any]]:
+    """Yield the fields that name a patient or a case, in `extra` and one level below: key, inner key, value."""
+    for outer, value in extra.items():
+        if _names_source(outer) and not isinstance(value, Mapping) and value is not None:
+            yield outer, None, value
+        elif isinstance(value, Mapping):
+            yield from (
+                (outer, inner, part)
+                for inner, part in value.items()
+                if _names_source(inner) and not isinstance(part, Mapping) and part is not None
+            )
+
+
+def _names_source(key: object) -> bool:
+    plain = re.sub(r"[\W_]+", "", str(key).casefold())
+    return plain.removesuffix("id") in SOURCES or plain.startswith("patient")
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import metrics, records, scoring
-from medvqa.benchmarks import not_known
+from medvqa.benchmarks import not_known, open_answers
 from medvqa.comparing import gating
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Benchmark,
     FailedMetric,
+    Kit,
     Measure,
     Outcome,
     Result,
@@ -169,8 +170,14 @@ def build(
     folder: Path,
     benchmarks: Mapping[str, Benchmark],
     stored: records.Stored | None = None,
+    *,
+    like: Sequence[str] | None = None,
+    data: Path | None = None,
 ) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
+
+    `like`: the kits whose counts are shown too (`Benchmark.kits`), by default those of the run. `data` is the data
+    folder, where they find training questions.
 
     Questions selected by an earlier outcome (--lf) have no measures.
     UsageError if it is no run folder, or holds results of an unknown benchmark.
@@ -186,7 +193,10 @@ def build(
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = parts_of(benchmarks[name], list(group), run)
+        benchmark = _with_kits(
+            benchmarks[name], run.get("metric_like", ()) if like is None else like, run, data, benchmarks
+        )
+        parts_of_benchmark = parts_of(benchmark, list(group), run)
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -217,6 +227,26 @@ def build(
         errors=errors,
         error_shares=tuple(shares),
         errors_stale=classified is not None and errors is None,
+    )
+
+
+def _with_kits(
+    benchmark: Benchmark,
+    kits: Sequence[str],
+    run: Mapping[str, Any],
+    data: Path | None,
+    known: Mapping[str, Benchmark],
+) -> Benchmark:
+    """Return the benchmark with metrics that count like these kits, as headline measures too."""
+    trained = known.get(benchmark.training)
+    setting = Kit(
+        judged=bool(run.get("judge")), training=tuple if trained is None else partial(open_answers, trained, data)
+    )
+    added = [metric for kit in kits if kit in benchmark.kits for metric in benchmark.kits[kit](setting)]
+    return replace(
+        benchmark,
+        metrics=(*benchmark.metrics, *added),
+        headline=(*benchmark.headline, *(metric.name for metric in added)),
     )
 
 

@@ -48,6 +48,8 @@ def resolve(
 ) -> Plan:
     """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
     _check_values(options)
+    registry, names_typed = registry.with_files(options.benchmarks, setting.cwd)
+    options = replace(options, benchmarks=tuple(names_typed))
     shard = Shard.parse(options.shard) if options.shard is not None else None
     model = choose(options.model, "model", setting, registry)
     judge = judging.resolve(replace(options, judge=options.judge or _recorded_judge(options, model)), setting, registry)
@@ -62,6 +64,7 @@ def resolve(
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
+    benchmarks.check_kits(options.metric_like, chosen, registry.benchmarks)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)

@@ -1,0 +1,67 @@
+"""Regions of whole-slide images. Labels and overviews of a slide, which may show a name, are never read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from medvqa.medical.errors import EXTRA, MedicalError
+from medvqa.medical.views import ImageView
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+MAX_READ = 2**26
+"""Pixels that are read before a region is made smaller."""
+_SEVERAL = (".mrxs", ".vms", ".vmu")
+
+
+def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
+    """Return a region of a slide on white (MedicalError)."""
+    try:
+        import openslide
+    except (ImportError, OSError):
+        raise MedicalError(f"slides need openslide: {EXTRA}") from None
+    if not path:
+        raise MedicalError("a slide is a file of its own")
+    if path.lower().endswith(_SEVERAL):
+        raise MedicalError("a slide of several files, whose digest would not tell of a change; convert it to one file")
+    try:
+        with openslide.OpenSlide(path) as slide:
+            return _region(slide, view, max_pixels)
+    except MedicalError:
+        raise
+    except MemoryError:
+        raise MedicalError("more than the memory of this machine") from None
+    except Exception as error:
+        # openslide's messages quote the file.
+        raise MedicalError(f"no slide that openslide reads, or a damaged one ({type(error).__name__})") from error
+
+
+def _region(slide: Any, view: ImageView, max_pixels: int) -> PIL.Image.Image:
+    import PIL.Image
+
+    width, height = slide.dimensions
+    if view.region is None:
+        raise MedicalError(
+            f"a slide of {width} x {height} pixels; name a region: ?region=X,Y,WIDTH,HEIGHT, with &size=PIXELS for "
+            "its longest side, or &level=N"
+        )
+    x, y, wide, high = view.region
+    if x + wide > width or y + high > height:
+        raise MedicalError(f"?region={x},{y},{wide},{high}: the slide has {width} x {height} pixels")
+    level = view.level or 0
+    if level >= slide.level_count:
+        raise MedicalError(f"?level={level}: the slide has levels 0 to {slide.level_count - 1}")
+    if view.size is not None:
+        level = slide.get_best_level_for_downsample(max(max(wide, high) / view.size, 1))
+    scale = slide.level_downsamples[level]
+    read = max(round(wide / scale), 1), max(round(high / scale), 1)
+    limit = MAX_READ if view.size is not None else max_pixels
+    if read[0] * read[1] > limit:
+        raise MedicalError(f"?region={x},{y},{wide},{high}: more than {limit:,} pixels; add &size=PIXELS or &level=N")
+    pixels = slide.read_region((x, y), level, read)
+    shown = PIL.Image.new("RGB", pixels.size, (255, 255, 255))
+    shown.paste(pixels, mask=pixels.getchannel("A"))
+    if view.size is not None and max(read) > view.size:
+        shown.thumbnail((view.size, view.size), PIL.Image.Resampling.LANCZOS)
+    return shown

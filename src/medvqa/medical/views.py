@@ -1,0 +1,184 @@
+"""References to a picture within a medical file: `x.dcm?window=lung`, `v.nii.gz?axis=2&slice=40`.
+
+A reference is the path of a file, then `?` and parts joined by `&`. The text after the last `?` is such a list only if
+every part has the form word=value, and one word is in PARTS or the file's name ends in one of SUFFIXES. Else it belongs
+to the file's name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from medvqa.medical import windows
+from medvqa.medical.errors import MedicalError
+
+_PARTS = re.compile(r"[a-z][a-z-]*=[^&?/]*(?:&[a-z][a-z-]*=[^&?/]*)*")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})")
+_COUNT = re.compile(r"\d{1,9}")
+MAX_SIDE = 2**14
+"""Longest side in pixels of a resized region."""
+SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".svslide", ".mrxs", ".vms", ".vmu", ".czi")
+SUFFIXES = (".dcm", ".dicom", ".nii", ".nii.gz", *SLIDES)
+DISPLAYS = ("radiological", "neurological")
+"""Left-right conventions of NIfTI slices, the default first."""
+_OF: dict[str, tuple[str, ...]] = {
+    "dicom": ("window", "range", "frame"),
+    "nifti": ("window", "range", "axis", "slice", "volume", "display"),
+    "slide": ("region", "level", "size"),
+    "": ("window", "range"),
+}
+"""The parts of a reference by kind of file."""
+PARTS = ("window", "range", "frame", "axis", "slice", "volume", "display", "region", "level", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageView:
+    """The picture within a file.
+
+    `named` is the name of a window in Hounsfield units, "" without one; `window` holds the values shown as black and
+    white. `frame` counts from 1, `slice` and `volume` from 0. `axis`: 0 from left to right, 1 from posterior to
+    anterior, 2 from inferior to superior. `region`: x, y, width and height in pixels of the largest level.
+    """
+
+    window: tuple[float, float] | None = None
+    named: str = ""
+    frame: int | None = None
+    axis: int | None = None
+    slice: int | None = None
+    volume: int | None = None
+    display: str = ""
+    region: tuple[int, int, int, int] | None = None
+    level: int | None = None
+    size: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The canonical form, for digests and records. Windows in numbers are left out: `Image.window` has them."""
+        parts = {
+            "window": self.named,
+            "frame": self.frame,
+            "axis": self.axis,
+            "slice": self.slice,
+            "volume": self.volume,
+            "display": self.display or (DISPLAYS[0] if self.axis is not None else ""),
+            "region": None if self.region is None else ",".join(map(str, self.region)),
+            "level": self.level,
+            "size": self.size,
+        }
+        return "&".join(f"{name}={value}" for name, value in parts.items() if value not in (None, ""))
+
+    def check(self, kind: str) -> None:
+        """Raise MedicalError for a part that this kind of file does not have."""
+        own = _OF[kind]
+        typed = [part.partition("=")[0] for part in self.text.split("&") if part]
+        if other := [name for name in typed if name not in own]:
+            names = {"dicom": "a DICOM file", "nifti": "a NIfTI file", "slide": "a slide", "": "no medical file"}
+            raise MedicalError(f"?{other[0]}=: this is {names[kind]}, which has {', '.join(own)}")
+        if self.named and kind not in ("dicom", "nifti"):
+            raise MedicalError(
+                f"?window={self.named}: named windows are in Hounsfield units, for DICOM and NIfTI. Type "
+                "?range=LOW,HIGH"
+            )
+
+
+def split(reference: str) -> tuple[str, str]:
+    """Return the path of a reference and its parts, "" without any."""
+    path, mark, parts = reference.rpartition("?")
+    if not (mark and path and _PARTS.fullmatch(parts)):
+        return reference, ""
+    names = {part.partition("=")[0] for part in parts.split("&")}
+    return (path, parts) if names & set(PARTS) or path.lower().endswith(SUFFIXES) else (reference, "")
+
+
+@lru_cache(maxsize=4096)
+def parse(parts: str) -> ImageView:
+    """Return the view of the parts of a reference; MedicalError says which part is wrong."""
+    values: dict[str, str] = {}
+    for part in filter(None, parts.split("&")):
+        name, _, value = part.partition("=")
+        if name not in PARTS:
+            raise MedicalError(f"?{name[:40]}=: no such part; there are: {', '.join(PARTS)}")
+        if name in values:
+            raise MedicalError(f"?{name}= is there twice")
+        values[name] = value
+    for one, other in (("window", "range"), ("level", "size")):
+        if one in values and other in values:
+            raise MedicalError(f"?{one}= and ?{other}= say the same thing twice; drop one of them")
+    if "region" not in values and (without := [name for name in ("level", "size") if name in values]):
+        raise MedicalError(f"?{without[0]}= goes with ?region=X,Y,WIDTH,HEIGHT of a slide")
+    named, window = _window(values)
+    axis = _count(values, "axis")
+    if axis is not None and axis > 2:
+        raise MedicalError("?axis=: 0 (left to right), 1 (posterior to anterior) or 2 (inferior to superior)")
+    if (frame := _count(values, "frame")) == 0:
+        raise MedicalError("?frame=0: frames count from 1")
+    if values.get("display", DISPLAYS[0]) not in DISPLAYS:
+        raise MedicalError(f"?display=: {' or '.join(DISPLAYS)}")
+    size = _count(values, "size")
+    if size is not None and not 1 <= size <= MAX_SIDE:
+        raise MedicalError(f"?size=: the longest side in pixels, 1 to {MAX_SIDE}")
+    return ImageView(
+        window=window,
+        named=named,
+        frame=frame,
+        axis=axis,
+        slice=_count(values, "slice"),
+        volume=_count(values, "volume"),
+        display=values.get("display", ""),
+        region=_region(values),
+        level=_count(values, "level"),
+        size=size,
+    )
+
+
+def of(text: str) -> ImageView:
+    """Return the view of a canonical form (`ImageView.text`)."""
+    return parse(text)
+
+
+def _window(values: dict[str, str]) -> tuple[str, tuple[float, float] | None]:
+    if "range" in values:
+        low, high = _pair(values["range"], "range=LOW,HIGH: the values shown as black and as white")
+        if low >= high:
+            raise MedicalError("?range=LOW,HIGH: LOW is less than HIGH")
+        return "", (low, high)
+    if "window" not in values:
+        return "", None
+    name = values["window"]
+    if name in windows.NAMED:
+        return name, windows.limits(*windows.NAMED[name])
+    advice = f"window=CENTRE,WIDTH, or one of {', '.join(windows.NAMED)}. Black and white in numbers are range=LOW,HIGH"
+    return "", windows.limits(*_pair(name, advice))
+
+
+def _pair(value: str, advice: str) -> tuple[float, float]:
+    numbers = value.split(",")
+    if len(numbers) != 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
+        raise MedicalError(f"?{advice}")
+    first, second = map(float, numbers)
+    if not (math.isfinite(first) and math.isfinite(second)):
+        raise MedicalError(f"?{advice}")
+    return first, second
+
+
+def _count(values: dict[str, str], name: str) -> int | None:
+    if name not in values:
+        return None
+    if not _COUNT.fullmatch(values[name]):
+        raise MedicalError(f"?{name}=: a whole number")
+    return int(values[name])
+
+
+def _region(values: dict[str, str]) -> tuple[int, int, int, int] | None:
+    if "region" not in values:
+        return None
+    numbers = values["region"].split(",")
+    if len(numbers) != 4 or not all(_COUNT.fullmatch(number) for number in numbers):
+        raise MedicalError("?region=X,Y,WIDTH,HEIGHT: whole numbers, in pixels of the largest level")
+    x, y, width, height = map(int, numbers)
+    if not (width and height):
+        raise MedicalError("?region=X,Y,WIDTH,HEIGHT: width and height are at least 1")
+    return x, y, width, height
