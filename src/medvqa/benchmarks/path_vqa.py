@@ -71,7 +71,7 @@ BENCHMARKS = tuple(
         public=True,
         kits={
             kits.LLAVA_MED: kits.llava_med,
-            kits.MEDEVALKIT: partial(kits.medevalkit, loses_closed=True),
+            kits.MEDEVALKIT: partial(kits.medevalkit, closed_if_judged="lost"),
         },
         training=f"{GROUP}-train",
         on_request=split != "test",

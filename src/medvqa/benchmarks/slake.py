@@ -141,7 +141,7 @@ BENCHMARKS = tuple(
         public=True,
         kits={
             **({kits.LLAVA_MED: kits.llava_med} if language == "en" else {}),
-            kits.MEDEVALKIT: partial(kits.medevalkit, folded=False),
+            kits.MEDEVALKIT: partial(kits.medevalkit, folded=False, closed_if_judged="judged"),
         },
         training=f"{GROUP}-{language}-train",
         on_request=split != "test",
