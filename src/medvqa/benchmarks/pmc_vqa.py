@@ -28,6 +28,7 @@ from medvqa.data import tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Score
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 
 GROUP = "pmc-vqa"
@@ -182,6 +183,7 @@ BENCHMARKS = tuple(
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=MEDEVALKIT.option.rstrip("\n"))},
         techniques=("mc", "gd", "ps"),
         public=True,
         origin=_origin(file, archive),

@@ -143,9 +143,15 @@ def _boxed(text: str) -> str:
     return "None"
 
 
-def _tagged(text: str) -> str:
+def tagged(text: str) -> str:
     """The contents of all <answer>...</answer>, the text itself without any, as MedEvalKit reads them."""
-    return " ".join(re.findall("<answer>(.*?)</answer>", text, re.S)).strip() or text
+    contents = []
+    start = text.find("<answer>")
+    # A regular expression takes quadratic time in the number of tags without an end.
+    while start >= 0 and (end := text.find("</answer>", start)) >= 0:
+        contents.append(text[start + len("<answer>") : end])
+        start = text.find("<answer>", end)
+    return " ".join(contents).strip() or text
 
 
 def medevalkit_response(response: str, *, stripped: bool = True) -> str:
@@ -153,7 +159,7 @@ def medevalkit_response(response: str, *, stripped: bool = True) -> str:
     if (boxed := _boxed(response)) != "None":
         response = boxed
     elif "<answer>" in response:
-        response = _tagged(response)
+        response = tagged(response)
     return _parsed(response.lower().strip() if stripped else response)
 
 
@@ -163,7 +169,7 @@ def _parsed(response: str) -> str:
     if "boxed" in response:
         response = _boxed(response)
     elif "<answer>" in response:
-        response = _tagged(response)
+        response = tagged(response)
     for pattern in _PATTERNS:
         response = response.rpartition(pattern)[2]
     return response
