@@ -119,6 +119,7 @@ def test_questions_of_an_article_share_a_cluster_and_those_of_a_figure_are_numbe
         ROW | {"Figure_path": "PMC1_F2.jpg"},
         ROW | {"Figure_path": "PMC2_F1.jpg"},
         ROW | {"Figure_path": "x.jpg"},
+        ROW | {"Figure_path": "x.png"},
     ]
     assert [(item.id, item.cluster_id) for item in load(write(tmp_path, *rows))] == [
         ("PMC1_F1-1", "PMC1"),
@@ -126,6 +127,7 @@ def test_questions_of_an_article_share_a_cluster_and_those_of_a_figure_are_numbe
         ("PMC1_F2-1", "PMC1"),
         ("PMC2_F1-1", "PMC2"),
         ("x-1", "x.jpg"),
+        ("x-2", "x.png"),
     ]
 
 

@@ -51,7 +51,7 @@ def items(data: Path, file: str, benchmark: str) -> Iterator[Item]:
     held = [(ImageFolder(folder / name, data), _names(folder / name)) for name in FOLDERS]
     for row in tables.read(folder / file, name=f"{GROUP}/{file}", needed=NEEDED, fold=True):
         figure = row.identifier("figure_path")
-        counts[figure] += 1
+        counts[stem := Path(figure).stem] += 1
         options, odd = _options(row)
         letter, why = _key(row, options)
         if odd or not letter:
@@ -59,7 +59,7 @@ def items(data: Path, file: str, benchmark: str) -> Iterator[Item]:
         holder = next((images for images, names in held if figure in names), held[0][0])
         article = _ARTICLE.match(figure)
         yield Item(
-            id=f"{Path(figure).stem}-{counts[figure]}",
+            id=f"{stem}-{counts[stem]}",
             benchmark=benchmark,
             kind="single_choice",
             question=row.text("question").strip(),
