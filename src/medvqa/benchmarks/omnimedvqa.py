@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring
@@ -25,6 +26,7 @@ from medvqa.data import lexicon, tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Prompt, Score, Technique
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 
 NAME = "omnimedvqa"
@@ -121,6 +123,7 @@ BENCHMARKS = (
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, metrics.macro_accuracy("dataset"), *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
         techniques=("mc", "gd", "ps"),
         headline=("accuracy",),
         dimensions=("question_type", "modality", "dataset"),

@@ -28,6 +28,7 @@ from medvqa.data import tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Score
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 
 GROUP = "pmc-vqa"
@@ -50,7 +51,7 @@ def items(data: Path, file: str, benchmark: str) -> Iterator[Item]:
     held = [(ImageFolder(folder / name, data), _names(folder / name)) for name in FOLDERS]
     for row in tables.read(folder / file, name=f"{GROUP}/{file}", needed=NEEDED, fold=True):
         figure = row.identifier("figure_path")
-        counts[figure] += 1
+        counts[stem := Path(figure).stem] += 1
         options, odd = _options(row)
         letter, why = _key(row, options)
         if odd or not letter:
@@ -58,7 +59,7 @@ def items(data: Path, file: str, benchmark: str) -> Iterator[Item]:
         holder = next((images for images, names in held if figure in names), held[0][0])
         article = _ARTICLE.match(figure)
         yield Item(
-            id=f"{Path(figure).stem}-{counts[figure]}",
+            id=f"{stem}-{counts[stem]}",
             benchmark=benchmark,
             kind="single_choice",
             question=row.text("question").strip(),
@@ -182,6 +183,7 @@ BENCHMARKS = tuple(
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=MEDEVALKIT.option.rstrip("\n"))},
         techniques=("mc", "gd", "ps"),
         public=True,
         origin=_origin(file, archive),

@@ -163,13 +163,16 @@ def medevalkit(setting: Kit, *, folded: bool = True, closed_if_judged: ClosedIfJ
     )
 
 
-def medevalkit_choices(setting: Kit, *, line: str = "{letter}.{text}") -> tuple[Metric, ...]:
-    """Return MedEvalKit's accuracy of single choices; `line` is how it shows an option, such as `A.liver`."""
+def medevalkit_choices(setting: Kit, *, line: str = "{letter}.{text}", tagged: bool = False) -> tuple[Metric, ...]:
+    """Return MedEvalKit's accuracy of single choices; `line` is how it shows an option, such as `A.liver`.
+
+    `tagged`: it reads <answer> before all else, as for OmniMedVQA.
+    """
 
     def right(result: Result) -> bool | None:
         options = [line.format(letter=letter, text=text) for letter, text in result.item.options.items()]
         text = result.answer.text if result.answer is not None else ""
-        return kits.medevalkit_choice(options, result.item.answers[0], text)
+        return kits.medevalkit_choice(options, result.item.answers[0], kits.tagged(text) if tagged else text)
 
     definition = (
         "an answer that is neither a letter nor an option stands for the most similar option, else for the first."

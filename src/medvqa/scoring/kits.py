@@ -141,7 +141,7 @@ def _boxed(text: str) -> str:
     return "None"
 
 
-def _tagged(text: str) -> str:
+def tagged(text: str) -> str:
     """The contents of all <answer>...</answer>, the text itself without any, as MedEvalKit reads them."""
     contents, end = list[str](), 0
     while (start := text.find("<answer>", end)) >= 0 and (end := text.find("</answer>", start)) >= 0:
@@ -154,7 +154,7 @@ def medevalkit_response(response: str, *, stripped: bool = True) -> str:
     if (boxed := _boxed(response)) != "None":
         response = boxed
     elif "<answer>" in response:
-        response = _tagged(response)
+        response = tagged(response)
     return _parsed(response.lower().strip() if stripped else response)
 
 
@@ -164,7 +164,7 @@ def _parsed(response: str) -> str:
     if "boxed" in response:
         response = _boxed(response)
     elif "<answer>" in response:
-        response = _tagged(response)
+        response = tagged(response)
     for pattern in _PATTERNS:
         response = response.rpartition(pattern)[2]
     return response
