@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -170,7 +171,9 @@ def check_images(plan: Plan, name: str) -> None:
     benchmark = plan.benchmarks[name]
     own = benchmark.files is None
     first = plan.missing_path(name) if own else absent[0]
-    how = f"medvqa fetch {name}" if benchmark.origin and benchmark.origin.files else "docs/data.md says from where"
+    how = "docs/data.md says from where"
+    if benchmark.origin and benchmark.origin.files:
+        how = f"medvqa fetch {name} {shlex.quote(f'--data={plan.folder(name)}')}"
     advice = (
         "Put them there, correct the names," if own else f"Put them there ({how}), name another folder with --data=DIR,"
     )
