@@ -217,6 +217,15 @@ class Image:
         except (DataError, MedicalError, OSError):
             return False, False
 
+    @property
+    def medical_kind(self) -> medical.Medical:
+        """The kind of a medical file, "" for any other image and for a file that cannot be read."""
+        try:
+            with self._medical() as (kind, _):
+                return kind
+        except (DataError, MedicalError, OSError):
+            return ""
+
     @contextmanager
     def _medical(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
         """Open a medical file and yield its kind; ("", None) for any other image (DataError)."""

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from medvqa import benchmarks, engine, printing, scoring
+from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError
 from medvqa.protocols import voting
@@ -161,6 +161,7 @@ def check_images(plan: Plan, name: str) -> None:
     """
     if not _needs_images(plan):
         return
+    _check_readers(plan, name)
     number, absent = plan.missing_images(name)
     if not absent or (plan.selects and len(absent) < number):
         return
@@ -181,6 +182,17 @@ def check_images(plan: Plan, name: str) -> None:
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
         f"{printing.line(first)}. {advice} or ask without images: --ablate=text-only{part}"
     )
+
+
+def _check_readers(plan: Plan, name: str) -> None:
+    """UsageError if images need a reader that is not installed. If questions are selected, theirs end in errors."""
+    needs = medical.lacking()
+    if plan.selects or not needs:
+        return
+    images = [image for item in plan.items(name) for image in item.images if image.may_be_medical]
+    for image in images[:MAX_HEADERS]:
+        if image.medical_kind in needs:
+            raise UsageError(f"{name}: {needs[image.medical_kind]}; or ask without images: --ablate=text-only")
 
 
 def notices(plan: Plan) -> list[str]:
