@@ -402,6 +402,12 @@ def test_a_terminal_is_asked_and_sees_no_cell(tmp_path: Path) -> None:
     assert guess.columns.one == {"answer": 2, "question": 0}
     assert asked[0].startswith("Which column has the right answer? (2 columns could be the answer)\n  1  Lösung (2 ")
     assert not any("Leber" in text or "links" in text for text in asked)
+    assert asked[1].startswith(
+        "Type a number from 1 to 2, or the name of a column.\nWhich column has the right answer?"
+    )
+    named = iter(["musterantwort", "Text"])
+    by_name = asking.told(ambiguous(tmp_path), [], with_images=False, ask=lambda text: next(named))
+    assert by_name.columns.one == guess.columns.one
 
 
 def test_three_wrong_numbers_end_the_questions(tmp_path: Path) -> None:
