@@ -580,6 +580,15 @@ def test_a_missing_image_names_the_file_that_is_meant(tmp_path: Path) -> None:
     assert advice == ["'ct/17.PNG' is there; write that"] * 3
 
 
+def test_letters_as_answers_without_options_are_a_warning_that_names_the_option(tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("question,a1,a2,answer\nWhich?,liver,spleen,A\nWhich one?,liver,spleen,B\n")
+    (warning,) = validated(tmp_path / "cases.csv").mistakes[:1]
+    assert (warning.kind, warning.refused) == ("letter_alone", False)
+    assert warning.do == "name their columns by --set A=COLUMN --set B=COLUMN and so on"
+    typed = ("A=a1", "B=a2")
+    assert not [one for one in validated(tmp_path / "cases.csv", typed=typed).mistakes if one.kind == "letter_alone"]
+
+
 def test_a_missing_image_with_a_view_keeps_the_view_in_the_advice(tmp_path: Path) -> None:
     picture(tmp_path / "ct" / "17.png")
     (tmp_path / "cases.csv").write_text("image,question,answer\n17.png?window=lung,Why?,so\nct/17.png,How?,so\n")
