@@ -589,6 +589,14 @@ def test_letters_as_answers_without_options_are_a_warning_that_names_the_option(
     assert not [one for one in validated(tmp_path / "cases.csv", typed=typed).mistakes if one.kind == "letter_alone"]
 
 
+def test_numbers_of_cases_are_no_tag_unless_typed_and_years_are_one(tmp_path: Path) -> None:
+    lines = [f"Which?,so,P{100 + n // 2},{2019 + n // 4},T{n // 4}\n" for n in range(8)]
+    (tmp_path / "cases.csv").write_text("question,answer,code,year,station\n" + "".join(lines))
+    sheet = importing.read(tmp_path / "cases.csv", "cases.csv")
+    assert [sheet.columns[place] for place in importing.guess(sheet, ()).columns.tags] == ["year", "station"]
+    assert [sheet.columns[place] for place in importing.guess(sheet, ("tag=code",)).columns.tags] == ["code"]
+
+
 def test_a_missing_image_with_a_view_keeps_the_view_in_the_advice(tmp_path: Path) -> None:
     picture(tmp_path / "ct" / "17.png")
     (tmp_path / "cases.csv").write_text("image,question,answer\n17.png?window=lung,Why?,so\nct/17.png,How?,so\n")
