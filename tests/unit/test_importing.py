@@ -597,6 +597,15 @@ def test_numbers_of_cases_are_no_tag_unless_typed_and_years_are_one(tmp_path: Pa
     assert [sheet.columns[place] for place in importing.guess(sheet, ("tag=code",)).columns.tags] == ["code"]
 
 
+def test_a_slice_of_as_many_values_as_questions_is_a_warning(tmp_path: Path) -> None:
+    lines = [f"Which {n}?,so,{20 + n},{'CT' if n % 2 else 'MR'}\n" for n in range(6)]
+    (tmp_path / "cases.csv").write_text("question,answer,age,modality\n" + "".join(lines))
+    found = validated(tmp_path / "cases.csv", typed=("slice=age", "slice=modality")).mistakes
+    (warning,) = [one for one in found if one.kind == "slice_values"]
+    assert (warning.column, warning.refused) == ("age", False)
+    assert warning.do.endswith('such as { column = "age", cuts = [18, 65] }')
+
+
 def test_a_missing_image_with_a_view_keeps_the_view_in_the_advice(tmp_path: Path) -> None:
     picture(tmp_path / "ct" / "17.png")
     (tmp_path / "cases.csv").write_text("image,question,answer\n17.png?window=lung,Why?,so\nct/17.png,How?,so\n")
