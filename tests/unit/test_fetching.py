@@ -12,6 +12,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -686,6 +687,24 @@ def test_a_damaged_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(NotFetched, match="is damaged or no archive"):
         unpacked(tmp_path / "a.zip")
+
+
+@examples(100)
+@given(st.sampled_from(["zip", "", "gz", "bz2", "xz"]), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4))))
+def test_any_damage_to_an_archive_is_one_kind_of_error(packed: str, damage: list[tuple[float, bytes]]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "archive"
+        members = [("d/a.txt", b"a" * 70), ("d/b.txt", b"b" * 70)]
+        archive = zipped(path, *members) if packed == "zip" else taped(path, *members, packed=packed)
+        content = bytearray(archive.read_bytes())
+        for where, what in damage:
+            place = int(where * (len(content) - 1))
+            content[place : place + len(what) or None] = what
+            content = content or bytearray(b"x")
+        archive.write_bytes(content)
+        with suppress(NotFetched):
+            archives.unpack(archive, Path(folder) / "out", lambda done, total: None)
+        assert {path.name for path in Path(folder).iterdir()} <= {"archive", "out"}
 
 
 def test_a_cut_tar_and_a_zip_with_a_wrong_crc_are_errors(tmp_path: Path) -> None:
