@@ -247,6 +247,17 @@ def test_a_busy_server_is_asked_again_when_it_says(target: Path, monkeypatch: py
     assert max(waits) == 2
 
 
+def test_a_long_wait_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(web.Web, "_wait", lambda self, seconds: None)
+    with FileServer(lambda n, asked: Sent(b"", 503, {"Retry-After": "9"})) as server:
+        visits = web.Web(replace(QUICK, longest_wait=10), tell=told.append)
+        for path in "ab":
+            with pytest.raises(NotFetched):
+                visits.patiently(lambda path=path: visits.open(f"{server.url}/{path}"))  # type: ignore[misc]
+    assert told == [f"{server.url.removeprefix('http://')} is busy (503); trying again in 9 s"] * 2, "two waits"
+
+
 def test_a_server_that_wants_to_be_left_alone_is_asked_nothing_more(target: Path) -> None:
     with FileServer(lambda n, asked: Sent(b"", 429, {"Retry-After": "86400"})) as server:
         visits = web.Web(QUICK)
