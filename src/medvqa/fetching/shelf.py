@@ -184,6 +184,8 @@ def _compared(file: OriginFile, path: Path, note: FileNote | None, check: bool, 
     fine: Digests = "as released" if file.digest else "as fetched"
     if not digest:
         return "none published"
+    if kind not in ("md5", "sha256"):
+        raise DataError(f"{file.to}: the digest {file.digest!r} is neither md5:HEX nor sha256:HEX")
     if check:
         if _bytes(path) > LARGE:
             tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")
