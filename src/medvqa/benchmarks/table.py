@@ -314,7 +314,9 @@ class Source:
     def _options(self, roles: Mapping[str, str], free: Mapping[str, str]) -> dict[str, str]:
         """The columns of the options by letter (DataError if a letter is left out)."""
         by_letter = {letter: roles[letter.lower()] for letter in LETTERS if letter.lower() in roles}
-        for letter in LETTERS:
+        # A file that lists the options has no others: a column "x" is none.
+        is_listed = self.declared and {"A", "B"} <= by_letter.keys()
+        for letter in "" if is_listed else LETTERS:
             low = letter.lower()
             abroad = [name.format(low) for name in languages.OPTION_COLUMNS] if self.declared else []
             names = (low, f"option {low}", f"choice {low}", *abroad)
