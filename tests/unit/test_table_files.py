@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import benchmarks
+from medvqa import benchmarks, scoring
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table_files import JudgmentWords, NumberRanges, TableFile
 from medvqa.data import encodings, toml_text
@@ -77,9 +77,11 @@ def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
     expected = items_of(declare(tmp_path))
     header, *rows = [line.split(";") for line in GERMAN.splitlines()]
     objects = [dict(zip(header, row, strict=True)) for row in rows]
+    first, *others = GERMAN.splitlines()
     texts: dict[str, bytes] = {
         "bom.csv": GERMAN.encode("utf-8-sig"),
         "sep.csv": f"sep=;\r\n{GERMAN}".encode(),
+        "commas.csv": "\n".join([f"{first};Größe, etwa", *(f"{row};1,5" for row in others)]).encode(),
         "tabs.tsv": GERMAN.replace(";", "\t").encode(),
         "pipes.csv": GERMAN.replace(";", "|").encode(),
         "cp1252.csv": GERMAN.replace("Ａ，Ｂ", "A,B").encode("cp1252"),
@@ -202,7 +204,7 @@ def test_a_wrong_key_is_one_line_that_names_it(text: str, message: str, tmp_path
         (
             '[columns]\nquestion = "Fragen"',
             "Frage,Antwort\nQ?,x\n",
-            "no column 'question = 'Fragen''; there are: frage",
+            "no column 'Fragen'; there are: frage, antwort. Write one of these for question in klinik.toml",
         ),
         ('[slices]\nage = "Alter"', "Frage,Antwort\nQ?,x\n", "no column 'Alter'; there are: frage, antwort. Name one"),
         ("", "Frage,Antwort,Referenz\nQ?,x,y\n", 'could both be the answer; write answer = "antwort" into [columns]'),
@@ -265,6 +267,13 @@ def test_texts_are_compared_without_case_width_and_unicode_form(tmp_path: Path) 
         declare(tmp_path, 'file = "t.csv"\ntags = ["Größe"]\n', "Frage,Antwort,Gro\u0308ße\nQ?,x,K\n", "t.csv")
     )
     assert next(iter(german.values())).tags == {"größe".casefold(): ("k",)}
+
+
+def test_numbers_and_units_stay_texts(tmp_path: Path) -> None:
+    table = "Frage;A;B;Antwort\nDosis von 0,5 mg?;0,5 mg;1.000;0,5 MG\n"
+    (item,) = items_of(declare(tmp_path, 'file = "t.csv"\nlanguage = "de"\ndelimiter = ";"\n', table, "t.csv")).values()
+    assert (item.question, item.options, item.answers) == ("Dosis von 0,5 mg?", {"A": "0,5 mg", "B": "1.000"}, ("A",))
+    assert scoring.normalise("GROẞE Übung") == scoring.normalise("große U\u0308BUNG") == "grosse übung"
 
 
 def test_names_of_files_are_found_in_either_unicode_form(tmp_path: Path) -> None:

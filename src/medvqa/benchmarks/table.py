@@ -52,6 +52,8 @@ SEPARATOR = "|"
 # Small letters stand apart: "bad" is a word.
 LETTERS_CELL = re.compile(r"[A-Y](?:[\s,;|/+&、]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&、]+[A-Ya-y])*")
 NUMBERS_CELL = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
+_DELIMITERS = ",;\t"
+"""A German Excel has semicolons between cells, and a comma may stand in the name of a column."""
 _PREFIXED = re.compile(r"\(?([A-Ya-y])\s*[.):、]\s*(\S.*)", re.S)
 _DECIMAL = re.compile(r"[+-]?\d{1,15}(?:[.,]\d{1,15})?")
 _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
@@ -182,7 +184,7 @@ class Source:
             key="id",
             digests=True,
             encoding=self.encoding,
-            delimiter=self.delimiter,
+            delimiter=self.delimiter or (_DELIMITERS if self.declared else ""),
             sheet=self.sheet,
         )
         yield from self.items_of(rows)
@@ -224,10 +226,10 @@ class Source:
             if role.lower() not in ROLES and role not in LETTERS:
                 raise self._error(f"columns={{'{role}': ...}}: no such role; there are: {', '.join(all_roles)}")
             if (column := _column(written, header)) is None:
-                what = (
-                    f"{role} = '{written}'" if self.declared else f"columns={{'{role}': '{written.strip().lower()}'}}"
-                )
-                raise self._missing(what, header, "Write one of these")
+                if self.declared:
+                    raise self._missing(written, header, f"Write one of these for {role} in {self.declared}")
+                low = written.strip().lower()
+                raise self._missing(f"columns={{'{role}': '{low}'}}", header, "Write one of these")
             if self.declared and named.get(column, role) != role:
                 raise self._error(f"{named[column]} and {role} are both the column '{column}'; name another for one")
             named[column] = role
@@ -253,7 +255,7 @@ class Source:
         images = list(dict.fromkeys(column for plain, column in free.items() if numbered.fullmatch(plain)))
         for written in self.pictures:
             if (column := _column(written, header)) is None:
-                raise self._missing(f"image = '{written}'", header, "Write one of these")
+                raise self._missing(written, header, f"Write one of these for image in {self.declared}")
             images.append(column)
         if "image" in roles:
             images.insert(0, roles["image"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import _csv
 
 
+_QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
 """A first line that names the delimiter, as some programs write it for Excel, which hides it."""
 
@@ -23,18 +24,23 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
 def rows(file: BinaryIO, name: str, hint: str, delimiter: str = "") -> Iterator[tuple[int, int, list[str]]]:
     """Yield the number of each row, the line in which it begins, and its cells; a blank row has none.
 
-    Cells end at `delimiter`; without one, at the sign of a first line `sep=;`, else at tabs if the header has one, else
-    at commas, else at semicolons. Text is UTF-8, with or without a byte order mark, and lines end in LF, CRLF or CR.
-    Raises DataError, which begins with `name`, for other encodings, quotes that do not match, and a row above a limit.
+    Cells end at `delimiter`; if it holds several signs, at the most frequent one in the header outside of quotes.
+    Without a single one, they end at the sign of a first line `sep=;`. By default they end at tabs if the header has
+    one, else at commas, else at semicolons. Text is UTF-8, with or without a byte order mark, and lines end in LF, CRLF
+    or CR. Raises DataError, which begins with `name`, for other encodings, quotes that do not match, and a row above a
+    limit.
     """
     number, line, hidden = 1, 1, 0
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         try:
             header = text.readline(limits.MAX_ROW)
             if named := _SEPARATOR.fullmatch(header):
-                delimiter, hidden, line = delimiter or named[1], 1, 2
+                delimiter, hidden, line = delimiter if len(delimiter) == 1 else named[1], 1, 2
             else:
                 text.seek(0)
+            if len(delimiter) > 1:
+                unquoted = _QUOTED.sub("", header)
+                delimiter = max(delimiter, key=unquoted.count)
             # Spreadsheets write semicolons if the comma is the decimal sign.
             delimiter = delimiter or next((sign for sign in "\t,;" if sign in header), ",")
             # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
