@@ -257,6 +257,12 @@ def test_trap_5_with_a_judge_medevalkit_loses_the_closed_answers_of_path_vqa() -
         assert value(answered([closed("yes")], ["yes"]), without, "medevalkit_closed_accuracy") == (1.0, 1)
 
 
+def test_slakes_closed_answers_are_left_out_if_medevalkit_would_count_them_twice() -> None:
+    counted = slake.BENCHMARKS[0].kits["medevalkit"]
+    told = {judged: {metric.name for metric in counted(Kit(judged=judged))} for judged in (False, True)}
+    assert told[False] - told[True] == {"medevalkit_total_accuracy", "medevalkit_closed_accuracy"}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_trap_6_an_empty_answer_is_the_first_option(seed: int) -> None:
     item = Item("1", "b", "single_choice", "?", {"A": "cyst", "B": "stone"}, ("A",))

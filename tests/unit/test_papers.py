@@ -186,7 +186,7 @@ def test_published_rows_stand_only_beside_the_questions_they_are_of() -> None:
     assert paper.rows[0] == ("MCB_RAD (copied)", "mc", (None, 60.6, 25.4))
 
 
-@pytest.mark.parametrize("name", ["mmmu-health-val", "pmc-vqa-test-2", "medframeqa"])
+@pytest.mark.parametrize("name", ["mmmu-health-val", "slake-en-test", "medframeqa"])
 def test_a_neighbours_row_and_page_have_the_published_rows(
     name: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +204,7 @@ def test_a_neighbours_row_and_page_have_the_published_rows(
     assert f"published figures: {table.source}" in output
     assert main(["paper", paper, "reports/first"]) == 0
     assert capsys.readouterr().out.strip() in output
+    assert ("en, all" in output and KIT in output) == (name == "slake-en-test")
     page = (here / "reports/first/index.html").read_text()
     assert ("Compared with published results" in page) == bool(table.rows)
     for row in table.rows:

@@ -11,6 +11,7 @@ import pytest
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import pmc_vqa
 from medvqa.items import Answer, Benchmark, DataError, DataWarning, Item
+from medvqa.scoring import kits
 from support.neighbours import CANARY
 from support.neighbours_choices import CLEAN_ROW as ROW
 from support.neighbours_choices import SECOND_ROW as ROW_2
@@ -118,6 +119,7 @@ def test_questions_of_an_article_share_a_cluster_and_those_of_a_figure_are_numbe
         ROW | {"Figure_path": "PMC1_F2.jpg"},
         ROW | {"Figure_path": "PMC2_F1.jpg"},
         ROW | {"Figure_path": "x.jpg"},
+        ROW | {"Figure_path": "x.png"},
     ]
     assert [(item.id, item.cluster_id) for item in load(write(tmp_path, *rows))] == [
         ("PMC1_F1-1", "PMC1"),
@@ -125,6 +127,7 @@ def test_questions_of_an_article_share_a_cluster_and_those_of_a_figure_are_numbe
         ("PMC1_F2-1", "PMC1"),
         ("PMC2_F1-1", "PMC2"),
         ("x-1", "x.jpg"),
+        ("x-2", "x.png"),
     ]
 
 
@@ -194,14 +197,14 @@ OPTIONS = {"A": "Mass", "B": "Cyst", "C": "Stone", "D": "Clip"}
 )
 def test_rules_of_similarity_beside_ours(said: str, owners: str, medevalkit: str, ours: str) -> None:
     """Read by the owners' code and by MedEvalKit's (`test_pinned_scorers.py`), and by our extraction."""
-    kit = scoring.medevalkit_rule(said, OPTIONS, form=scoring.PMC_VQA)
-    read = (scoring.similar_rule(said, OPTIONS, form=scoring.PMC_VQA), kit, scoring.read_options(said, OPTIONS))
-    assert ["".join(reading.letters) for reading in read] == [owners, medevalkit, ours]
+    written = [scoring.PMC_VQA.format(letter=letter, text=text) for letter, text in OPTIONS.items()]
+    assert [letter for letter in OPTIONS if kits.medevalkit_choice(written, letter, said)] == [medevalkit]
+    read = (scoring.similar_rule(said, OPTIONS, form=scoring.PMC_VQA), scoring.read_options(said, OPTIONS))
+    assert ["".join(reading.letters) for reading in read] == [owners, ours]
 
 
 def test_an_endless_answer_is_not_compared() -> None:
     long = {"A": "x" * 10_000, "B": "y"}
     assert scoring.similar_rule("x" * 10_000, long).why == "most similar option: too long to compare"
-    assert scoring.medevalkit_rule("x" * 10_000, long).status == "unparsed"
-    assert scoring.medevalkit_rule("<answer>" * 100_000, OPTIONS).status == "read"
-    assert scoring.medevalkit_rule("\\boxed{" * 100_000, OPTIONS).status == "read"
+    for said in ("<answer>" * 100_000, "\\boxed{" * 100_000):
+        assert kits.medevalkit_choice(["A. Mass", "B. Cyst"], "B", said) in (True, False)

@@ -83,6 +83,7 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     raw: dict[str, Any] = dict(vars(typed))
     raw["benchmark"] = _benchmarks(table, typed, known)
     raw["extraction"] = typed.extraction or table.extraction
+    raw["metric-like"] = raw["metric-like"] or ([table.metric_like] if table.metric_like else None)
     raw["technique"] = typed.technique or _techniques(table, typed, known, setting, raw["benchmark"])
     _check_judge(table, typed, known, raw["benchmark"])
     try:

@@ -93,7 +93,7 @@ class PaperTable:
 
     `benchmarks`: names by split. `extraction` and `techniques`: how its authors asked and read answers. `overall`: the
     column and the measure of all questions, by split. `needs_judge`: no figure is of use without one, if the benchmark
-    has open questions.
+    has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like.
     """
 
     title: str
@@ -107,6 +107,7 @@ class PaperTable:
     overall: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     abilities: Mapping[str, Any] = field(default_factory=dict)
     needs_judge: bool = True
+    metric_like: str = ""
 
     def of(self, name: str) -> Overall | None:
         """Return the published figures of a benchmark over all questions; None if the table has none."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
+from typing import Literal
 
 from medvqa.items import Item, Kind, Kit, Metric, Result
 from medvqa.metrics.definitions import LEFT_OUT
@@ -38,6 +39,7 @@ def _metric(
         kinds=frozenset(kinds),
         definition=f"As {kit} counts, with its flaws: {definition}",
         signs=(("like", f"{kit} {COMMITS[kit]}"), *signs),
+        reads_text=True,
     )
 
 
@@ -91,12 +93,18 @@ def llava_med(setting: Kit) -> tuple[Metric, ...]:
     return tuple(columns)
 
 
-def medevalkit(setting: Kit, *, folded: bool = True, loses_closed: bool = False) -> tuple[Metric, ...]:
+ClosedIfJudged = Literal["kept", "lost", "judged"]
+
+
+def medevalkit(setting: Kit, *, folded: bool = True, closed_if_judged: ClosedIfJudged = "kept") -> tuple[Metric, ...]:
     """Return MedEvalKit's columns for a data set.
 
     `folded`: it reads keys and answers of this data set in lower case, without white space around them, as for VQA-RAD
-    and PathVQA. `loses_closed`: with a judge, it counts no closed answer as right, as for PathVQA.
+    and PathVQA. `closed_if_judged`: with a judge it keeps the scores of closed answers; or counts none of them as
+    right, as for PathVQA; or adds the judge's scores to them, as for SLAKE, where these columns are left out: our judge
+    reads no closed answers.
     """
+    loses_closed = setting.judged and closed_if_judged == "lost"
 
     def read(result: Result) -> tuple[str, str]:
         """The key and the answer as the kit compares them."""
@@ -107,7 +115,7 @@ def medevalkit(setting: Kit, *, folded: bool = True, loses_closed: bool = False)
     def closed(result: Result) -> bool:
         key, said = read(result)
         compare = kits.medevalkit_judgement if key in ("yes", "no") else kits.medevalkit_closed
-        return not (loses_closed and setting.judged) and compare(key, said)
+        return not loses_closed and compare(key, said)
 
     def exact(result: Result) -> bool:
         key, said = read(result)
@@ -128,13 +136,17 @@ def medevalkit(setting: Kit, *, folded: bool = True, loses_closed: bool = False)
 
         return of
 
-    lost = " None is right, since the kit loses them if a judge is set." if loses_closed and setting.judged else ""
+    lost = " No closed one is right: the kit loses them if a judge is set." if loses_closed else ""
     by = "by the judge" if setting.judged else "if the whole answer is the key"
     signs = [("judged", "yes")] if setting.judged else []
-    return (
+    both = (
         _metric(MEDEVALKIT, "total_accuracy", CLOSED | OPEN, right, f"open answers are right {by}.{lost}", *signs),
         _metric(MEDEVALKIT, "closed_accuracy", CLOSED, closed, f"yes and no also within other words.{lost}", *signs),
-        _metric(MEDEVALKIT, "open_accuracy", OPEN, opened, f"open answers are right {by}.", *signs),
+    )
+    alone = f"open answers are right {by}; the kit prints this number divided by theirs once more."
+    return (
+        *(() if setting.judged and closed_if_judged == "judged" else both),
+        _metric(MEDEVALKIT, "open_accuracy", OPEN, opened, alone, *signs),
         _metric(MEDEVALKIT, "open_em", OPEN, exact, "the whole answer is the key."),
         *(
             _metric(
@@ -151,13 +163,16 @@ def medevalkit(setting: Kit, *, folded: bool = True, loses_closed: bool = False)
     )
 
 
-def medevalkit_choices(setting: Kit, *, line: str = "{letter}.{text}") -> tuple[Metric, ...]:
-    """Return MedEvalKit's accuracy of single choices; `line` is how it shows an option, such as `A.liver`."""
+def medevalkit_choices(setting: Kit, *, line: str = "{letter}.{text}", tagged: bool = False) -> tuple[Metric, ...]:
+    """Return MedEvalKit's accuracy of single choices; `line` is how it shows an option, such as `A.liver`.
+
+    `tagged`: it reads <answer> before all else, as for OmniMedVQA.
+    """
 
     def right(result: Result) -> bool | None:
         options = [line.format(letter=letter, text=text) for letter, text in result.item.options.items()]
         text = result.answer.text if result.answer is not None else ""
-        return kits.medevalkit_choice(options, result.item.answers[0], text)
+        return kits.medevalkit_choice(options, result.item.answers[0], kits.tagged(text) if tagged else text)
 
     definition = (
         "an answer that is neither a letter nor an option stands for the most similar option, else for the first."

@@ -90,11 +90,8 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     if blank:
         lines.append(f"no figure for {', '.join(blank)}")
     if closed := [column.title for column in table.columns if not (column.measure or column.best)]:
-        why = (
-            "no weighting of the questions gives the paper's"
-            if _has_means(table)
-            else "no measure is of the questions of"
-        )
+        means = any(column.mean for column in table.columns)
+        why = "no weighting of the questions gives the paper's" if means else "no measure gives"
         lines.append(f"{why} {', '.join(closed)}: no run has them")
     for report in reports:
         name = report.folder.name
@@ -122,10 +119,6 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     if row.ablation:
         lines.append(f"asked with {LABELS.get(row.ablation, row.ablation)}")
     return list(dict.fromkeys(lines))
-
-
-def _has_means(table: PaperTable) -> bool:
-    return any(column.mean for column in table.columns)
 
 
 def _rows(table: PaperTable, row: PaperRow) -> list[Row]:

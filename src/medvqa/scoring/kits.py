@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {"none": "0", **{word: str(number) for number, word in enumerate(_DIGITS)}}
@@ -46,7 +45,6 @@ _CONTRACTIONS = {
 # LLaVA-Med
 
 
-@lru_cache(maxsize=65_536)
 def llava_med_words(text: str) -> str:
     """Return a text normalised as LLaVA-Med does (`normalize_word`), after VQA v2's evaluation.
 
@@ -143,9 +141,12 @@ def _boxed(text: str) -> str:
     return "None"
 
 
-def _tagged(text: str) -> str:
+def tagged(text: str) -> str:
     """The contents of all <answer>...</answer>, the text itself without any, as MedEvalKit reads them."""
-    return " ".join(re.findall("<answer>(.*?)</answer>", text, re.S)).strip() or text
+    contents, end = list[str](), 0
+    while (start := text.find("<answer>", end)) >= 0 and (end := text.find("</answer>", start)) >= 0:
+        contents.append(text[start + len("<answer>") : end])
+    return " ".join(contents).strip() or text
 
 
 def medevalkit_response(response: str, *, stripped: bool = True) -> str:
@@ -153,7 +154,7 @@ def medevalkit_response(response: str, *, stripped: bool = True) -> str:
     if (boxed := _boxed(response)) != "None":
         response = boxed
     elif "<answer>" in response:
-        response = _tagged(response)
+        response = tagged(response)
     return _parsed(response.lower().strip() if stripped else response)
 
 
@@ -163,7 +164,7 @@ def _parsed(response: str) -> str:
     if "boxed" in response:
         response = _boxed(response)
     elif "<answer>" in response:
-        response = _tagged(response)
+        response = tagged(response)
     for pattern in _PATTERNS:
         response = response.rpartition(pattern)[2]
     return response
