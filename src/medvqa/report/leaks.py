@@ -38,7 +38,7 @@ def _training(trained: Trained, shown: str) -> list[str]:
     files = trained.files
     tables = len(files.tables) - sum(name in trained.unreadable for name in files.tables)
     images = sum(bool(each.pixels) for each in trained.prints)
-    lines = [f"{shown}: images {images:,}; tables {tables:,}, with {trained.rows:,} rows and {trained.texts:,} texts"]
+    lines = [f"{shown}: images {images:,}; tables {tables:,}; rows {trained.rows:,}; texts {trained.texts:,}"]
     why = [reason if name in reason else f"{name}: {reason}" for name, reason in trained.unreadable.items()]
     for what, names, advice in (
         ("files that could not be compared", why, ""),
