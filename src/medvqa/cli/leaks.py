@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> str:
     except OSError as error:
         raise UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
     count = sum(len(found.found) for found in overlaps.values())
-    return f"{leaks.text(overlaps, trained, options.against, near, scores)}\n\nwrote {output}: {count:,} rows"
+    return f"{leaks.text(overlaps, trained, options.against, near, scores)}\n\nwrote {output}, rows: {count:,}"
 
 
 def _check_output(path: Path, header: str) -> None:

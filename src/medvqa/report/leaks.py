@@ -38,12 +38,13 @@ def _training(trained: Trained, shown: str) -> list[str]:
     files = trained.files
     tables = len(files.tables) - sum(name in trained.unreadable for name in files.tables)
     images = sum(bool(each.pixels) for each in trained.prints)
-    lines = [f"{shown}: images {images:,}; tables {tables:,}, with {trained.rows:,} rows and {trained.texts:,} texts"]
+    lines = [f"{shown}: images {images:,}; tables {tables:,}; rows {trained.rows:,}; texts {trained.texts:,}"]
     why = [reason if name in reason else f"{name}: {reason}" for name, reason in trained.unreadable.items()]
     for what, names, advice in (
         ("files that could not be compared", why, ""),
         ("archives that were not opened", files.archives, "; unpack them"),
         ("links to folders that were not followed", files.links, ""),
+        ("folders that could not be read", files.closed, ""),
     ):
         if names:
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
@@ -152,6 +153,7 @@ def as_json(
             "not_compared": {printing.line(name): printing.line(why) for name, why in trained.unreadable.items()},
             "archives": list(map(printing.line, trained.files.archives)),
             "links": list(map(printing.line, trained.files.links)),
+            "closed": list(map(printing.line, trained.files.closed)),
         },
         "near": {"hash": "phash", "bits": BITS, "most": near},
         "benchmarks": {

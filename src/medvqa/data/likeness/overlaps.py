@@ -251,7 +251,7 @@ def _words(looks: Sequence[str]) -> NDArray[np.uint64]:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _QuestionRows:
     """The rows of a training set with a question: by question, and by question and training image."""
 
     rows: dict[int, list[QuestionMatch]] = field(default_factory=dict)
@@ -259,9 +259,9 @@ class _Asked:
     joined: dict[tuple[int, int], QuestionMatch] = field(default_factory=dict)
 
 
-def _ask(index: QuestionIndex, trained: Trained, matched: set[int]) -> _Asked:
+def _ask(index: QuestionIndex, trained: Trained, matched: set[int]) -> _QuestionRows:
     """Look for the questions in all tables; `matched` are the places of training images that are like some image."""
-    asked = _Asked()
+    asked = _QuestionRows()
     namer = _Namer(trained, matched)
     trained.rows = trained.texts = 0
     for table in trained.files.tables if len(index) else ():
@@ -275,7 +275,7 @@ def _ask(index: QuestionIndex, trained: Trained, matched: set[int]) -> _Asked:
     return asked
 
 
-def _look_up(row: TrainingRow, table: str, index: QuestionIndex, namer: _Namer, asked: _Asked) -> None:
+def _look_up(row: TrainingRow, table: str, index: QuestionIndex, namer: _Namer, asked: _QuestionRows) -> None:
     """Add the questions that a row holds."""
     hits: dict[int, QuestionMatch] = {}
     for text in row.texts:
@@ -349,7 +349,11 @@ def _same_end(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _overlaps(
-    item: Item, question: int, matches: Mapping[Image, Sequence[ImageMatch]], asked: _Asked, images: Sequence[Image]
+    item: Item,
+    question: int,
+    matches: Mapping[Image, Sequence[ImageMatch]],
+    asked: _QuestionRows,
+    images: Sequence[Image],
 ) -> Iterator[Overlap]:
     """The overlaps of one item, the closest first."""
     rows = asked.rows.get(question, [])
