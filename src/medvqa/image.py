@@ -197,8 +197,12 @@ class Image:
     @property
     def may_be_medical(self) -> bool:
         """Whether the file's name may be that of a medical file: it ends otherwise than plain pictures."""
-        alone = self.cell is None and self.encoding == "raw" and self.start == 0 and self.length is None
-        return alone and not self.blank and not self.file.lower().endswith(PLAIN)
+        return self._is_whole_file and not self.file.lower().endswith(PLAIN)
+
+    @property
+    def _is_whole_file(self) -> bool:
+        extent = (self.cell, self.start, self.length)
+        return bool(self.path) and not self.blank and self.encoding == "raw" and extent == (None, 0, None)
 
     def burnt_in(self) -> tuple[bool, bool]:
         """Return whether a DICOM header declares burnt-in annotation, and whether the kind of picture suggests it.
@@ -219,7 +223,7 @@ class Image:
         view = views.parse(self.view)
         if self.blank or not self.path:
             yield "", None
-        elif self.cell is None and self.encoding == "raw" and self.start == 0 and self.length is None:
+        elif self._is_whole_file:
             with ExitStack() as stack:
                 head = b""
                 # `_stored` has the errors of a missing file.
@@ -300,9 +304,10 @@ class Image:
         """Return the SHA-256 (hex) of the stored bytes; reads the file only if `digest` is unknown."""
         if self.digest:
             return self.digest
-        with self._medical() as (_, file):
-            if file is not None and not isinstance(file, io.BytesIO):
-                status = os.fstat(file.fileno())
+        if self._is_whole_file and os.path.isfile(self.path):
+            status = os.stat(self.path)
+            # Slides and volumes are not held in memory; whether another large file is shown is up to `pil`.
+            if status.st_size > MAX_BYTES:
                 return _streamed_digest(self.path, status.st_size, status.st_mtime_ns)
         return hashlib.sha256(self.read() if self.blank else self._stored()).hexdigest()
 

@@ -335,7 +335,7 @@ class Metric:
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
     `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
     values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as
-    ("tokens", "multiset").
+    ("tokens", "multiset"). `reads_text`: it reads the text of answers, which a baseline without responses lacks.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -351,6 +351,12 @@ class Metric:
     percent: bool | None = True
     weights: tuple[tuple[str, float], ...] = ()
     signs: tuple[tuple[str, str], ...] = ()
+    reads_text: bool = False
+
+    @property
+    def needs_responses(self) -> bool:
+        """Whether it has no value on a baseline without responses: it reads their text, or is a user's and may."""
+        return self.reads_text or self.binary is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,8 +420,9 @@ class OriginFile:
     `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
     0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
     folder for the content of an archive, "" for any other file. `at` may also be pmc:ARTICLE/FILE, a file of an article
-    in the open-data store of PubMed Central. `also` are further places, in order: as `at`, or from:PATH, which lies
-    in a folder that the user names (`medvqa fetch --from=DIR`).
+    in the open-data store of PubMed Central. The last parts of `to` and of a hub path may be a pattern such as
+    *.parquet, for all files of the repository that match. `also` are further places, in order: as `at`, or from:PATH,
+    which lies in a folder that the user names (`medvqa fetch --from=DIR`).
     """
 
     to: str

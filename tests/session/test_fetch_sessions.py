@@ -120,6 +120,7 @@ def test_mediconfusion_arrives_from_the_hub_and_the_store_of_articles(
     assert main(["fetch", "mediconfusion", "--data=DATA", *mirrors]) == 1
     said = capsys.readouterr()
     assert "medvqa: mediconfusion: MIT; each image has the licence of its article; https://github.com/" in said.err
+    assert "; the images come from the publisher's open-data store; no digests of them are published\n" in said.err
     assert "mediconfusion: incomplete, 228 of 229 files in " in said.out
     assert "227 files have no published digest: SHA-256 recorded in " in said.out
     listed = said.out.partition("Could not be had:\n")[2].splitlines()
@@ -169,7 +170,7 @@ def test_gmai_mmbench_says_what_to_accept_and_then_arrives(
     assert all(asked.headers["Authorization"] is None for asked in server.asked), "a mirror gets no token"
 
 
-def test_benchmarks_that_nobody_gives_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmarks_without_a_download(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fetch", "phantom", "--data=DATA"]) == 0
     assert "needs no files from elsewhere; nothing to fetch" in capsys.readouterr().out
     assert main(["fetch", "medlesionvqa-val", "phantom", "--data=DATA"]) == 1

@@ -94,6 +94,11 @@ def test_stored_answers_are_counted_like_another_kit(
     assert "No gate reads them" in " ".join(printed.split())
     kept = {name: measure for name, measure in counted.items() if "_med_" not in name and "medevalkit" not in name}
     assert json.dumps(kept, sort_keys=True) == before, "our own numbers stay"
+    (data / "slake/train.json").write_text("[{")
+    assert main(["report", str(reports), "--metric-like=llava-med", f"--data={data}"]) == 0
+    assert "llava-med with training answers" in (printed := capfd.readouterr().out)
+    assert "slake/train.json" in printed
+    assert "llava_med_open_recall" in measures(reports, "slake-en-test")
     assert main(["report", str(reports)]) == 0
     assert json.dumps(measures(reports, "slake-en-test"), sort_keys=True) == before, "the run knows no kit"
 
@@ -120,3 +125,25 @@ def test_a_run_keeps_its_kits_and_no_gate_takes_them(
         assert message in " ".join(capfd.readouterr().err.split())
         assert main(["report", str(reports), f"--metric-like={typed}"]) == 4
         assert message in " ".join(capfd.readouterr().err.split())
+
+
+def test_a_baseline_without_responses_has_no_measures_of_words(
+    pytester: pytest.Pytester, data: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(pytester.path)
+    given = ("run", f"--data={data}", "--benchmark=slake-en-test", "--noconftest")
+    assert main([*given, "--model=echo:left kidney", "--run=first"]) == 0
+    assert main(["baseline", "reports/first", "-o", "first.gz", "--no-responses"]) == 0
+    capfd.readouterr()
+    assert main(["compare", "first.gz", "reports/first"]) == 0
+    printed = " ".join(capfd.readouterr().out.split())
+    assert "closed_accuracy" in printed
+    for name in ("open_recall", "open_f1", "open_exact"):
+        assert f"{name} is not compared: baseline first.gz holds no responses" in printed, "not 0 of a digest"
+    gated = '[tool.medvqa.gate.benchmarks.slake-en-test]\nmeasure = "open_recall"\n'
+    (pytester.path / "pyproject.toml").write_text(gated)
+    assert main(["gate", "reports/first", "--baseline=first.gz"]) == 4
+    assert "'open_recall' needs the responses" in " ".join("".join(capfd.readouterr()).split())
+    assert main(["baseline", "reports/first", "-o", "whole.gz"]) == 0
+    assert main(["gate", "reports/first", "--baseline=whole.gz", "--margin=60"]) in (0, 11)
+    assert "open_recall" in "".join(capfd.readouterr()).partition("gate:")[2]

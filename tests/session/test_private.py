@@ -351,7 +351,7 @@ def test_nothing_of_medical_headers_and_of_file_names_is_written(
     assert "its pixels are damaged or cut off" in errors["q7"]
     (image,) = results["q1"]["item"]["images"]
     digest = hashlib.sha256((hospital.path / "SMITH_JOHN_4711/SMITH-1.dcm").read_bytes()).hexdigest()
-    assert (image["name"], image["digest"]) == (f"image {digest[:12]}?window=lung", digest)
+    assert (image["name"], image["digest"]) == (f"sha256-{digest[:12]}?window=lung", digest)
     assert (image["view"], image["window"]) == ("window=lung", [-1350.0, 149.0])
     assert {r["item"]["cluster_id"] for r in results.values()} == {"group 1"}
     assert results["q1"]["item"]["extra"] == {"patient": "source 1"}

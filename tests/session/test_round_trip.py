@@ -15,6 +15,7 @@ import pytest
 import medvqa
 from medvqa import benchmarks
 from medvqa.benchmarks import phantom
+from medvqa.cli import main
 from medvqa.items import Answer, Prompt
 from support.exported import WORD, export
 
@@ -68,7 +69,13 @@ def measured(run: Path, benchmark: str, slices: Sequence[str]) -> dict[tuple[str
     ],
 )
 def test_an_exported_benchmark_gives_the_same_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, slices: tuple[str, ...], formats: set[str], count: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    slices: tuple[str, ...],
+    formats: set[str],
+    count: int,
 ) -> None:
     for variable in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
@@ -77,10 +84,14 @@ def test_an_exported_benchmark_gives_the_same_measures(
     # The phantom's own rule scores open answers, and a table leaves them to a judge.
     items = [item for item in benchmarks.load(shipped, Path()) if item.options or item.kind == "judgment"][:count]
     original = replace(shipped, name="original", group="", items=lambda data: items)
-    toml = export(items, tmp_path, name="klinik", slices=slices)
+    export(items, tmp_path, slices=slices)
+    typed = [f"--set=slice={dimension}" for dimension in slices]
+    imported = main(["import", "questions.xlsx", "--images=scans", "--to=klinik.toml", "--yes", *typed])
+    report = "".join(capsys.readouterr())
+    assert (imported, WORD in report) == (0, False), report
     assert {path.suffix for path in (tmp_path / "scans").iterdir()} == formats
     own = medvqa.evaluate(Seer(), original, folder=tmp_path, run="own")
-    table = medvqa.evaluate(Seer(), str(toml), folder=tmp_path, run="table")
+    table = medvqa.evaluate(Seer(), "klinik.toml", folder=tmp_path, run="table")
     wanted, theirs = measured(own.folder, "original", slices), measured(table.folder, "klinik", slices)
     assert wanted
     assert {key: theirs[key] for key in wanted} == wanted

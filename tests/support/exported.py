@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import openpyxl
 
-from medvqa.benchmarks import table_files
 from medvqa.items import Image, Item
 
 WORD = "MUSTERMANN"
 """The patient's name in the header of each DICOM and NIfTI file."""
 
 
-def export(items: Sequence[Item], folder: Path, *, name: str, slices: Sequence[str]) -> Path:
-    """Write `questions.xlsx`, `scans/` and a TOML file that declares them; return the TOML file.
+def export(items: Sequence[Item], folder: Path, *, slices: Sequence[str]) -> Path:
+    """Write `questions.xlsx`, with a column for each of `slices`, and the images into `scans/`; return the table.
 
     Every third image becomes PNG, DICOM or a slice of a NIfTI volume; only grey pictures become NIfTI.
     """
@@ -36,11 +35,7 @@ def export(items: Sequence[Item], folder: Path, *, name: str, slices: Sequence[s
             ]
         )
     sheet.save(folder / "questions.xlsx")
-    declared = table_files.TableFile(
-        file="questions.xlsx", images="scans", name=name, slices={dimension: dimension for dimension in slices}
-    )
-    table_files.write(declared, folder / f"{name}.toml")
-    return folder / f"{name}.toml"
+    return folder / "questions.xlsx"
 
 
 class _Scans:

@@ -1,5 +1,6 @@
 """Downloads: from servers that fail in every way, into a data folder that nothing leaves."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -13,16 +14,20 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.error import URLError
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
 from medvqa.fetching import archives, fetch, hub, manifest, parts, pmc, progress, summary, web
 from medvqa.fetching.web import Manners, NotFetched
 from medvqa.items import Benchmark, Origin, OriginFile, UsageError
+from support.laws import examples
 from support.stores import Asked, FileServer, Sent, ranged
 
 QUICK = Manners(timeout=0.3, attempts=3, first_wait=0.01, longest_wait=2, pause=0, jobs=4)
@@ -156,7 +161,7 @@ def test_a_whole_part_of_an_earlier_call_needs_no_server(target: Path) -> None:
     assert target.read_bytes() == CONTENT
 
 
-def test_a_whole_part_whose_size_nobody_knows_is_whole_by_the_server(target: Path) -> None:
+def test_a_whole_part_of_unknown_size_is_whole_by_the_server(target: Path) -> None:
     target.with_name("file.bin.part").write_bytes(CONTENT)
     with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
         receive(server, target, digests=(f"md5:{md5(CONTENT)}",))
@@ -185,6 +190,15 @@ def test_one_process_at_a_time_receives_a_file(target: Path) -> None:
     with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server, parts.PartFile(target) as part:
         part.write(b"x")
         assert reason(server, target) == "another medvqa fetch is receiving it"
+
+
+def test_a_file_system_without_locks_will_do(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert receive(server, target) == sha256(CONTENT)
 
 
 def test_a_wrong_length_is_noticed_before_the_file_is_received(target: Path) -> None:
@@ -605,7 +619,19 @@ def test_a_tar_is_unpacked(tmp_path: Path, packed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "C:/x", "..", "a/\x1b[31m", "d/" * 30 + "x", "n" * 300]
+    "name",
+    [
+        ".medvqa-fetch.jsonl",
+        "../x",
+        "a/../../x",
+        "/etc/x",
+        "a\\..\\x",
+        "C:/x",
+        "..",
+        "a/\x1b[31m",
+        "d/" * 30 + "x",
+        "n" * 300,
+    ],
 )
 @pytest.mark.parametrize("make", [zipped, taped])
 def test_no_name_in_an_archive_leads_out(tmp_path: Path, name: str, make: Callable[..., Path]) -> None:
@@ -935,6 +961,85 @@ def test_a_folder_that_is_a_link_is_not_written_through(tmp_path: Path, shelf: S
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def tree(*files: tuple[str, bytes], large: bool = True, following: str = "") -> Sent:
+    """Answer as the hub does when it lists a folder."""
+    entries = [{"type": "directory", "path": "data/deep", "oid": "0" * 40, "size": 0}]
+    for path, content in files:
+        lfs = {"lfs": {"oid": sha256(content), "size": len(content), "pointerSize": 130}} if large else {}
+        entries.append({"type": "file", "path": path, "oid": "0" * 40, "size": len(content), **lfs})
+    link = {"Link": f'<{following}>; rel="next"'} if following else {}
+    return Sent(json.dumps(entries).encode(), headers={"Content-Type": "application/json", **link})
+
+
+PARQUET = b"PAR1 rows PAR1"
+PARTS = OriginFile(to="stars/data/*.parquet", at="data/*.parquet")
+
+
+def test_a_pattern_stands_for_the_files_that_the_hub_lists(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url, "hf_secret"))
+    base = "/api/datasets/owner/stars/tree/main/data"
+    held[base] = tree(
+        ("data/a.parquet", PARQUET), ("data/readme.md", b"no"), following="https://evil.example/?cursor=2"
+    )
+    held[f"{base}?cursor=2"] = tree(("data/b.parquet", PARQUET), ("data/deep/c.parquet", b"no"))
+    for name in "ab":
+        held[f"/datasets/owner/stars/resolve/main/data/{name}.parquet"] = PARQUET
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    for asked in (6, 0):  # two pages, and a look and a file each; then nothing, as all are there
+        before = len(server.asked)
+        done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+        assert (sorted(done.notes), done.lacking) == (["stars/data/a.parquet", "stars/data/b.parquet"], [])
+        assert len(server.asked) - before == asked
+        assert "stars: complete, 2 files" in summary.text([benchmark], tmp_path, done)
+    (tmp_path / "stars/data/b.parquet").unlink()
+    done = fetch.fetch([benchmark], tmp_path, offline=True)
+    assert [lacking.name for lacking in done.lacking] == ["stars/data/b.parquet"]
+    (tmp_path / "stars/data/a.parquet").write_bytes(PARQUET[::-1])
+    done = fetch.fetch([benchmark], tmp_path, offline=True)
+    assert "is not the released file: its sha256 is" in done.lacking[0].reason
+
+
+def test_a_pattern_without_the_hub(tmp_path: Path) -> None:
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    done = fetch.fetch([benchmark], tmp_path / "data", offline=True)
+    assert [(one.name, one.reason) for one in done.lacking] == [
+        ("stars/data/*.parquet", "it comes from https://huggingface.co/datasets/owner/stars")
+    ]
+    assert summary.text([benchmark], tmp_path, done).startswith("stars: not there")
+    (tmp_path / "usb/data").mkdir(parents=True)
+    (tmp_path / "usb/data/a.parquet").write_bytes(PARQUET)
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[tmp_path / "usb"], offline=True)
+    assert (done.lacking, list(done.received)) == ([], ["stars/data/a.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (tree(("data/../../a.parquet", b"x"), ("data/x.txt", b"x")), "owner/stars has no files data/*.parquet"),
+        (Sent(b'{"error": "no"}'), "does not list the files of owner/stars as the hub does"),
+        (Sent(b'[{"path": 3}]'), "does not list the files of owner/stars as the hub does"),
+        (Sent(b"", 404, {"X-Error-Code": "RepoNotFound"}), "this data set or revision does not exist"),
+        (Sent(b"", 401, {"X-Error-Code": "GatedRepo"}), "only to accounts that its owners let in"),
+    ],
+)
+def test_a_hub_that_lists_nothing(
+    answer: Sent, words: str, tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url))
+    held["/api/datasets/owner/stars/tree/main/data"] = answer
+    (tmp_path / "stars/data").mkdir(parents=True)
+    (tmp_path / "stars/data/mine.parquet").write_bytes(PARQUET)
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    (lacking,) = done.lacking
+    assert words in lacking.reason
+    assert summary.text([benchmark], tmp_path, done).startswith("stars: incomplete, 1 of 1 file")
+
+
 def test_an_archive_is_fetched_and_unpacked_once(tmp_path: Path, shelf: Shelf) -> None:
     server, held = shelf
     held["/imgs.zip"] = zipped(tmp_path / "imgs.zip", ("x/1.jpg", JPEG)).read_bytes()
@@ -946,6 +1051,12 @@ def test_an_archive_is_fetched_and_unpacked_once(tmp_path: Path, shelf: Shelf) -
     (data / "stars/imgs.zip").unlink()
     assert fetch.fetch([benchmark], data, manners=QUICK).lacking == [], "the archive is not needed any more"
     assert len(server.asked) == 1
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, manners=QUICK).lacking == []
+    assert len(server.asked) == 2, "its files were removed"
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, offline=True).lacking == []
+    assert (data / "stars/imgs/x/1.jpg").read_bytes() == JPEG
 
 
 def test_an_archive_that_was_put_there_is_unpacked(tmp_path: Path) -> None:
@@ -1087,7 +1198,8 @@ def test_sizes_for_people(size: int | None, text: str) -> None:
 def test_lines_come_now_and_then_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with progress.show(2) as bars:
+    with progress.show() as bars:
+        bars.expect(2)
         bars.received("a", 5, 10)
         monkeypatch.setattr(progress, "EVERY", 0)
         bars.received("a\x1b[31m", 1000, 2000)
@@ -1100,7 +1212,8 @@ def test_lines_come_now_and_then_without_a_terminal(
 
 def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with progress.show(1) as bars:
+    with progress.show() as bars:
+        bars.expect(1)
         bars.received("[a]", 5, None)
         bars.received("[a]", 10, 20)
         bars.tell("waits [b]")
@@ -1111,3 +1224,52 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_notes_hold_json_alone(tmp_path: Path) -> None:
     manifest.write(tmp_path, manifest.FileNote("a", 1, "x", 2, unpacked=3))
     assert json.loads((tmp_path / manifest.NAME).read_text())["unpacked"] == 3
+
+
+# --- laws -------------------------------------------------------------------------------------------------------
+
+FAULTS = st.sampled_from(["fine", "cut", "whole", "other", "ignored", "busy", "page", "lost", "short", "long", "stale"])
+
+
+@examples(100)
+@given(st.lists(FAULTS, max_size=12), st.booleans(), st.integers(0, 3000))
+def test_a_file_under_its_name_is_one_version_whatever_a_server_does(
+    faults: list[str], digest: bool, held: int
+) -> None:
+    versions = [CONTENT[:3000], CONTENT[1000:3500]]
+
+    def script(n: int, asked: Asked) -> Sent:
+        fault = faults[n] if n < len(faults) else "fine"
+        now = "other" in faults[: n + 1] and not digest
+        content, etag = versions[now], f'"{int(now)}"'
+        if fault == "ignored":
+            del asked.headers["If-Range"]
+        sent = ranged(content, asked, etag)
+        sent = Sent(content, headers=sent.headers) if fault == "whole" else sent
+        if fault == "page":
+            return Sent(b"<html>", headers={"Content-Type": "text/html"})
+        if fault == "stale":
+            return replace(sent, headers=sent.headers | {"ETag": '"stale"'})
+        return {
+            "cut": replace(sent, cut=len(sent.body) * 2 // 3),
+            "busy": Sent(b"", 503),
+            "lost": replace(sent, cut=len(sent.body)),
+            "short": replace(sent, announced=len(sent.body) // 2),
+            "long": replace(sent, announced=len(sent.body) + 100),
+        }.get(fault, sent)
+
+    quick = Manners(timeout=2, attempts=4, first_wait=0, longest_wait=0, pause=0)
+    with TemporaryDirectory() as folder, FileServer(script) as server:
+        target = Path(folder) / "file.bin"
+        if digest:
+            target.with_name("file.bin.part").write_bytes(versions[0][:held])
+        expected = (f"md5:{md5(versions[0])}",) if digest else ()
+        address = parts.FileAddress(f"{server.url}/file.bin", None, expected)
+        try:
+            parts.receive(web.Web(quick), address, target, most=10**6, report=lambda done, size: None)
+        except NotFetched:
+            assert not target.exists()
+        else:
+            assert target.read_bytes() in (
+                versions[:1] if digest else [*versions, *[v[: len(v) // 2] for v in versions]]
+            )

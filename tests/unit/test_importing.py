@@ -18,7 +18,7 @@ from medvqa import benchmarks, importing
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
 from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
@@ -82,6 +82,7 @@ ROWS: dict[str, tuple[dict[str, str], str]] = {
     "image_empty": ({"image": "empty.png"}, "is empty (0 bytes)"),
     "image_format": ({"image": "text.png"}, "is not an image"),
     "image_bits": ({"image": "deep.png"}, "has 16 bits a channel"),
+    "image_view": ({"image": "ok.dcm?window=lungs"}, "?window=lungs"),
     "image_folder": ({"image": "folder"}, "is a folder"),
     "too_many_images": ({"image": "|".join(f"{i}.png" for i in range(101))}, "101 images"),
     "error_cell": ({"answer": "#REF!"}, "the spreadsheet's error #REF!"),
@@ -425,7 +426,7 @@ def test_settings_are_guessed(tmp_path: Path, content: str, expected: dict[str, 
     path.write_text(content)
     sheet = importing.read(path, "cases.csv")
     guess = importing.guess(sheet)
-    assert settings.guessed(sheet, guess.columns, settings.Settings()) == settings.Settings(**expected)
+    assert settings.guessed(sheet, guess.columns, settings.FileSettings()) == settings.FileSettings(**expected)
     assert importing.validate(sheet, guess, tmp_path).refused == 0
 
 
@@ -472,10 +473,10 @@ def test_suspected_names_of_people_in_file_names(file: str, suspicion: str) -> N
 # Figures
 
 
-def cases(n: int, answer: str = "ABCD", patients: int = 0) -> list[Case]:
+def cases(n: int, answer: str = "ABCD", patients: int = 0) -> list[TableCase]:
     draw = random.Random(0)
     return [
-        Case(
+        TableCase(
             row=i + 2,
             question=f"Which organ is number {i}?",
             options={"A": "liver", "B": "spleen", "C": "kidney", "D": "lung"},
@@ -505,10 +506,10 @@ def test_power_is_that_of_the_plan() -> None:
 
 def test_questions_of_one_image_patient_or_case_are_one_group() -> None:
     linked = [
-        Case(2, "q", files=("a.png",)),
-        Case(3, "q", files=("./a.png",), links={"patient": "p"}),
-        Case(4, "q", links={"patient": "p"}),
-        Case(5, "q", links={"case": "p"}),
+        TableCase(2, "q", files=("a.png",)),
+        TableCase(3, "q", files=("./a.png",), links={"patient": "p"}),
+        TableCase(4, "q", links={"patient": "p"}),
+        TableCase(5, "q", links={"case": "p"}),
     ]
     assert power.grouped(linked) == [0, 0, 0, 1]
 
@@ -534,7 +535,7 @@ def test_a_word_that_tells_the_answer_is_found_in_other_patients() -> None:
         draw.shuffle(texts)
         options = dict(zip("AB", texts, strict=True))
         right = next(letter for letter, text in options.items() if side in text)
-        listed.append(Case(i, f"Which {side} organ {i}?", options, (right,), "single_choice", (f"{i}.png",)))
+        listed.append(TableCase(i, f"Which {side} organ {i}?", options, (right,), "single_choice", (f"{i}.png",)))
     found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
     assert found["words of question and options"].value > 0.95
     assert not any(one.above_chance for name, one in found.items() if name.startswith("always"))
@@ -656,18 +657,30 @@ CELLS = st.one_of(
 NAMES = st.sampled_from(
     [
         *("question", "answer", "A", "B", "C", "options", "image", "image 2", "id", "kind", "pair", "patient", "case"),
-        *("Frage", "答案", "Name", "x", "", "modality", "Ａ", "answer "),
+        *("Frage", "答案", "Name", "x", "", "modality", "Ａ", "answer ", "a\nb"),
     ]
 )
 
 
-@examples(150)
-@given(
+HEADERS = st.one_of(
     st.lists(NAMES, max_size=9).map(lambda names: ["question", "answer", *names]),
-    st.lists(st.lists(CELLS, min_size=2, max_size=11), max_size=5),
-    st.booleans(),
+    st.sampled_from(
+        [
+            ["id", "question", "answer", "A", "B", "C", "kind"],
+            ["question", "answer", "pair", "patient", "image"],
+            ["frage", "lösung", "bild", "option 1", "option 2", "fall", "gruppe"],
+            ["answer", "question", "A", "B", "D"],
+        ]
+    ),
 )
+
+
+@examples(150)
+@given(HEADERS, st.lists(st.lists(CELLS, min_size=2, max_size=11), max_size=5), st.booleans())
 @example(["question", "answer", "A", "B"], [["Why?", "A) liver", "A) liver", "B) spleen"]], True)
+@example(["question", "answer", "options"], [["Why?", "", " "]], True)
+@example(["question", "answer", "kind", "A", "B"], [["Why?", "A", "judgment", "x", "y"]], True)
+@example(["question", "answer", "x", "y", "A", "B"], [["Why?", "", "", "", "", ""]], True)
 def test_any_table_is_reported_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, header: list[str], rows: list[list[str]], fill: bool
 ) -> None:
@@ -778,16 +791,68 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
-        (["there.csv"], "there.toml is there already: delete it, or type --to=there.toml to replace it"),
     ],
 )
 def test_the_command_refuses_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, header in (("cases", "question,answer"), ("there", "question,answer"), ("other", "x,y")):
+    for name, header in (("cases", "question,answer"), ("other", "x,y")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
-    (tmp_path / "there.toml").touch()
     assert main(["import", *typed, "--yes"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_another_benchmark_file_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("question,answer\nWhy is it so?,so\n")
+    assert main(["import", "cases.csv", "--yes"]) == 0
+    assert main(["import", "cases.csv", "--yes"]) == 0
+    capsys.readouterr()
+    assert main(["import", "cases.csv", "--yes", "--set=title=Mine"]) == 4
+    assert "nothing was written: cases.toml is there already: delete it" in capsys.readouterr().out
+    assert "Mine" not in (tmp_path / "cases.toml").read_text()
+
+
+def test_names_of_columns_with_line_ends_stay_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text('"Frage\n(kurz)",x,"Richtige\nAntwort"\n,1,so\n')
+    sheet = importing.read(path, "cases.csv")
+    validation = importing.validate(sheet, importing.guess(sheet, ["question=frage (KURZ)"]), tmp_path)
+    assert "cases.csv row 2, column 'Frage (kurz)': the question is empty" in drawn.text(validation)
+    assert dict(validation.columns) == {"Frage (kurz)": "question", "Richtige Antwort": "answer"}
+
+
+def test_a_window_is_declared(tmp_path: Path) -> None:
+    picture(tmp_path / "deep.png", mode="I;16")
+    path = tmp_path / "cases.csv"
+    path.write_text("image,question,answer\ndeep.png,Why?,so\n")
+    assert [mistake.kind for mistake in validated(path).mistakes] == ["image_bits"]
+    assert validated(path, typed=["window=0,4095"]).mistakes == ()
+
+
+def test_a_dicom_file_with_burnt_in_text_is_refused_without_its_header(tmp_path: Path) -> None:
+    import numpy as np
+    import pydicom
+
+    file = pydicom.dataset.FileDataset("", {}, preamble=b"\0" * 128)
+    file.file_meta = pydicom.dataset.FileMetaDataset()
+    file.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    file.SOPClassUID, file.SOPInstanceUID, file.Modality = pydicom.uid.CTImageStorage, "1.2.3", "CT"
+    file.PatientName, file.BurnedInAnnotation = "Petermann^Ute", "YES"
+    file.Rows = file.Columns = 8
+    file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
+    file.BitsAllocated, file.BitsStored, file.HighBit, file.PixelRepresentation = 16, 12, 11, 0
+    file.PixelData = np.arange(64, dtype=np.uint16).tobytes()
+    file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    path = tmp_path / "cases.csv"
+    path.write_text('image,question,answer\n"x.dcm?range=0,63",Why?,so\nx.dcm?window=lungs,How?,so\n')
+    validation = validated(path)
+    assert [mistake.kind for mistake in validation.mistakes if mistake.refused] == ["image_burnt_in", "image_view"]
+    assert "Petermann" not in drawn.text(validation) + json.dumps(drawn.values(validation))
+    file.BurnedInAnnotation = "NO"
+    file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    assert [mistake.kind for mistake in validated(path).mistakes if mistake.refused] == ["image_view"]

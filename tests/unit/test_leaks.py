@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from medvqa import statistics
 from medvqa.cli import main
 from medvqa.data import likeness
-from medvqa.data.likeness import near, remembered
+from medvqa.data.likeness import near, questions, remembered
 from medvqa.items import Image, Item, UsageError
 from medvqa.statistics import Table
 from support.laws import examples
@@ -68,15 +68,13 @@ def test_near_hashes_are_those_of_a_full_comparison(seed: int, most: int) -> Non
     bits = np.array([[sum(int(a ^ b).bit_count() for a, b in zip(x, y, strict=True)) for y in other] for x in one])
     expected = sorted((i, int(bits[i, j]), j) for i, j in zip(*np.nonzero(bits <= most), strict=True))
     assert list(zip(pairs.one.tolist(), pairs.bits.tolist(), pairs.other.tolist(), strict=True)) == expected
-    assert pairs.total.tolist() == (bits <= most).sum(axis=1).tolist()
 
 
-def test_near_hashes_keep_the_nearest_and_count_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_hashes_keep_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "COLUMNS", 10)
     other = np.array([[(1 << (n % 30)) - 1] for n in range(120)], dtype=np.uint64)
     pairs = near.within(np.zeros((1, 1), dtype=np.uint64), other, 29)
     assert len(pairs.one) == near.KEPT
-    assert pairs.total.tolist() == [120]
     assert pairs.bits.tolist() == sorted(n % 30 for n in range(120))[: near.KEPT]
 
 
@@ -198,8 +196,8 @@ LONG = "Which of the following findings is most likely shown in this axial slice
         (LONG.upper().replace("?", " ."), ((0, 0.0),)),
         (f"Answer briefly.\n{LONG}\nA. cyst\nB. stone", ((0, 0.0),)),
         (f"USER: {LONG} Options: A. cyst B. stone ASSISTANT: A", ((0, 0.0),)),
-        (LONG.replace("axial", "coronal"), ((0, pytest.approx(3 / 15)),)),
-        (LONG.replace("axial", "coronal").replace("likely", "probably"), ()),
+        (LONG.replace("Which", "What"), ((0, pytest.approx(1 / 15, abs=1e-6)),)),
+        (LONG.replace("axial", "coronal"), ()),
         ("Is it?", ((1, 0.0),)),
         ("Well, is it? It is.", ()),
         ("", ()),
@@ -227,6 +225,23 @@ def test_near_questions_are_those_of_a_full_comparison(questions: list[list[str]
     }
     expected = {place for place, share in shares.items() if share >= likeness.ENOUGH}
     assert {place for place, _ in index.matches(" ".join(text))} == expected
+
+
+def test_questions_of_one_form_are_found_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [f"Does the picture of the chest that was taken on day one show any {name}" for name in map(str, range(40))]
+    expected = likeness.QuestionIndex(asked).matches(asked[3])
+    assert len(expected) == 40
+    monkeypatch.setattr(questions, "MANY", 1)
+    assert likeness.QuestionIndex(asked).matches(asked[3]) == expected
+    monkeypatch.setattr(questions, "MOST", 5)
+    assert len(likeness.QuestionIndex(asked).matches(asked[3])) == 6
+
+
+@pytest.mark.parametrize(
+    "text", ["<image" + "_" * 500_000, "<" + " " * 500_000, "<image 1" * 60_000, "\ufdfa" * 50_000]
+)
+def test_hostile_texts_are_read_in_a_moment(text: str) -> None:
+    assert likeness.QuestionIndex([LONG]).matches(text) == ()
 
 
 # A training set.

@@ -400,7 +400,7 @@ def test_a_cut_off_or_lying_file_is_one_line(tmp_path: Path) -> None:
     whole = path.read_bytes()
     place = whole.index(b"\xff\x4f\xff\x51")
     path.write_bytes(whole[: place + 8] + struct.pack(">2I", 2**30, 2**30) + whole[place + 16 :])
-    assert "its compressed frame has another size than its header says" in error(path, "?range=0,4095")
+    assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
     for cut in (100, 140, 200, 400, len(whole) // 2, len(whole) - 30):
         path.write_bytes(whole[:cut])
         assert error(path, "?range=0,4095")
@@ -414,6 +414,29 @@ def test_a_cut_off_or_lying_file_is_one_line(tmp_path: Path) -> None:
     assert error(path)
     path.write_bytes(whole[:300] + noise)
     assert error(path)
+
+
+def test_a_compressed_frame_may_not_be_larger_than_the_picture(tmp_path: Path) -> None:
+    path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=scans.RLE)
+    bomb = struct.pack("<16I", 2, 64, 64 + 2000, *[0] * 13) + b"\x81\0" * 2000
+    path.write_bytes(_with_frame(path, bomb))
+    assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
+    path = scans.dicom(tmp_path / "b.dcm", CT, bits=12, syntax=scans.JPEG_LS)
+    stream = path.read_bytes()
+    place = stream.index(b"\xff\xf7")
+    path.write_bytes(stream[: place + 9] + b"\xff" + stream[place + 10 :])
+    assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
+
+
+def _with_frame(path: Path, frame: bytes) -> bytes:
+    """The file with another compressed frame."""
+    whole = path.read_bytes()
+    return whole[: whole.rindex(b"\xe0\x7f\x10\0")] + (
+        b"\xe0\x7f\x10\0OB\0\0\xff\xff\xff\xff\xfe\xff\0\xe0\0\0\0\0\xfe\xff\0\xe0"
+        + struct.pack("<I", len(frame))
+        + frame
+        + b"\xfe\xff\xdd\xe0\0\0\0\0"
+    )
 
 
 def test_a_header_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -546,8 +569,9 @@ def test_a_region_of_a_slide(tmp_path: Path) -> None:
     assert "a slide of 48 x 32 pixels; name a region: ?region=X,Y,WIDTH,HEIGHT" in error(slide)
     (tmp_path / "no.svs").write_bytes(b"no slide")
     assert "no slide that openslide reads" in error(tmp_path / "no.svs", "?region=0,0,1,1")
-    (tmp_path / "several.mrxs").write_bytes(b"no slide")
-    assert "a slide of several files" in error(tmp_path / "several.mrxs", "?region=0,0,1,1")
+    several = "[Virtual Microscope Specimen]\nNoLayers=1\nNoJpegColumns=1\nNoJpegRows=1\nImageFile=../../secret.jpg\n"
+    (tmp_path / "several.svs").write_text(several)
+    assert "a slide of several files" in error(tmp_path / "several.svs", "?region=0,0,1,1")
 
 
 # What leaves the file

@@ -93,7 +93,13 @@ def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
         assert items_of(declare(tmp_path, text, content, name)) == expected, name
     sheets.write(tmp_path / "fragen.xlsx", header, rows)
     sheet = (tmp_path / "fragen.xlsx").read_bytes()
-    assert items_of(declare(tmp_path, DECLARED.replace(".csv", ".xlsx"), sheet, "fragen.xlsx")) == expected
+    in_sheet = DECLARED.replace(".csv", ".xlsx")
+    assert items_of(declare(tmp_path, in_sheet, sheet, "fragen.xlsx")) == expected
+    assert items_of(declare(tmp_path, f'sheet = "Sheet1"\n{in_sheet}', sheet, "fragen.xlsx")) == expected
+    with pytest.raises(DataError, match=r"fragen\.xlsx: no sheet 'Fälle'; there are: Sheet1"):
+        items_of(declare(tmp_path, f'sheet = "Fälle"\n{in_sheet}', sheet, "fragen.xlsx"))
+    with pytest.raises(DataError, match=r"fragen\.csv: sheet = 'Sheet1' is for XLSX, and this is none"):
+        items_of(declare(tmp_path, f'sheet = "Sheet1"\n{DECLARED}'))
 
 
 def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
             "antwort": ["A", "B", "A"],
             "optionen": [["ja", "nein"]] * 3,
             "bild": pictures,
-            "alter": [17.5, 70.0, None],
+            "alter": [17.5, 70.0, float("nan")],
         }
     )
     parquet.write_table(table, tmp_path / "t.parquet")
@@ -167,6 +173,11 @@ def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
         ('file = "x.csv"\nname = " "', "name must be printable text"),
         ('file = "x.csv"\nnumbers_from = 2', "key 'numbers_from': options are counted from 0 or from 1"),
         ('file = ""', "key 'file': the path of the table is empty"),
+        ('file = "a\\u0000b"', "key 'file': a path has no NUL character"),
+        ('file = "x.csv"\nimages = "\\u0000"', "key 'images': a path has no NUL character"),
+        ('file = "x.csv"\nwindow = [0, 1' + "0" * 400 + "]", "key 'window"),
+        ('file = "x.csv"\n' + "a." * 900 + "b = 1", "unknown key 'a'"),
+        ('file = "x.csv"\ntitle = "' + "x" * 70_000 + '"', "cannot be read"),
         ("file = 3", "key 'file': expected `str`, got `int`"),
         ("file = ", "not TOML"),
     ],
@@ -207,6 +218,17 @@ def test_a_wrong_key_is_one_line_that_names_it(text: str, message: str, tmp_path
         ),
         ('language = "de"\nkind = "judgment"', "Frage,Antwort\nQ?,vielleicht\n", "or declare words = { yes = [...]"),
         ('kind = "judgment"', "Frage,Antwort\nQ?,Ja\n", "t.csv row 2, column 'antwort': 'Ja' is no judgment"),
+        (
+            '[slices]\nwho = "Patient"',
+            "Frage,Antwort,Patient\nQ?,x,4711\n",
+            "column 'patient', which names the patient",
+        ),
+        ('tags = ["Fall"]', "Frage,Antwort,Fall\nQ?,x,4711\n", "'fall' shows the column 'fall', which names the case"),
+        (
+            '[columns]\nid = "Nr"\npatient = "Nr"',
+            "Frage,Antwort,Nr\nQ?,x,1\n",
+            "t.csv: id and patient are both the column 'nr'; name another for one",
+        ),
         ("numbers_from = 1", "Frage,A,B,Antwort\nQ?,x,y,3\n", "'3' is no number of an option, 1 to 2 (numbers_from in"),
         ("numbers_from = 1", "Frage,A,B,Antwort\nQ?,x,y,B\n", "'B' is no number of an option"),
         ("", "Frage,A,B,Antwort\nQ?,x,y,A) y\n", "row 2, column 'antwort': 'A) y' is none of its options A, B"),
@@ -243,6 +265,14 @@ def test_texts_are_compared_without_case_width_and_unicode_form(tmp_path: Path) 
         declare(tmp_path, 'file = "t.csv"\ntags = ["Größe"]\n', "Frage,Antwort,Gro\u0308ße\nQ?,x,K\n", "t.csv")
     )
     assert next(iter(german.values())).tags == {"größe".casefold(): ("k",)}
+
+
+def test_names_of_files_are_found_in_either_unicode_form(tmp_path: Path) -> None:
+    (tmp_path / "Fu\u0308r.png").write_bytes(b"apart")
+    table = "Frage,Antwort,Bild\nGru\u0308n?,x,F\u00fcr.png\nQ?,x,nicht da ü.png\n"
+    first, second = items_of(declare(tmp_path, 'file = "t.csv"\n', table, "t.csv")).values()
+    assert (first.question, first.images[0].read()) == ("Gr\u00fcn?", b"apart")
+    assert second.images[0].name == "nicht da ü.png"
 
 
 @pytest.mark.parametrize(
@@ -341,6 +371,8 @@ def test_written_files_are_read_as_they_were_declared(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="key 'kind'"):
         table_files.write(TableFile(file="x.csv", kind="essay"), path)
     assert path.read_bytes() == content
+    with pytest.raises(UsageError, match="not TOML"):
+        table_files.write(TableFile(file="f\udcfc.csv"), path)
 
 
 def test_ranges_have_names_that_tell_them_apart() -> None:

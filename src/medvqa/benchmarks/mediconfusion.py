@@ -220,8 +220,7 @@ ORIGIN = Origin(
             for one in articles.released()
         ),
     ),
-    note="The owners' script takes the images from archives of articles, which the publisher has removed; the same "
-    "files are single files of the publisher's open-data store. No digests of the images are published.",
+    note="the images come from the publisher's open-data store; no digests of them are published",
 )
 """`data/dataset.json` of the owners' repository; size and digest of the file at the commit in its address."""
 

@@ -7,6 +7,7 @@ its role (`ROLES`); docs/own-questions.md has an example of each. `benchmarks.ta
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -15,7 +16,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from medvqa.benchmarks import languages, own
 from medvqa.data import lexicon, selection, tables, workbooks
@@ -83,9 +87,7 @@ def table(
 
     Errors in the data are DataErrors that name file, row and column; they are raised when the benchmark is read.
     """
-    caller = sys._getframe(1).f_globals
-    is_module = caller.get("__name__") != "__main__" and caller.get("__file__")
-    folder = Path(caller["__file__"]).parent if is_module else Path()
+    folder = folder_of(sys._getframe(1))
     file = _absolute(folder, path)
     source = Source(
         file=file,
@@ -104,6 +106,13 @@ def table(
         dimensions=tuple(lexicon.slug(tag) for tag in source.tags),
         public=public,
     )
+
+
+def folder_of(caller: FrameType) -> Path:
+    """Return the folder where relative paths of a call start: that of a module, else the working folder."""
+    names = caller.f_globals
+    is_module = names.get("__name__") != "__main__" and names.get("__file__")
+    return Path(names["__file__"]).parent if is_module else Path()
 
 
 def name_of(file: Path) -> str:
@@ -156,6 +165,7 @@ class Source:
     comma: bool = False
     encoding: str = ""
     delimiter: str = ""
+    sheet: str = ""
 
     def items(self, data: Path) -> Iterator[Item]:
         """Yield the questions in the order of the table; `data` is ignored.
@@ -173,6 +183,7 @@ class Source:
             digests=True,
             encoding=self.encoding,
             delimiter=self.delimiter,
+            sheet=self.sheet,
         )
         yield from self.items_of(rows)
 
@@ -217,6 +228,8 @@ class Source:
                     f"{role} = '{written}'" if self.declared else f"columns={{'{role}': '{written.strip().lower()}'}}"
                 )
                 raise self._missing(what, header, "Write one of these")
+            if self.declared and named.get(column, role) != role:
+                raise self._error(f"{named[column]} and {role} are both the column '{column}'; name another for one")
             named[column] = role
         free: dict[str, str] = {}
         for column in header:
@@ -246,7 +259,7 @@ class Source:
             images.insert(0, roles["image"])
         elif self.images is not None and not images:
             raise self._missing("image", header, f"Rename one of them, {self._advice('image')}, or drop images")
-        return TableColumns(
+        columns = TableColumns(
             question=roles["question"],
             answer=roles["answer"],
             id=roles.get("id", ""),
@@ -259,6 +272,19 @@ class Source:
             tags=self._tags(header),
             slices=tuple((self._sliced(piece, header), piece) for piece in self.slices),
         )
+        if self.declared:
+            self._check_shown(columns)
+        return columns
+
+    def _check_shown(self, columns: TableColumns) -> None:
+        """DataError for a slice or tag of patients or cases: tags stand in every result."""
+        shown = {**columns.tags, **{piece.name: column for column, piece in columns.slices}}
+        for dimension, column in shown.items():
+            if role := next((role for role, of_role in columns.links.items() if of_role == column), None):
+                raise self._error(
+                    f"'{dimension}' shows the column '{column}', which names the {role}: results would hold it. Leave "
+                    f"it out of {self.declared}"
+                )
 
     def _sliced(self, piece: Slice, header: Sequence[str]) -> str:
         """The column of a slice (DataError)."""
@@ -286,7 +312,9 @@ class Source:
     def _options(self, roles: Mapping[str, str], free: Mapping[str, str]) -> dict[str, str]:
         """The columns of the options by letter (DataError if a letter is left out)."""
         by_letter = {letter: roles[letter.lower()] for letter in LETTERS if letter.lower() in roles}
-        for letter in LETTERS:
+        # A file that lists the options has no others: a column "x" is none.
+        is_listed = self.declared and {"A", "B"} <= by_letter.keys()
+        for letter in "" if is_listed else LETTERS:
             low = letter.lower()
             abroad = [name.format(low) for name in languages.OPTION_COLUMNS] if self.declared else []
             names = (low, f"option {low}", f"choice {low}", *abroad)
@@ -337,6 +365,9 @@ class Source:
         for column in columns.used:
             if isinstance(row.values.get(column), workbooks.Formula):
                 raise row.error("a formula; write its value in its place", column)
+        if self.declared:
+            # Files of a Mac may hold letters and their dots apart; models and scoring read them together.
+            row = msgspec.structs.replace(row, values={name: _composed(value) for name, value in row.values.items()})
         question = row.text(columns.question)
         if not question.strip():
             raise row.error("the question is empty", columns.question)
@@ -381,7 +412,8 @@ class Source:
         """The number in a cell, None if it is blank (DataError)."""
         value = row.values.get(column)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            # Data frames write NaN for a blank cell.
+            return None if math.isnan(value) else float(value)
         text = folded(row.text(column)).replace("−", "-")
         if not text:
             return None
@@ -469,7 +501,7 @@ class Source:
                     raise DataError(f"{where}: '{_clipped(file)}' is a URL; download the image, and write its path")
                 images.append(
                     image_file(
-                        file,
+                        _spelled(file, folder) if self.declared else file,
                         folder=folder,
                         root=folder,
                         where=where,
@@ -523,6 +555,23 @@ def _column(written: str, header: Sequence[str]) -> str | None:
         return low
     alike = [column for column in header if folded(column) == folded(written)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _composed(value: Any) -> Any:
+    """A value of a cell with its texts in Unicode's composed form (NFC)."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, list):
+        return [_composed(part) for part in value]
+    return {name: _composed(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def _spelled(file: str, folder: Path) -> str:
+    """The name of a file as the folder spells it: composed, or with letters and their dots apart, as on a Mac."""
+    if file.isascii():
+        return file
+    spelled = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
+    return next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), file)
 
 
 def _held(value: object) -> tuple[Image, ...]:

@@ -16,8 +16,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="bring benchmarks from their owners to the data folder",
         description="Bring the files of benchmarks to the data folder, where their owners allow it. Files that are "
-        "there are compared with their digests, and partial downloads are continued. The list at the end says what "
-        "could not be had, why, and where to look; the exit code is then 1.",
+        "there are compared with their digests, and partial downloads are continued. The list at the end names "
+        "the files that could not be had, the reasons, and where to look; the exit code is then 1.",
     )
     fetch.add_argument("names", nargs="+", metavar="NAME", help="a benchmark, or a group such as gmai-mmbench")
     fetch.add_argument("--data", metavar="DIR", help="the data folder, made if it is missing (default: MEDVQA_DATA)")
@@ -41,7 +41,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> tuple[str, int]:
-    """Fetch, and return what is there and what could not be had."""
+    """Fetch, and return a line for each benchmark with the list of missing files."""
     from medvqa import benchmarks
     from medvqa.fetching import fetch, hub, summary, web
 

@@ -78,7 +78,10 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
     report = drawn.text(validation)
     if validation.refused:
         return f"{report}\n\nnothing was written: correct the table, and type the command again", 1
-    writing.write(declaration, to, over=options.to is not None)
+    try:
+        writing.write(declaration, to)
+    except UsageError as error:
+        return f"{report}\n\nnothing was written: {error}", 4
     return "\n".join([report, "", f"wrote {to}. Next:", *(f"  {line}" for line in writing.commands(to))]), 0
 
 

@@ -59,6 +59,13 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         help="the folder of the data sets, for images (default: MEDVQA_DATA)",
     )
     report.add_argument("--metric-like", dest="metric-like", **{**OPTIONS["metric-like"], "help": _LIKE})
+    report.add_argument(
+        "--benchmark",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file such as klinik.toml that declares a benchmark of the runs, for images (repeatable)",
+    )
     report.set_defaults(command=run)
 
 

@@ -29,6 +29,8 @@ MAX_RATIO = 100
 """Bytes unpacked for each byte of the archive; images are packed already, so real archives stay below 20."""
 SLACK = 2**26
 """Bytes that any archive may give."""
+OURS = ".medvqa"
+"""Start of the names of this project's own files, such as the list of received files."""
 MAX_NAME = 255
 MAX_DEPTH = 20
 CHUNK = 2**18
@@ -187,6 +189,7 @@ def _path(name: str) -> str | None:
         and "\\" not in name
         and ":" not in parts[0]
         and ".." not in parts
+        and not any(part.startswith(OURS) for part in parts)
         and all(len(os.fsencode(part)) <= MAX_NAME for part in parts)
     )
     return "/".join(parts) if fine else None

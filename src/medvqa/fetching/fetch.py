@@ -1,4 +1,4 @@
-"""Bring the files of benchmarks to the data folder: look at what is there, receive the rest, say what is missing."""
+"""Bring the files of benchmarks to the data folder: compare present files, receive others, list the missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medvqa.image import MAX_BYTES
 from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 
 MOST = 2**37
-"""Bytes of a file whose size nobody names; the largest known archive has 19 GB."""
+"""Limit in bytes of a file of unknown size; the largest known archive has 19 GB."""
 SMALL = 2**28
 """Files up to this many bytes are read and compared by every call, larger ones only if they have changed."""
 LOCAL = "from:"
@@ -83,7 +83,7 @@ def fetch(
     offline: bool = False,
     manners: Manners | None = None,
 ) -> Fetched:
-    """Bring the files of benchmarks to the data folder, and return what is there and what is not.
+    """Bring the files of benchmarks to the data folder, and return the present and the missing ones.
 
     `folders` are searched before servers are asked. `mirrors` maps hosts to base URLs that are used in their place.
     With `offline`, no server is asked. KeyboardInterrupt leaves parts, which the next call continues. UsageError for a
@@ -96,8 +96,10 @@ def fetch(
         except OSError as error:
             raise UsageError(f"{data}: the data folder cannot be made: {error.strerror}") from error
     _without_files(benchmarks, data, done)
-    with progress.show(len(done.wishes)) as bars:
+    with progress.show() as bars:
         fetcher = _Fetcher(data, folders, mirrors or {}, manners or MANNERS, bars, offline=offline)
+        done.wishes = [wish for pattern in done.wishes for wish in fetcher.expanded(pattern, done)]
+        bars.expect(len(done.wishes))
         missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, benchmarks, data), done)]
         for line in _elsewhere(missing, benchmarks, folders):
             bars.tell(line)
@@ -108,7 +110,7 @@ def fetch(
 
 
 def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> None:
-    """Sort the benchmarks of which no file is known."""
+    """Add the benchmarks without files in `origin` to the lists of `done`."""
     for benchmark in benchmarks:
         origin = benchmark.origin
         if benchmark.files is None:
@@ -126,8 +128,8 @@ def _strangers(wish: Wish, benchmarks: Sequence[Benchmark], data: Path) -> Itera
     """Yield files that a benchmark would read and that are none of its released names: the release under another."""
     for benchmark in benchmarks:
         if benchmark.name in wish.benchmarks and benchmark.origin and benchmark.files and data.is_dir():
-            released = {data / file.to for file in benchmark.origin.files}
-            yield from (path for path in benchmark.files(data) if path not in released)
+            released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files]
+            yield from (path for path in benchmark.files(data) if not any(one.fullmatch(str(path)) for one in released))
 
 
 def _elsewhere(missing: Sequence[Wish], benchmarks: Sequence[Benchmark], folders: Sequence[Path]) -> Iterator[str]:
@@ -189,6 +191,53 @@ class _Fetcher:
         self._hub = hub.from_environment()
         self._notes: dict[Path, dict[str, FileNote]] = {}
 
+    # --- patterns -----------------------------------------------------------------------------------------------
+
+    def expanded(self, wish: Wish, done: Fetched) -> list[Wish]:
+        """Return the files that a pattern such as data/*.parquet stands for; any other wish as it is."""
+        file = wish.file
+        if "*" not in file.at:
+            return [wish]
+        expression = hub.pattern(file.to)
+        noted = {to: note for to, note in self._known(file.to).items() if expression.fullmatch(to)}
+        counted = self._note(file.to)
+        if counted is not None and counted.unpacked == len(noted):
+            return [self._renamed(wish, to, note.checked) for to, note in sorted(noted.items())]
+        if not (self._offline or self._hub.offline):
+            try:
+                files_of = hub.listed(self._web, self._hub, wish.origin, file)
+                place(self._data, file.to)
+                self._write(file.to, FileNote(self._relative(file.to), 0, "", 0, unpacked=len(files_of)), counted)
+                return [replace(wish, file=one) for one in files_of]
+            except (NotFetched, OSError) as error:
+                done.lacking.append(Lacking(file.to, _reason(error)))
+        found = self._found(file, noted)
+        number = counted.unpacked if counted is not None and counted.unpacked is not None else len(found) or None
+        if file.to not in (lacking.name for lacking in done.lacking) and len(found) != number:
+            missing = (
+                "it comes" if number is None else f"{number - len(found)} of {number} files are missing; they come"
+            )
+            done.lacking.append(Lacking(file.to, f"{missing} from {whence(wish)}"))
+        return [self._renamed(wish, to, noted[to].checked if to in noted else "") for to in found]
+
+    def _known(self, to: str) -> dict[str, FileNote]:
+        """Return the notes of the folder of a file, by path in the data folder."""
+        folder, name = manifest.folder_of(self._data, to)
+        self._note(to)
+        return {to.removesuffix(name) + note.to: note for note in self._notes[folder].values() if "*" not in note.to}
+
+    def _found(self, file: OriginFile, noted: Mapping[str, FileNote]) -> list[str]:
+        """Return the files of a pattern that are noted, or lie in the data folder or in a folder of --from."""
+        parent, _, last = file.to.rpartition("/")
+        places = [self._data / parent]
+        for folder in self._folders:
+            places += [folder / parent, folder / parent.partition("/")[2], (folder / file.at).parent]
+        return sorted({*noted, *(f"{parent}/{path.name}" for place in places for path in place.glob(last))})
+
+    def _renamed(self, wish: Wish, to: str, digest: str) -> Wish:
+        at = f"{wish.file.at.rpartition('/')[0]}/{to.rpartition('/')[2]}".lstrip("/")
+        return replace(wish, file=replace(wish.file, to=to, at=at, digest=digest))
+
     # --- files that are there ---------------------------------------------------------------------------------
 
     def look(self, wish: Wish, strangers: Iterator[Path], done: Fetched) -> bool:
@@ -201,7 +250,7 @@ class _Fetcher:
                 note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
             if note is None:
                 note = self._unpacked(file)
-            if note is not None and file.unpack and note.unpacked is None:
+            if note is not None and path.exists() and not self._is_unpacked(file, note):
                 note = self._unpack(file, path, note)
         except (NotFetched, OSError) as error:
             self._bars.ended(file.to)
@@ -259,10 +308,15 @@ class _Fetcher:
     def _unpacked(self, file: OriginFile) -> FileNote | None:
         """Return the note of an archive that was unpacked and removed."""
         noted = self._note(file.to)
-        if not file.unpack or noted is None or noted.unpacked is None or (noted.checked or "") != file.digest:
-            return None
-        folder = self._data / file.unpack
-        return noted if folder.is_dir() and any(folder.iterdir()) else None
+        there = noted is not None and noted.checked == file.digest and self._is_unpacked(file, noted)
+        return noted if file.unpack and there else None
+
+    def _is_unpacked(self, file: OriginFile, note: FileNote) -> bool:
+        """Return whether nothing is to be unpacked: all files of the archive are there, by their number."""
+        if not file.unpack:
+            return True
+        folder = self._data.joinpath(*names_of(file.unpack))
+        return note.unpacked is not None and note.unpacked <= sum(len(names) for _, _, names in os.walk(folder))
 
     def _digests(self, path: Path, size: int, names: set[str]) -> dict[str, str]:
         if size > SMALL:
@@ -399,9 +453,12 @@ class _Fetcher:
             self._notes[folder] = manifest.read(folder)
         return self._notes[folder].get(name)
 
+    def _relative(self, to: str) -> str:
+        return manifest.folder_of(self._data, to)[1]
+
     def _new(self, file: OriginFile, path: Path, sha256: str, source: str) -> FileNote:
         status = path.stat()
-        name = manifest.folder_of(self._data, file.to)[1]
+        name = self._relative(file.to)
         at = datetime.now(UTC).strftime("%Y-%m-%d")
         return FileNote(name, status.st_size, sha256, status.st_mtime_ns, source, file.digest, None, at)
 

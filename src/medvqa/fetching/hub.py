@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from medvqa.fetching.parts import FileAddress
 from medvqa.fetching.web import NotFetched, Web, is_loopback
-from medvqa.items import Origin
+from medvqa.items import Origin, OriginFile
 
 ENDPOINT = "https://huggingface.co"
 HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+MAX_LISTING = 2**24
+MAX_PAGES = 20
 INSTALL = "pip install 'pytest-medvqa[data]'"
 
 
@@ -51,13 +55,11 @@ def from_environment() -> Hub:
 def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
     """Return the address of a file of the origin's data set, with the size and the digest that the hub names.
 
-    NotFetched says what to accept or to type if the data set is gated.
+    If the data set is gated, NotFetched names the terms to accept and the command to type.
     """
     revision = quote(origin.revision or "main", safe="")
     url = f"{hub.endpoint}/datasets/{quote(origin.hub)}/resolve/{revision}/{quote(path)}"
-    # The token is the user's, for the hub that the user's environment names: no mirror gets it, and nobody in clear.
-    encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
-    token = hub.token if encrypted and web.mirrored(url) == url else ""
+    token = _token(web, hub, url)
     try:
         headers = web.patiently(lambda: web.look(url, token=token))
     except NotFetched as error:
@@ -72,6 +74,73 @@ def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
         (digest,) if digest else (),
         token,
     )
+
+
+def pattern(at: str) -> re.Pattern[str]:
+    """Return the expression of a path whose last part may have a *, which stands for any text without /."""
+    return re.compile("[^/]+".join(map(re.escape, at.split("*"))))
+
+
+def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> tuple[OriginFile, ...]:
+    """Return the files of the origin's data set whose paths match `file.at`, with sizes and digests (NotFetched).
+
+    https://huggingface.co/docs/hub/api: the tree of a folder, in pages.
+    """
+    folder = file.at.rpartition("/")[0]
+    revision = quote(origin.revision or "main", safe="")
+    url = f"{hub.endpoint}/api/datasets/{quote(origin.hub)}/tree/{revision}" + (f"/{quote(folder)}" if folder else "")
+    token = _token(web, hub, url)
+    known: list[_TreeEntry] = []
+    query = ""
+    for _ in range(MAX_PAGES):
+        try:
+            content, following = web.page(f"{url}{query}", MAX_LISTING, token=token)
+            known += msgspec.json.decode(content, type=list[_TreeEntry])
+        except NotFetched as error:
+            raise _explained(error, hub, origin, file.at, token) from None
+        except msgspec.MsgspecError:
+            raise NotFetched(f"{hub.host} does not list the files of {origin.hub} as the hub does") from None
+        if not following:
+            break
+        # The next page differs in its query alone: no other address is followed with the token.
+        query = f"?{urlsplit(following).query}"
+    expression = pattern(file.at)
+    parent = file.to.rpartition("/")[0]
+    matching = sorted((one for one in known if one.type == "file" and expression.fullmatch(one.path)), key=_path_of)
+    if not matching:
+        raise NotFetched(f"{origin.hub} has no files {file.at}; look at {hub.endpoint}/datasets/{origin.hub}")
+    return tuple(
+        replace(
+            file,
+            to=f"{parent}/{one.path.rpartition('/')[2]}",
+            at=one.path,
+            size=one.lfs.size if one.lfs else one.size,
+            digest=f"sha256:{one.lfs.oid}" if one.lfs and HEX.fullmatch(one.lfs.oid) else "",
+        )
+        for one in matching
+    )
+
+
+class _LargeFile(msgspec.Struct):
+    oid: str
+    size: int
+
+
+class _TreeEntry(msgspec.Struct):
+    type: str
+    path: str
+    size: int = 0
+    lfs: _LargeFile | None = None
+
+
+def _path_of(entry: _TreeEntry) -> str:
+    return entry.path
+
+
+def _token(web: Web, hub: Hub, url: str) -> str:
+    """Return the token if it may be sent: to the hub of the user's environment, not to a mirror, and not in clear."""
+    encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
+    return hub.token if encrypted and web.mirrored(url) == url else ""
 
 
 def _explained(error: NotFetched, hub: Hub, origin: Origin, path: str, token: str) -> NotFetched:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -66,7 +67,7 @@ class PartFile:
         """Open the part and lock it (NotFetched if another process holds it)."""
         self._descriptor = files.appending(self.path, readable=True)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._descriptor)
             # The process that held the lock may have moved the file to its place.
             if not os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
                 raise FileNotFoundError
@@ -157,6 +158,15 @@ class PartFile:
         os.replace(self.path, self.target)
         with suppress(OSError):
             os.unlink(self._about)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file, or raise BlockingIOError; some network file systems have no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
+            raise
 
 
 def receive(

@@ -75,7 +75,8 @@ class ArticleStore:
         query = {"list-type": "2", "prefix": f"{article}."}
         stored: list[StoredFile] = []
         for _ in range(MAX_PAGES):
-            text = self._web.text(f"{STORE}/?{urlencode(query)}", MAX_LISTING).decode("utf-8", "replace")
+            content, _ = self._web.page(f"{STORE}/?{urlencode(query)}", MAX_LISTING)
+            text = content.decode("utf-8", "replace")
             if "<ListBucketResult" not in text or not text.rstrip().endswith("</ListBucketResult>"):
                 raise NotFetched(f"{self._web.mirrored(STORE)} does not list its files as S3 does")
             stored += [_stored(entry[1]) for entry in _ENTRY.finditer(text)]

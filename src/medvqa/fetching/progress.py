@@ -33,16 +33,22 @@ def size_text(size: int | None) -> str:
 class FetchProgress:
     """Files done of a number of files; methods may be called by several threads."""
 
-    def __init__(self, total: int, bars: Progress | None) -> None:
-        """Count to `total` files; draw `bars`, or write lines without them."""
+    def __init__(self, bars: Progress | None) -> None:
+        """Draw `bars`, or write lines without them."""
         self._bars = bars
-        self._total = total
+        self._total = 0
         self._files = 0
         self._bytes: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
         self._shown = time.monotonic()
         self._lock = threading.Lock()
-        self._whole = bars.add_task("files", total=total, amount=f"0 of {total}") if bars else None
+        self._whole: TaskID | None = None
+
+    def expect(self, total: int) -> None:
+        """Count to a number of files."""
+        self._total = total
+        if self._bars is not None:
+            self._whole = self._bars.add_task("files", total=total, amount=f"0 of {total:,} files")
 
     def received(self, name: str, done: int, size: int | None) -> None:
         """Show the bytes of a file that are there."""
@@ -84,10 +90,10 @@ class FetchProgress:
 
 
 @contextmanager
-def show(total: int) -> Iterator[FetchProgress]:
-    """Yield the progress of a number of files."""
+def show() -> Iterator[FetchProgress]:
+    """Yield the progress of a download."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield FetchProgress(total, None)
+        yield FetchProgress(None)
         return
     from rich import progress
     from rich.console import Console
@@ -99,4 +105,4 @@ def show(total: int) -> Iterator[FetchProgress]:
         progress.TimeRemainingColumn(),
     )
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield FetchProgress(total, bars)
+        yield FetchProgress(bars)

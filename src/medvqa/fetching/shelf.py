@@ -144,7 +144,9 @@ def _state(benchmark: Benchmark, released: ReleasedFiles, questions: int | None,
 
 def _released(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: bool, tell: Tell) -> ReleasedFiles:
     """Compare the files of a folder with those of the owners (OSError)."""
-    owners = benchmark.origin.files if benchmark.origin is not None else ()
+    # The files of a pattern such as data/*.parquet are known to the hub alone.
+    files = benchmark.origin.files if benchmark.origin is not None else ()
+    owners = tuple(file for file in files if "*" not in file.to)
     # The tables of a release may lie in the data folder itself.
     by_name = {path.name: path for path in paths}
     places = {file.to: path for file in owners if (path := _place(folder, file, by_name)) is not None}
@@ -182,6 +184,8 @@ def _compared(file: OriginFile, path: Path, note: FileNote | None, check: bool, 
     fine: Digests = "as released" if file.digest else "as fetched"
     if not digest:
         return "none published"
+    if kind not in ("md5", "sha256"):
+        raise DataError(f"{file.to}: the digest {file.digest!r} is neither md5:HEX nor sha256:HEX")
     if check:
         if _bytes(path) > LARGE:
             tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")

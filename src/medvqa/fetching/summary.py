@@ -1,4 +1,4 @@
-"""The words of `medvqa fetch`: licences at the start; what is there, and one list of what is not, at the end."""
+"""The words of `medvqa fetch`: licences at the start; at the end a line for each benchmark, and the missing files."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ NAMED = 3
 
 
 def terms(benchmarks: Sequence[Benchmark]) -> list[str]:
-    """Return a line for each origin: its licence and its owners' page."""
+    """Return a line for each origin: its licence, its owners' page, and its note."""
     lines: dict[str, list[str]] = {}
     for benchmark in benchmarks:
         if (origin := benchmark.origin) is not None:
-            line = f"{origin.licence}; {origin.home}"
+            line = "; ".join(part for part in (origin.licence, origin.home, origin.note) if part)
             lines.setdefault(line, []).append(benchmark.name)
     return [f"medvqa: {', '.join(names)}: {line}" for line, names in lines.items()]
 
 
 def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
-    """Return a line for each benchmark, and the list of what could not be had."""
+    """Return a line for each benchmark, and one list of missing files with reasons."""
     lines = [_line(benchmark, data, done) for benchmark in benchmarks]
     lines += _recorded(data, done)
     if done.lacking:
@@ -51,13 +51,15 @@ def _line(benchmark: Benchmark, data: Path, done: Fetched) -> str:
     received = sum(wish.file.to in done.received for wish in wishes)
     size = size_text(sum(note.size for note in notes))
     files = f"{len(wishes):,} file{'s' * (len(wishes) != 1)}"
-    if len(notes) < len(wishes):
+    lacking = {one.name for one in done.lacking}
+    named = benchmark.origin.files if benchmark.origin is not None else ()
+    if len(notes) < len(wishes) or any(file.to in lacking for file in named):
         return f"{benchmark.name}: incomplete, {len(notes):,} of {files} in {data}, {received:,} of them fetched now"
     return f"{benchmark.name}: complete, {files}, {size} in {data}, {received:,} of them fetched now"
 
 
 def _recorded(data: Path, done: Fetched) -> list[str]:
-    """Return a line for each list of digests that are nobody's but this project's own."""
+    """Return a line for each folder with files whose owners publish no digest."""
     unpublished: dict[Path, int] = {}
     for wish in done.wishes:
         if wish.file.to in done.notes and not wish.file.digest:

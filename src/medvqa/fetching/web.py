@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import ipaddress
 import random
+import re
 import ssl
 import string
 import threading
@@ -28,6 +29,7 @@ MOVED = 2**20
 """Bytes since the last failure after which tries are counted anew: a long download may be cut often."""
 MAX_TRIES = 1000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which another try may succeed."""
 
@@ -49,7 +51,7 @@ class NotFetched(MedVQAError):
         status: int = 0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the reason and what follows from it."""
+        """Take the reason and the attributes."""
         super().__init__(reason)
         self.again = again
         self.wait = wait
@@ -178,11 +180,14 @@ class Web:
             raise refusal(url, response.status, response.headers)
         return response.headers
 
-    def text(self, url: str, most: int) -> bytes:
-        """Return a short document, tried several times (NotFetched, Stopped)."""
+    def page(self, url: str, most: int, *, token: str = "") -> tuple[bytes, str]:
+        """Return a short document and the address of its next page, "" without one (NotFetched, Stopped).
 
-        def once() -> bytes:
-            with self.open(url) as response:
+        It is tried several times.
+        """
+
+        def once() -> tuple[bytes, str]:
+            with self.open(url, token=token) as response:
                 try:
                     content = response.read(most + 1)
                 except (OSError, HTTPException) as error:
@@ -192,7 +197,8 @@ class Web:
                 raise NotFetched(f"{shown(url)} does not answer with a list of files")
             if cut:
                 raise NotFetched(f"{shown(url)}: the connection was cut", again=True)
-            return content
+            following = NEXT.search(response.headers.get("Link", ""))
+            return content, following[1] if following else ""
 
         return self.patiently(once)
 

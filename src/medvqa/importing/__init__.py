@@ -9,8 +9,8 @@ column.
 from __future__ import annotations
 
 from medvqa.importing.mistakes import Mistake
-from medvqa.importing.roles import Columns, Guess, RoleQuestion, guess
+from medvqa.importing.roles import Guess, RoleColumns, RoleQuestion, guess
 from medvqa.importing.sheet import Sheet, read
 from medvqa.importing.validation import Validation, validate
 
-__all__ = ["Columns", "Guess", "Mistake", "RoleQuestion", "Sheet", "Validation", "guess", "read", "validate"]
+__all__ = ["Guess", "Mistake", "RoleColumns", "RoleQuestion", "Sheet", "Validation", "guess", "read", "validate"]

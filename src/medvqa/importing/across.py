@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from medvqa.importing import people
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, row_list
 
 K = TypeVar("K", bound=Hashable)
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def checked(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]:
+def checked(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mistake]:
     """Yield the mistakes that several rows show together; `names` has the column of each role, "" for none."""
     yield from _ids(cases, names["id"])
     yield from _pairs(cases, names)
@@ -40,25 +40,25 @@ def checked(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake
     yield from _files(cases, names["image"])
 
 
-def _by(values: Iterable[tuple[K, Case]]) -> dict[K, list[Case]]:
-    found: defaultdict[K, list[Case]] = defaultdict(list)
+def _by(values: Iterable[tuple[K, TableCase]]) -> dict[K, list[TableCase]]:
+    found: defaultdict[K, list[TableCase]] = defaultdict(list)
     for value, case in values:
         found[value].append(case)
     return found
 
 
-def _rows(cases: Iterable[Case]) -> str:
+def _rows(cases: Iterable[TableCase]) -> str:
     return row_list([case.row for case in cases])
 
 
-def _ids(cases: Sequence[Case], column: str) -> Iterator[Mistake]:
+def _ids(cases: Sequence[TableCase], column: str) -> Iterator[Mistake]:
     for same in _by((case.id, case) for case in cases if case.id).values():
         for case in same[1:]:
             what = f"the id of row {same[0].row}"
             yield Mistake("duplicate_id", case.row, column, what, "write an id that no other row has")
 
 
-def _pairs(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]:
+def _pairs(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mistake]:
     column = names["pair"]
     for pair in _by((case.pair, case) for case in cases if case.pair).values():
         if len(pair) != 2:
@@ -71,12 +71,12 @@ def _pairs(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]
             yield Mistake("pair_equal", pair[0].row, column, what, do, refused=False)
 
 
-def _key(case: Case) -> tuple[str, ...]:
+def _key(case: TableCase) -> tuple[str, ...]:
     """The right answers as texts: a letter may stand for another text in each question."""
     return tuple(sorted(plain(case.options.get(answer, answer)) for answer in case.answers))
 
 
-def _patients(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]:
+def _patients(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mistake]:
     for role in ("patient", "case", "cluster"):
         spelled = _by(
             ((re.sub(r"[\W_]+", "", plain(case.links[role])) or case.links[role]), case)
@@ -91,7 +91,7 @@ def _patients(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mista
                 yield Mistake("patient_spelling", same[0].row, names[role], what, do, refused=False)
 
 
-def _duplicates(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]:
+def _duplicates(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mistake]:
     asked = _by(
         ((plain(case.question), case.files, tuple(image.key for image in case.images)), case)
         for case in cases
@@ -112,7 +112,7 @@ def _duplicates(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mis
                 yield Mistake("conflict", same[0].row, names["answer"], what, "correct one of them", refused=False)
 
 
-def _leaks(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]:
+def _leaks(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mistake]:
     for case in cases:
         right = [plain(case.options.get(answer, answer)) for answer in case.answers]
         wrong = [plain(text) for letter, text in case.options.items() if letter not in case.answers]
@@ -127,7 +127,7 @@ def _leaks(cases: Sequence[Case], names: Mapping[str, str]) -> Iterator[Mistake]
                 what = "the question holds the right answer, and no other option"
                 yield Mistake("leak_question", case.row, names["question"], what, "reword it", refused=False)
             for file in case.files:
-                stem = f" {plain(PurePosixPath(file).stem.replace('_', ' '))} "
+                stem = f" {plain(PurePosixPath(file.partition('?')[0]).stem.replace('_', ' '))} "
                 if _holds(stem, text) and not any(_holds(stem, other) for other in wrong if other):
                     what = "the name of the image file holds the right answer"
                     do = "rename the file: reports show its name"
@@ -139,7 +139,7 @@ def _holds(text: str, part: str) -> bool:
     return f" {part} " in text if part.isascii() else part in text
 
 
-def _without_image(cases: Sequence[Case], column: str) -> Iterator[Mistake]:
+def _without_image(cases: Sequence[TableCase], column: str) -> Iterator[Mistake]:
     without = [case for case in cases if case.question and not case.named]
     if not column or not without or 2 * len(without) > len(cases):
         return
@@ -149,7 +149,7 @@ def _without_image(cases: Sequence[Case], column: str) -> Iterator[Mistake]:
         yield Mistake("no_image", case.row, column, what, "name it, if it needs one", refused=False)
 
 
-def _files(cases: Sequence[Case], column: str) -> Iterator[Mistake]:
+def _files(cases: Sequence[TableCase], column: str) -> Iterator[Mistake]:
     for case in cases:
         for doubt in sorted({people.suspected(file) for file in case.files} - {""}):
             what = f"the name of the image file may hold {doubt} of a patient"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medvqa.importing.across import plain
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import RowNumber
 
 NEAR = 0.8
@@ -30,7 +30,7 @@ class Alike:
     near: tuple[tuple[RowNumber, RowNumber], ...] | None = ()
 
 
-def alike(cases: Sequence[Case]) -> Alike:
+def alike(cases: Sequence[TableCase]) -> Alike:
     """Return equal and nearly equal questions; letter case and punctuation do not count."""
     rows: defaultdict[str, list[RowNumber]] = defaultdict(list)
     for case in cases:

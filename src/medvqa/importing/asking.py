@@ -48,11 +48,11 @@ def refusal(sheet: Sheet, questions: Sequence[RoleQuestion]) -> str:
     """Return the line that says which columns cannot be told, and what to type."""
     whys = []
     for question in questions:
-        listed = ", ".join(f"'{sheet.columns[place]}'" for place in question.candidates[:MOST])
+        listed = ", ".join(f"'{sheet.shown(place)}'" for place in question.candidates[:MOST])
         whys.append(f"{question.why}{f' ({listed})' if listed else ''}")
     options = []
     for question in questions:
-        alone = sheet.columns[question.candidates[0]] if len(question.candidates) == 1 else "COLUMN"
+        alone = sheet.shown(question.candidates[0]) if len(question.candidates) == 1 else "COLUMN"
         options.append(f"--set {shlex.quote(f'{question.role}={alone}')}")
     return f"{sheet.name}: {'; '.join(whys)}. Type {' '.join(options)}"
 
@@ -63,7 +63,7 @@ def _answer(sheet: Sheet, question: RoleQuestion, ask: Callable[[str], str]) -> 
     needed = role in ("question", "answer")
     lines = [f"Which column has {EXPLAINED.get(role, role)}? ({question.why})"]
     lines += [
-        f"  {number}  {sheet.columns[place]} ({describe(sheet, place)})" for number, place in enumerate(candidates, 1)
+        f"  {number}  {sheet.shown(place)} ({describe(sheet, place)})" for number, place in enumerate(candidates, 1)
     ]
     lines += [] if needed else ["  0  none"]
     for _ in range(TIMES):

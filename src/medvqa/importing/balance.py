@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medvqa.importing.across import spread
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 
 LEAST_EXPECTED = 5.0
 """Expected answers of each letter below which no chi-square test is made (Cochran 1954, Biometrics 10:417)."""
@@ -16,7 +16,7 @@ RARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class LetterShare:
     """How often an option is the right one: `low` and `high` bound the 95 % interval of its share (exact).
 
     `expected` is the share if right options were placed by chance.
@@ -37,7 +37,7 @@ class Balance:
     `p` is that of the chi-square test of equal positions; None: not tested, since too few answers are expected.
     """
 
-    letters: tuple[Letter, ...] = ()
+    letters: tuple[LetterShare, ...] = ()
     p: float | None = None
     judgments: tuple[tuple[str, int], ...] = ()
     kinds: tuple[tuple[str, int], ...] = ()
@@ -45,7 +45,7 @@ class Balance:
     tags: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
-def balance_of(cases: Sequence[Case]) -> Balance:
+def balance_of(cases: Sequence[TableCase]) -> Balance:
     """Return the balance of the cases."""
     single = [case for case in cases if case.kind == "single_choice" and len(case.answers) == 1 and case.options]
     counts = Counter(case.answers[0] for case in single)
@@ -64,11 +64,11 @@ def balance_of(cases: Sequence[Case]) -> Balance:
     )
 
 
-def _letter(letter: str, count: int, expected: float, n: int) -> Letter:
+def _letter(letter: str, count: int, expected: float, n: int) -> LetterShare:
     from medvqa.statistics import clopper_pearson
 
     low, high = clopper_pearson(count, n, 0.975)
-    return Letter(letter, count, n, float(low), float(high), expected / n)
+    return LetterShare(letter, count, n, float(low), float(high), expected / n)
 
 
 def _chi_square(counts: Counter[str], expected: Counter[str]) -> float | None:

@@ -19,8 +19,8 @@ from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
 from medvqa.data import lexicon
 from medvqa.importing import cells, people
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
-from medvqa.importing.roles import Columns
-from medvqa.importing.settings import Settings
+from medvqa.importing.roles import IMAGE_FILE, RoleColumns
+from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet, SheetRow, is_blank
 from medvqa.items import CHOICE_KINDS, KINDS, Image
 
@@ -30,7 +30,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TableCase:
     """One question as far as it can be read.
 
     `answers` holds letters if there are options, "yes" or "no" of a judgment, else texts. `files` are paths as written,
@@ -53,7 +53,7 @@ class Case:
     cells: tuple[str, ...] = ()
 
 
-def cases_of(sheet: Sheet, columns: Columns, settings: Settings) -> tuple[list[Case], list[Mistake]]:
+def cases_of(sheet: Sheet, columns: RoleColumns, settings: FileSettings) -> tuple[list[TableCase], list[Mistake]]:
     """Return the cases of a table and the mistakes of its cells; private columns are not read."""
     mistakes: list[Mistake] = []
     roles = {
@@ -72,7 +72,7 @@ def cases_of(sheet: Sheet, columns: Columns, settings: Settings) -> tuple[list[C
         what = f"the options are in this column and in columns {', '.join(letters)}"
         do = "type --set options= to read the letters' columns"
         mistakes.append(Mistake("two_options", None, sheet.columns[columns.one["options"]], what, do))
-    reader = _Reader(sheet, columns, settings, mistakes)
+    reader = _RowReader(sheet, columns, settings, mistakes)
     cases = []
     for row in sheet.rows:
         texts = []
@@ -109,10 +109,10 @@ def _of_areas(sheet: Sheet, roles: Mapping[int, str], mistakes: list[Mistake]) -
             mistakes.append(Mistake("merged", max(top, 2), column, what, "unmerge them, and fill in every cell"))
 
 
-class _Reader:
+class _RowReader:
     """Read rows one by one, adding mistakes to a list."""
 
-    def __init__(self, sheet: Sheet, columns: Columns, settings: Settings, mistakes: list[Mistake]) -> None:
+    def __init__(self, sheet: Sheet, columns: RoleColumns, settings: FileSettings, mistakes: list[Mistake]) -> None:
         self._sheet = sheet
         self._columns = columns
         self._settings = settings
@@ -122,7 +122,7 @@ class _Reader:
         self._row: RowNumber = 0
         self._bad: set[int] = set()
 
-    def case(self, row: SheetRow, bad: set[int], texts: tuple[str, ...]) -> Case:
+    def case(self, row: SheetRow, bad: set[int], texts: tuple[str, ...]) -> TableCase:
         """Return the case of a row; columns in `bad` have mistakes of their own and are not read."""
         self._row, self._bad = row.number, bad
         one = self._columns.one
@@ -147,7 +147,7 @@ class _Reader:
         if options and place is not None and len(options) == 1:
             what = "one option alone"
             self._add("one_option", place, what, "write at least two, or none for an open question")
-        return Case(
+        return TableCase(
             row=row.number,
             question=question.strip(),
             options=options,
@@ -420,7 +420,7 @@ class _Reader:
             self._add("image_backslash", place, f"{shown} has a backslash", "write / between folders")
         elif "\0" in file:
             self._add("image_path", place, "a zero byte in the path", "write the path again")
-        elif len(names := re.split(r"\s*[,;\n]\s*", file)) > 1 and all("." in name for name in names):
+        elif len(names := re.split(r"[,;\n]", file)) > 1 and all(IMAGE_FILE.search(name.strip()) for name in names):
             self._add("image_separator", place, f"{len(names)} paths in a cell", f"write {SEPARATOR} between them")
         else:
             return True

@@ -70,7 +70,7 @@ def checked(value: Any, row: RowNumber, column: str, *, role: str, printed: bool
         return
     if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
         what = "a date: a spreadsheet may have made it from text such as 1-2"
-        yield mistake("date", what, "format the column as text, and type the value again", refused=role != "tag")
+        yield mistake("date", what, "format the column as text, and type the value again", refused=True)
         return
     if isinstance(value, int | float) and not isinstance(value, bool) and role == "id" and abs(value) >= _BIG:
         what = "a number of more than 15 digits, which a spreadsheet rounds"

@@ -42,7 +42,7 @@ class MistakeGroup:
         """Return the line of the terminal: file, rows, column, the mistake, and what to type."""
         mistake = self.mistake
         rows = f" {unit}{'s' * (len(self.rows) > 1)} {row_list(self.rows)}" if self.rows else ""
-        column = f", column '{mistake.column}'" if mistake.column else ""
+        column = f", column '{clipped(mistake.column)}'" if mistake.column else ""
         return f"{name}{rows}{column}: {mistake.what}; {mistake.do}"
 
 

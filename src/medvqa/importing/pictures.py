@@ -14,9 +14,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from medvqa.data.image_files import image_file
-from medvqa.importing.cases import Case, shown_file
+from medvqa.image import inside
+from medvqa.importing import people
+from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
 from medvqa.items import DataError, Image
+from medvqa.medical import views
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -34,12 +37,12 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
+class TablePictures:
     """The images of a table.
 
-    `named` counts the different images that rows name, `there` those that can be read. `digests` has the SHA-256 of
-    each. `near` are pairs of similar images that are not equal; None: not looked for, and `why_not` says why. `unused`
-    counts image files of the folder that no row names.
+    `named` counts the different images that rows name, `there` those that can be read. `digests` has the content of
+    each: the SHA-256 of its file, with the view. `near` are pairs of similar images that are not equal; None: not
+    looked for, and `why_not` says why. `unused` counts image files of the folder that no row names.
     """
 
     named: int = 0
@@ -59,16 +62,16 @@ class Pictures:
 
 
 def checked(
-    cases: Sequence[Case],
+    cases: Sequence[TableCase],
     folder: Path,
     column: str,
     window: tuple[float, float] | None = None,
     progress: Progress | None = None,
-) -> tuple[Pictures, list[Mistake]]:
+) -> tuple[TablePictures, list[Mistake]]:
     """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
     mistakes: list[Mistake] = []
-    rows: defaultdict[str, list[Case]] = defaultdict(list)
-    images: dict[str, Image | None] = {}
+    rows: defaultdict[str, list[TableCase]] = defaultdict(list)
+    images: dict[str, Image | Mistake] = {}
     for case in cases:
         for file in case.files:
             rows[file].append(case)
@@ -85,8 +88,13 @@ def checked(
         found = _opened(reference, name, walked)
         if isinstance(found, Mistake):
             mistakes += [replace(found, row=case.row, column=column) for case in rows[name]]
-        elif reference is not None:
-            digests[name] = reference.sha256()
+        elif isinstance(reference, Image):
+            mistakes += [
+                replace(mistake, row=case.row, column=column)
+                for mistake in _texts(reference, name)
+                for case in rows[name]
+            ]
+            digests[name] = replace(reference, digest=reference.sha256()).key
             if hashing is not None:
                 hashes[name] = hashing(found)
         if progress is not None:
@@ -100,25 +108,38 @@ def checked(
     else:
         near = tuple(_near(hashes, digests))
     unused = 0 if walked is None or walked.cut else walked.unused(images)
-    return Pictures(len(images), len(digests), digests, near, why_not, unused), mistakes
+    return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
 
 
-_LEAVES = "copy the file into the folder of the images, or name its folder by --images=DIR"
-
-
-def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | None:
-    """The reference to an image file; None for a path that leaves the folder."""
+def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | Mistake:
+    """The reference to an image file, or the mistake in its path or view."""
+    shown = shown_file(file)
+    try:
+        inside(folder, views.split(file)[0], where="")
+    except (DataError, ValueError):
+        do = "copy the file into the folder of the images, or name its folder by --images=DIR"
+        return Mistake("image_leaves", None, "", f"{shown} leaves the folder", do)
     try:
         return image_file(file, folder=folder, root=folder, where="", window=window)
-    except (DataError, ValueError):
-        return None
+    except DataError as error:
+        problem = str(error).removeprefix(": ").removeprefix(f"image {file}: ")
+        # The text of the error may repeat the path.
+        what = f"{shown} has a wrong view" if people.suspected(file) else f"{shown}: {problem}"
+        return Mistake("image_view", None, "", what, "correct the text after ?")
 
 
-def _opened(image: Image | None, name: str, walked: _Walked | None) -> PIL.Image.Image | Mistake:
-    """The picture of an image, or its mistake; None stands for a path that leaves the folder."""
+def _texts(image: Image, name: str) -> Iterator[Mistake]:
+    """Yield a warning if the kind of picture suggests text in the pixels."""
+    if image.burnt_in()[1]:
+        what = f"{shown_file(name)} is of a kind that often has text in the picture"
+        yield Mistake("image_text", None, "", what, "look at it: the text may name the patient", refused=False)
+
+
+def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Image.Image | Mistake:
+    """The picture of an image, or its mistake."""
     shown = shown_file(name)
-    if image is None:
-        return Mistake("image_leaves", None, "", f"{shown} leaves the folder", _LEAVES)
+    if isinstance(image, Mistake):
+        return image
     if image.cell is None:
         path = Path(image.path)
         try:
@@ -139,6 +160,10 @@ def _opened(image: Image | None, name: str, walked: _Walked | None) -> PIL.Image
 
 def _explained(problem: str, shown: str) -> Mistake:
     """The mistake for an image that cannot be opened."""
+    if "BurnedInAnnotation" in problem:
+        return Mistake(
+            "image_burnt_in", None, "", f"{shown}: {problem}", "write that into the benchmark file, or leave it out"
+        )
     if "bits a channel" in problem:
         bits = problem.partition(" (")[0]
         do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
@@ -147,7 +172,7 @@ def _explained(problem: str, shown: str) -> Mistake:
         return Mistake("image_format", None, "", f"{shown} is {problem}", "convert it to PNG")
     if problem.startswith("damaged"):
         return Mistake("image_damaged", None, "", f"{shown} is damaged", "copy it again, or export it again")
-    return Mistake("image_unreadable", None, "", f"{shown}: {problem}", "convert it to PNG, or leave the question out")
+    return Mistake("image_unreadable", None, "", f"{shown}: {problem}", "correct it, or leave the question out")
 
 
 class _Walked:
@@ -170,6 +195,7 @@ class _Walked:
 
     def advice(self, file: str) -> str:
         """Return the file that a path may mean, else the number of files that are there."""
+        file = file.partition("?")[0]
         path = PurePosixPath(file)
         low = path.name.casefold()
         similar = (

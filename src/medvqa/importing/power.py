@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medvqa.data.selection import components
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 from medvqa.statistics import planning
 
 DISCORDANCE = 0.2
@@ -50,7 +50,7 @@ class Power:
     discordance: float = DISCORDANCE
 
 
-def grouped(cases: Sequence[Case]) -> list[int]:
+def grouped(cases: Sequence[TableCase]) -> list[int]:
     """Return the number of each case's group."""
     links = []
     for i, case in enumerate(cases):
@@ -65,7 +65,7 @@ def grouped(cases: Sequence[Case]) -> list[int]:
     return [numbers.setdefault(joined[f"row {i}"], len(numbers)) for i in range(len(cases))]
 
 
-def groups_of(cases: Sequence[Case], numbers: Sequence[int]) -> Groups:
+def groups_of(cases: Sequence[TableCase], numbers: Sequence[int]) -> Groups:
     """Return the sizes of the groups."""
     sizes = list(Counter(numbers).values())
     total, squares = sum(sizes), sum(size**2 for size in sizes)

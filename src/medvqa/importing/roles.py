@@ -102,7 +102,7 @@ MOST_VALUES = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RoleColumns:
     """The place of each role's column: `one` by role or letter of an option, the others in the order of the table."""
 
     one: Mapping[str, int] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class RoleQuestion:
 class Guess:
     """The guessed columns, the open questions, and columns that may hold the answer."""
 
-    columns: Columns
+    columns: RoleColumns
     questions: tuple[RoleQuestion, ...] = ()
     holding_answer: tuple[int, ...] = ()
     by_content: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
             questions.append(RoleQuestion(role, tuple(others), True, why))
     holding = tuple(place for place in free if names[place] in HOLDS_ANSWER)
     open_places = {place for question in questions for place in question.candidates}
-    columns = Columns(
+    columns = RoleColumns(
         one=chosen,
         images=tuple(images),
         tags=tuple(several["tag"])
@@ -221,15 +221,15 @@ def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str
             continue
         place = sheet.position(column)
         if place is None:
-            there = ", ".join(name for name in sheet.columns if name)[:500]
+            there = ", ".join(sheet.shown(place) for place, name in enumerate(sheet.columns) if name)[:500]
             raise UsageError(f"--set={text}: no column '{column.strip()}'; there are: {there}")
         if role in several:
             several[role].append(place)
         elif one.setdefault(role, place) != place:
-            raise UsageError(f"--set={text}: {role} is also set to '{sheet.columns[one[role]]}'; write one of them")
+            raise UsageError(f"--set={text}: {role} is also set to '{sheet.shown(one[role])}'; write one of them")
     places = [*one.values(), *several["image"]]
     if twice := [place for place, count in Counter(places).items() if count > 1]:
-        raise UsageError(f"--set: column '{sheet.columns[twice[0]]}' has two roles; write one of them")
+        raise UsageError(f"--set: column '{sheet.shown(twice[0])}' has two roles; write one of them")
     return one, several, without
 
 
@@ -241,7 +241,7 @@ def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
 
 
 def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, int]) -> dict[str, int]:
-    """The columns of options: A, B ... or numbered from 0 or 1; {} without the first two."""
+    """The columns of options: A, B ... or at least two that are numbered from 0 or 1."""
     letters: dict[str, int] = {}
     numbers: dict[int, int] = {}
     for place in free:
@@ -250,7 +250,7 @@ def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, i
         elif match := _NUMBERED.fullmatch(names[place]):
             numbers.setdefault(int(match[1]), place)
     known = letters.keys() | chosen.keys()
-    if {"A", "B"} <= known:
+    if "A" in known:
         # One missing letter is a mistake; beyond two, a column "x" is no option.
         end = next((i for i in range(len(LETTERS)) if not known & {*LETTERS[i : i + 2]}), len(LETTERS))
         return {letter: place for letter, place in letters.items() if letter in LETTERS[:end]}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medvqa.benchmarks import languages, own
-from medvqa.importing.roles import Columns
+from medvqa.importing.roles import RoleColumns
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
 
@@ -39,7 +39,7 @@ MOST = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FileSettings:
     """Keys of a benchmark file. `numbers_from`: answers are numbers of options, counted from 0 or 1; None: letters."""
 
     language: str = ""
@@ -54,10 +54,10 @@ class Settings:
     licence: str = ""
 
 
-def split(typed: Iterable[str]) -> tuple[list[str], Settings]:
+def split(typed: Iterable[str]) -> tuple[list[str], FileSettings]:
     """Return the typed roles of columns, and the settings among `KEY=VALUE` texts (UsageError)."""
     roles: list[str] = []
-    settings = Settings()
+    settings = FileSettings()
     for text in typed:
         key, _, value = text.partition("=")
         key = key.strip().lower()
@@ -88,7 +88,7 @@ def _window(text: str, value: str) -> tuple[float, float]:
     return low, high
 
 
-def guessed(sheet: Sheet, columns: Columns, typed: Settings) -> Settings:
+def guessed(sheet: Sheet, columns: RoleColumns, typed: FileSettings) -> FileSettings:
     """Return the typed settings, and for those not typed what the cells show."""
     return replace(
         typed,
@@ -109,7 +109,7 @@ def _texts(sheet: Sheet, place: int | None) -> list[str]:
     ]
 
 
-def _kind(sheet: Sheet, columns: Columns) -> str:
+def _kind(sheet: Sheet, columns: RoleColumns) -> str:
     """The kind judgment, if no column names kinds or options and all answers are yes or no; else ""."""
     if "kind" in columns.one or columns.options or "options" in columns.one:
         return ""
@@ -118,7 +118,7 @@ def _kind(sheet: Sheet, columns: Columns) -> str:
     return "judgment" if values and all(own.is_judgment(str(value), words) for value in values) else ""
 
 
-def _language(sheet: Sheet, columns: Columns) -> str:
+def _language(sheet: Sheet, columns: RoleColumns) -> str:
     """The language of most questions: zh, de or en; "" if it cannot be told."""
     found: Counter[str] = Counter()
     for text in _texts(sheet, columns.one.get("question")):
@@ -136,7 +136,7 @@ def _language(sheet: Sheet, columns: Columns) -> str:
     return language if 2 * count > found.total() else ""
 
 
-def _numbers(sheet: Sheet, columns: Columns) -> int | None:
+def _numbers(sheet: Sheet, columns: RoleColumns) -> int | None:
     """Whether answers are numbers of options, and from which they count; None if not, or if it cannot be told."""
     letters = columns.options
     texts = _texts(sheet, columns.one.get("answer"))
@@ -157,7 +157,7 @@ def _numbers(sheet: Sheet, columns: Columns) -> int | None:
     return None
 
 
-def _separator(sheet: Sheet, columns: Columns) -> str:
+def _separator(sheet: Sheet, columns: RoleColumns) -> str:
     """The sign between options in one cell, if nearly all cells have it; "" for JSON lists."""
     texts = _texts(sheet, columns.one.get("options"))
     if not texts or sum(text.startswith(("[", "{")) for text in texts) > len(texts) / 2:

@@ -65,9 +65,13 @@ class Sheet:
     encoding: str = ""
 
     def position(self, column: str) -> int | None:
-        """Return the place of a column by its name; letter case and surrounding blanks do not count."""
-        wanted = column.strip().casefold()
-        return next((i for i, name in enumerate(self.columns) if name.strip().casefold() == wanted), None)
+        """Return the place of a column by its name; letter case and blanks around words do not count."""
+        wanted = column.casefold().split()
+        return next((i for i, name in enumerate(self.columns) if name.casefold().split() == wanted), None)
+
+    def shown(self, position: int) -> str:
+        """Return the name of a column for messages, in one line."""
+        return clipped(self.columns[position])
 
     def values(self, position: int) -> list[Any]:
         """Return the cells of a column that are not blank."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medvqa.importing.across import plain
-from medvqa.importing.cases import Case
+from medvqa.importing.cases import TableCase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ MAX_WORDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
+class TextBaseline:
     """A way to answer without images: `low` and `high` bound its 95 % interval, None without one.
 
     `chance` is the accuracy of guessing, `value` that of the baseline on `n` questions.
@@ -52,7 +52,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _TextQuestion:
     """A question with a single right answer: the texts of its options, and the place of the right one."""
 
     question: str
@@ -61,7 +61,7 @@ class _Asked:
     group: int
 
 
-def baselines(cases: Sequence[Case], groups: Sequence[int]) -> list[Baseline]:
+def baselines(cases: Sequence[TableCase], groups: Sequence[int]) -> list[TextBaseline]:
     """Return the baselines of the questions with one right option, and of those answered by yes or no."""
     import numpy as np
 
@@ -92,19 +92,19 @@ def baselines(cases: Sequence[Case], groups: Sequence[int]) -> list[Baseline]:
     return found
 
 
-def _asked(case: Case, group: int) -> _Asked | None:
+def _asked(case: TableCase, group: int) -> _TextQuestion | None:
     if case.kind == "judgment" and case.answers in (("yes",), ("no",)):
-        return _Asked(plain(case.question), ("yes", "no"), ("yes", "no").index(case.answers[0]), group)
+        return _TextQuestion(plain(case.question), ("yes", "no"), ("yes", "no").index(case.answers[0]), group)
     if case.kind == "single_choice" and len(case.answers) == 1 and len(case.options) > 1:
         letters = list(case.options)
         texts = tuple(plain(text) for text in case.options.values())
-        return _Asked(plain(case.question), texts, letters.index(case.answers[0]), group)
+        return _TextQuestion(plain(case.question), texts, letters.index(case.answers[0]), group)
     return None
 
 
-def _measured(name: str, right: NDArray[np.bool_], group: NDArray[np.intp], chance: float) -> Baseline:
+def _measured(name: str, right: NDArray[np.bool_], group: NDArray[np.intp], chance: float) -> TextBaseline:
     low, high = interval(right, group)
-    return Baseline(name, float(right.mean()), low, high, chance, len(right))
+    return TextBaseline(name, float(right.mean()), low, high, chance, len(right))
 
 
 def interval(right: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[float | None, float | None]:
@@ -123,7 +123,7 @@ def interval(right: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[float |
     return (None, None) if np.isnan(low[0]) else (float(low[0]), float(high[0]))
 
 
-def _predicted(asked: Sequence[_Asked], group: NDArray[np.intp]) -> NDArray[np.intp]:
+def _predicted(asked: Sequence[_TextQuestion], group: NDArray[np.intp]) -> NDArray[np.intp]:
     """The option that the model of words chooses for each question, fitted on the other folds."""
     import numpy as np
 
@@ -142,7 +142,7 @@ def _predicted(asked: Sequence[_Asked], group: NDArray[np.intp]) -> NDArray[np.i
     return chosen
 
 
-def _features(asked: Sequence[_Asked]) -> tuple[Any, NDArray[np.intp]]:
+def _features(asked: Sequence[_TextQuestion]) -> tuple[Any, NDArray[np.intp]]:
     """A sparse matrix with a row for each option, and the first row of each question (and the end)."""
     import numpy as np
     from scipy.sparse import csr_array

@@ -10,12 +10,12 @@ from medvqa.importing import across, alike, balance, cases, pictures, power, tex
 from medvqa.importing.alike import Alike
 from medvqa.importing.balance import Balance
 from medvqa.importing.mistakes import Mistake
-from medvqa.importing.pictures import Pictures
+from medvqa.importing.pictures import TablePictures
 from medvqa.importing.power import Groups, Power
-from medvqa.importing.roles import Columns, Guess
-from medvqa.importing.settings import Settings, guessed
+from medvqa.importing.roles import Guess, RoleColumns
+from medvqa.importing.settings import FileSettings, guessed
 from medvqa.importing.sheet import Sheet
-from medvqa.importing.textonly import Baseline
+from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError
 
 Progress = Callable[[int, int], None]
@@ -29,12 +29,12 @@ class Validation:
     unit: str
     questions: int
     columns: tuple[tuple[str, str], ...]
-    settings: Settings
+    settings: FileSettings
     mistakes: tuple[Mistake, ...] = ()
     balance: Balance = field(default_factory=Balance)
-    pictures: Pictures = field(default_factory=Pictures)
+    pictures: TablePictures = field(default_factory=TablePictures)
     alike: Alike = field(default_factory=Alike)
-    baselines: tuple[Baseline, ...] = ()
+    baselines: tuple[TextBaseline, ...] = ()
     groups: Groups | None = None
     power: Power | None = None
     private: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def validate(
     guess: Guess,
     folder: Path,
     *,
-    settings: Settings | None = None,
+    settings: FileSettings | None = None,
     progress: Progress | None = None,
     load: Callable[[], object] | None = None,
 ) -> Validation:
@@ -63,7 +63,7 @@ def validate(
     not find. It is called only if they found none that is refused.
     """
     columns = guess.columns
-    chosen = guessed(sheet, columns, Settings()) if settings is None else settings
+    chosen = guessed(sheet, columns, FileSettings()) if settings is None else settings
     listed, mistakes = cases.cases_of(sheet, columns, chosen)
     names = {role: _name(sheet, columns, role) for role in ("id", "question", "answer", "pair", "patient", "case")}
     names |= {"cluster": _name(sheet, columns, "cluster"), "image": _image_name(sheet, columns)}
@@ -90,28 +90,28 @@ def validate(
         baselines=tuple(textonly.baselines(listed, numbers)),
         groups=groups,
         power=power.power_of(groups),
-        private=tuple(sheet.columns[place] for place in columns.private),
-        holding_answer=tuple(sheet.columns[place] for place in guess.holding_answer),
+        private=tuple(sheet.shown(place) for place in columns.private),
+        holding_answer=tuple(sheet.shown(place) for place in guess.holding_answer),
         not_read=tuple(
-            name
+            sheet.shown(place)
             for place, name in enumerate(sheet.columns)
             if name and place not in read and place not in columns.private and place not in guess.holding_answer
         ),
     )
 
 
-def _name(sheet: Sheet, columns: Columns, role: str) -> str:
+def _name(sheet: Sheet, columns: RoleColumns, role: str) -> str:
     return sheet.columns[columns.one[role]] if role in columns.one else ""
 
 
-def _image_name(sheet: Sheet, columns: Columns) -> str:
+def _image_name(sheet: Sheet, columns: RoleColumns) -> str:
     return sheet.columns[columns.images[0]] if columns.images else ""
 
 
-def _roles(sheet: Sheet, columns: Columns) -> tuple[tuple[str, str], ...]:
+def _roles(sheet: Sheet, columns: RoleColumns) -> tuple[tuple[str, str], ...]:
     """The role of each column that is read, in the order of the table."""
     roles: dict[int, str] = {place: role for role, place in columns.one.items()}
     for role, places in (("image", columns.images), ("tag", columns.tags), ("slice", columns.slices)):
         for place in places:
             roles.setdefault(place, role)
-    return tuple((sheet.columns[place], roles[place]) for place in sorted(roles) if place not in columns.private)
+    return tuple((sheet.shown(place), roles[place]) for place in sorted(roles) if place not in columns.private)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from medvqa import files
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table import LETTERS
 from medvqa.data import lexicon
-from medvqa.importing.roles import Columns
-from medvqa.importing.settings import Settings
+from medvqa.importing.roles import RoleColumns
+from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
 
@@ -17,13 +18,15 @@ NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
 
 
 def declared(
-    sheet: Sheet, columns: Columns, settings: Settings, *, file: Path, images: Path | None, to: Path
+    sheet: Sheet, columns: RoleColumns, settings: FileSettings, *, file: Path, images: Path | None, to: Path
 ) -> table_files.TableFile:
     """Return the declaration of a benchmark; paths are relative to the folder of `to`."""
     letters = "".join(columns.options)
-    has_letters = bool(letters) and letters == LETTERS[: len(letters)]
+    has_letters = len(letters) > 1 and letters == LETTERS[: len(letters)]
     roles: dict[str, str | list[str]] = {
-        role: sheet.columns[place] for role, place in columns.one.items() if role not in LETTERS and role != "options"
+        role: sheet.columns[place]
+        for role, place in columns.one.items()
+        if role != "options" and not (has_letters and role in LETTERS)
     }
     if columns.images:
         names = [sheet.columns[place] for place in columns.images]
@@ -51,7 +54,7 @@ def declared(
     )
 
 
-def _slices(sheet: Sheet, columns: Columns) -> dict[str, str | table_files.NumberRanges]:
+def _slices(sheet: Sheet, columns: RoleColumns) -> dict[str, str | table_files.NumberRanges]:
     return {lexicon.slug(sheet.columns[place]): sheet.columns[place] for place in columns.slices}
 
 
@@ -60,11 +63,19 @@ def _relative(path: Path, to: Path) -> str:
     return Path(os.path.relpath(os.path.abspath(path), os.path.abspath(to.parent))).as_posix()
 
 
-def write(declaration: table_files.TableFile, to: Path, *, over: bool) -> None:
-    """Write the benchmark file; UsageError if it cannot be written, or is there already and `over` is False."""
-    if not over and to.exists():
-        raise UsageError(f"{to} is there already: delete it, or type --to={to} to replace it")
+def write(declaration: table_files.TableFile, to: Path) -> None:
+    """Write the benchmark file; UsageError if it cannot be written, or if another file is there."""
+    if to.exists() and not _is_same(declaration, to):
+        raise UsageError(f"{to} is there already: delete it, or name another file by --to")
     table_files.write(declaration, to, note=NOTE)
+
+
+def _is_same(declaration: table_files.TableFile, to: Path) -> bool:
+    """Whether a file holds this declaration."""
+    try:
+        return table_files.declared(files.read(to, table_files.MAX_BYTES), str(to)) == declaration
+    except (OSError, UsageError):
+        return False
 
 
 def commands(to: Path, model: str = "MODEL") -> list[str]:

@@ -55,7 +55,10 @@ def _is_nifti(head: bytes) -> bool:
     if head.startswith(b"\x1f\x8b"):
         with suppress(zlib.error):
             head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 352)
-    return head[344:348] == b"n+1\0" or head[4:8] == b"n+2\0"
+    # The size of the header, in either order of bytes, and the magic (nifti1.h, nifti2.h).
+    if head[344:348] == b"n+1\0":
+        return head[:4] in (b"\x5c\1\0\0", b"\0\0\1\x5c")
+    return head[4:8] == b"n+2\0" and head[:4] in (b"\x1c\2\0\0", b"\0\0\2\x1c")
 
 
 def picture(

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 MAX_READ = 2**26
 """Pixels that are read before a region is made smaller."""
-_SEVERAL = (".mrxs", ".vms", ".vmu")
+_ONE_FILE = ("aperio", "generic-tiff", "hamamatsu", "leica", "philips", "sakura", "trestle", "ventana", "zeiss")
+"""Formats, by openslide's names, whose slides are one file. A file of another one may name files outside its folder."""
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
@@ -23,9 +25,14 @@ def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
         raise MedicalError(f"slides need openslide: {EXTRA}") from None
     if not path:
         raise MedicalError("a slide is a file of its own")
-    if path.lower().endswith(_SEVERAL):
-        raise MedicalError("a slide of several files, whose digest would not tell of a change; convert it to one file")
     try:
+        with open(path, "rb") as file:
+            is_tiff = file.read(4) in _TIFF
+        found = openslide.OpenSlide.detect_format(path)
+        if found is not None and (found not in _ONE_FILE or (found == "hamamatsu" and not is_tiff)):
+            raise MedicalError(
+                "a slide of several files, or in DICOM; convert it to one file, such as a pyramidal TIFF"
+            )
         with openslide.OpenSlide(path) as slide:
             return _region(slide, view, max_pixels)
     except MedicalError:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_UNPACKED = 8 * 2**30
 """Bytes of all voxels, unpacked."""
+MAX_OFFSET = 2**26
+"""Bytes of header and extensions."""
 MAX_VOLUME = 2**31
 """Bytes of the voxels of one volume: for a slice across the file, all of them may be read."""
 
@@ -94,6 +96,8 @@ def _check(header: Any, shape: tuple[int, int, int], volumes: tuple[int, ...]) -
         raise MedicalError(f"a volume of more than {MAX_VOLUME // 2**30} GiB")
     if size * math.prod(volumes) > MAX_UNPACKED:
         raise MedicalError(f"more than {MAX_UNPACKED // 2**30} GiB of voxels")
+    if header.get_data_offset() > MAX_OFFSET:
+        raise MedicalError(f"more than {MAX_OFFSET // 2**20} MiB before its voxels")
     if kind.kind not in "iufV":
         raise MedicalError(f"voxels of type {kind.name} are not shown")
 

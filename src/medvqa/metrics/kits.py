@@ -39,6 +39,7 @@ def _metric(
         kinds=frozenset(kinds),
         definition=f"As {kit} counts, with its flaws: {definition}",
         signs=(("like", f"{kit} {COMMITS[kit]}"), *signs),
+        reads_text=True,
     )
 
 

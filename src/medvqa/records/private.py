@@ -20,7 +20,7 @@ IGNORE = ".gitignore"
 IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: it is written once.\n"
 DIGITS = 12
 """Hexadecimal digits of an image's digest in its pseudonym."""
-_PSEUDONYM = re.compile(rf"image (?:[0-9a-f]{{{DIGITS}}}|\d{{1,3}})")
+_PSEUDONYM = re.compile(rf"sha256-[0-9a-f]{{{DIGITS}}}|unread-\d{{1,3}}")
 
 
 def make_private(folder: Path) -> None:
@@ -74,14 +74,15 @@ class Pseudonyms:
         names = dict[str, str]()
         for image, other in zip(item.images, images, strict=True):
             for name in (image.path, image.name, image.file, PurePath(image.path).name, PurePath(image.file).name):
-                if name:
+                # A short number may be another one of the message: HTTP 429.
+                if name and (len(name) > 3 or not name.isdecimal()):
                     names.setdefault(name, other.name if name == image.name else other.file)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
         why = result.score.why
         if any(name in why for name in names):
             pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-            why = re.sub(rf"(?<!\w)(?:image )?({pattern})(?!\w)", lambda match: names[match[1]], why)
+            why = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", lambda match: names[match[0]], why)
         return replace(
             result,
             item=replace(item, images=images, extra=self._extra(item.extra)),
@@ -91,7 +92,7 @@ class Pseudonyms:
     def _image(self, image: Image, place: int) -> Image:
         known = image.pinned() if self.digests else image
         _, parts = views.split(image.name)
-        name = f"image {known.digest[:DIGITS] if known.digest else place}"
+        name = f"sha256-{known.digest[:DIGITS]}" if known.digest else f"unread-{place}"
         return replace(known, name=f"{name}?{parts}" if parts else name)
 
     def _extra(self, extra: Mapping[str, Any]) -> Mapping[str, Any]:

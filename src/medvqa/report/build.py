@@ -17,9 +17,11 @@ from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Benchmark,
+    DataError,
     FailedMetric,
     Kit,
     Measure,
+    Metric,
     Outcome,
     Result,
     Technique,
@@ -193,10 +195,12 @@ def build(
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        benchmark = _with_kits(
-            benchmarks[name], run.get("metric_like", ()) if like is None else like, run, data, benchmarks
-        )
-        parts_of_benchmark = parts_of(benchmark, list(group), run)
+        kits = run.get("metric_like", ()) if like is None else like
+        benchmark, unread = _with_kits(benchmarks[name], kits, run, data, benchmarks)
+        parts_of_benchmark = [
+            replace(part, failed=(*part.failed, *unread)) if part.results else part
+            for part in parts_of(benchmark, list(group), run)
+        ]
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -236,18 +240,27 @@ def _with_kits(
     run: Mapping[str, Any],
     data: Path | None,
     known: Mapping[str, Benchmark],
-) -> Benchmark:
-    """Return the benchmark with metrics that count like these kits, as headline measures too."""
-    trained = known.get(benchmark.training)
-    setting = Kit(
-        judged=bool(run.get("judge")), training=tuple if trained is None else partial(open_answers, trained, data)
-    )
-    added = [metric for kit in kits if kit in benchmark.kits for metric in benchmark.kits[kit](setting)]
-    return replace(
-        benchmark,
-        metrics=(*benchmark.metrics, *added),
-        headline=(*benchmark.headline, *(metric.name for metric in added)),
-    )
+) -> tuple[Benchmark, tuple[FailedMetric, ...]]:
+    """Return the benchmark with metrics that count like these kits, as headline measures too.
+
+    Then the kits that lack columns, because their training questions cannot be read.
+    """
+    trained, failed = known.get(benchmark.training), list[FailedMetric]()
+
+    def training() -> tuple[str, ...]:
+        try:
+            return () if trained is None else open_answers(trained, data)
+        except DataError as error:
+            failed.append(FailedMetric(f"{kit} with training answers", str(error)))
+            return ()
+
+    setting, added = Kit(judged=bool(run.get("judge")), training=training), list[Metric]()
+    for kit in dict.fromkeys(kits):
+        if kit in benchmark.kits:
+            added += benchmark.kits[kit](setting)
+    names = (metric.name for metric in added)
+    changed = replace(benchmark, metrics=(*benchmark.metrics, *added), headline=(*benchmark.headline, *names))
+    return changed, tuple(failed)
 
 
 def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:

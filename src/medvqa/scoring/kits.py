@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {"none": "0", **{word: str(number) for number, word in enumerate(_DIGITS)}}
@@ -46,7 +45,6 @@ _CONTRACTIONS = {
 # LLaVA-Med
 
 
-@lru_cache(maxsize=65_536)
 def llava_med_words(text: str) -> str:
     """Return a text normalised as LLaVA-Med does (`normalize_word`), after VQA v2's evaluation.
 
@@ -145,12 +143,9 @@ def _boxed(text: str) -> str:
 
 def tagged(text: str) -> str:
     """The contents of all <answer>...</answer>, the text itself without any, as MedEvalKit reads them."""
-    contents = []
-    start = text.find("<answer>")
-    # A regular expression takes quadratic time in the number of tags without an end.
-    while start >= 0 and (end := text.find("</answer>", start)) >= 0:
+    contents, end = list[str](), 0
+    while (start := text.find("<answer>", end)) >= 0 and (end := text.find("</answer>", start)) >= 0:
         contents.append(text[start + len("<answer>") : end])
-        start = text.find("<answer>", end)
     return " ".join(contents).strip() or text
 
 

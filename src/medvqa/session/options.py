@@ -36,8 +36,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "benchmark": {
         "metavar": "NAME",
         "action": "append",
-        "help": "evaluate this benchmark or group (repeatable, or NAME,NAME; default: all whose data are "
-        "found, and phantom if there is no folder of data)",
+        "help": "evaluate this benchmark or group, or the benchmark that a file such as klinik.toml declares "
+        "(repeatable, or NAME,NAME; default: all whose data are found, and phantom if there is no folder of data)",
     },
     "data": {
         "metavar": "DIR",

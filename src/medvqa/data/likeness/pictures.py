@@ -6,6 +6,7 @@ import hashlib
 import io
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,9 @@ patients begin.
 
 FLAT = 2.0
 """Standard deviation of the grey values, from 0 to 255, below which an image is plain: all plain images look alike."""
+
+ALONE = 2**24
+"""Pixels from which on only one picture is decoded at a time: several would fill the memory."""
 
 _EXTERNAL = frozenset({"EPS", "WMF", "GRIB", "BUFR", "HDF5"})
 """Formats that Pillow opens through another program, or not at all."""
@@ -155,10 +159,11 @@ def decoded(data: bytes) -> PIL.Image.Image:
         with PIL.Image.open(io.BytesIO(data), formats=_formats()) as opened:
             if opened.width * opened.height > MAX_PIXELS:
                 raise DataError(f"more than {MAX_PIXELS:,} pixels")
-            upright = PIL.ImageOps.exif_transpose(opened)
-            if upright.mode in ("I", "F") or upright.mode.startswith("I;"):
-                upright = _scaled(upright)
-            return upright.convert("RGB")
+            with _large if opened.width * opened.height > ALONE else nullcontext():
+                upright = PIL.ImageOps.exif_transpose(opened)
+                if upright.mode in ("I", "F") or upright.mode.startswith("I;"):
+                    upright = _scaled(upright)
+                return upright.convert("RGB")
     except DataError:
         raise
     except PIL.Image.DecompressionBombError:
@@ -171,6 +176,7 @@ def decoded(data: bytes) -> PIL.Image.Image:
 
 
 _loading = threading.Lock()
+_large = threading.Lock()
 
 
 def _formats() -> list[str]:
