@@ -95,7 +95,8 @@ EVIL = "__import__('os').system('touch /tmp/medvqa-owned')"
         ({"options": "['a']"}, "a multiple-choice question with 1 options"),
         ({"options": str(["x"] * 26)}, "26 options; a question has at most 25"),
         ({"answer": "D"}, "column 'answer': 'D' is none of its options A, B, C"),
-        ({"answer": ""}, "column 'answer': '' is none of its options A, B, C"),
+        ({"answer": " "}, "column 'answer': blank"),
+        ({"question_type": "essay"}, "column 'question_type': no question type 'essay'; known: multiple-choice, open"),
         ({"image_1": None}, "an image is missing before another one"),
         ({"id": " "}, "column 'id': blank"),
     ],
@@ -118,6 +119,12 @@ def test_a_missing_subject_or_column_is_named(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "mmmu-health/Public_Health")
     with pytest.raises(DataError, match=r"mmmu-health: no file Public_Health/validation-\*\.parquet"):
         load(tmp_path)
+    part = tmp_path / "mmmu-health/Pharmacy/validation-00000-of-00001.parquet"
+    write(tmp_path, {})
+    part.rename(part.with_name("validation-00001-of-00002.parquet"))
+    with pytest.raises(DataError, match="mmmu-health, Pharmacy: 1 of 2 files are there; missing: validation-00000-of"):
+        load(tmp_path)
+    part.with_name("validation-00001-of-00002.parquet").unlink()
     lacking = {name: value for name, value in row().items() if name != "question_type"}
     with pytest.raises(DataError, match="missing column question_type"):
         load(write(tmp_path, {"Pharmacy": [lacking]}))

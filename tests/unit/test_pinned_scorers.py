@@ -23,7 +23,9 @@ from medvqa.items import Answer, Benchmark, Item, Kit, Result, Score
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(os.environ.get("MEDVQA_PINNED", ROOT.parent / "shared" / "pinned"))
-needs_pinned = pytest.mark.skipif(not PINNED.is_dir(), reason="MEDVQA_PINNED names no folder with the owners' scorers")
+needs_pinned = pytest.mark.skipif(
+    not (PINNED / "mmmu_eval_utils.py").is_file(), reason="MEDVQA_PINNED names no folder with the owners' scorers"
+)
 pytestmark = [pytest.mark.slow, needs_pinned]
 
 WORDS = (

@@ -32,7 +32,7 @@ from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 
 GROUP = "pmc-vqa"
-LETTERS = "ABCD"
+LETTERS, FEWEST = "ABCD", 2
 FOLDERS = ("images", "figures", "")
 """Folders of the images, beside the CSV files; archives and kits differ."""
 CHOICES = tuple(f"choice {letter.lower()}" for letter in LETTERS)
@@ -76,7 +76,7 @@ def _names(folder: Path) -> frozenset[str]:
 
 
 def _options(row: tables.TableRow) -> tuple[dict[str, str], str]:
-    """The options without prefix, and the problem with their prefixes, or ""."""
+    """The options without prefix, and the problem with them, or ""."""
     texts = {letter: row.text(column).strip() for letter, column in zip(LETTERS, CHOICES, strict=True)}
     prefixes = {letter: match[1] for letter, text in texts.items() if (match := _PREFIX.match(text))}
     odd = len(prefixes) == len(texts) and any(letter != prefix for letter, prefix in prefixes.items())
@@ -84,7 +84,10 @@ def _options(row: tables.TableRow) -> tuple[dict[str, str], str]:
         letter: _PREFIX.sub("", text, count=1) if prefixes.get(letter) == letter else text
         for letter, text in texts.items()
     }
-    return {letter: text for letter, text in own.items() if text}, "the prefixes are not A to D in order" if odd else ""
+    options = {letter: text for letter, text in own.items() if text}
+    if len(options) < FEWEST:
+        return options, f"it has fewer than {FEWEST} options"
+    return options, "the prefixes are not A to D in order" if odd else ""
 
 
 def _key(row: tables.TableRow, options: Mapping[str, str]) -> tuple[str, str]:
@@ -113,7 +116,7 @@ def _named(answer: str, options: Mapping[str, str]) -> set[str]:
     text = _plain(answer[prefix.end() :])
     same = {letter for letter, option in options.items() if _plain(option) == text}
     # The letter and the text of different options: neither is preferred.
-    return {prefix[1]} if prefix[1] in same or not same else {CLASH}
+    return {prefix[1]} & options.keys() if prefix[1] in same or not same else {CLASH}
 
 
 def _shown(named: set[str]) -> str:
