@@ -42,7 +42,7 @@ def _training(trained: Trained, shown: str) -> list[str]:
     why = [reason if name in reason else f"{name}: {reason}" for name, reason in trained.unreadable.items()]
     for what, names, advice in (
         ("files that could not be compared", why, ""),
-        ("archives that were not opened", files.archives, "; unpack them"),
+        ("archives and arrays that were not opened", files.archives, "; unpack or export them"),
         ("links to folders that were not followed", files.links, ""),
         ("folders that could not be read", files.closed, ""),
     ):
