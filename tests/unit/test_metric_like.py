@@ -6,7 +6,6 @@ LLaVA-Med at ad758b687d4e, MedEvalKit at 9b12e3b34232, lmms-eval at 75571cfe0fa3
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 import string
@@ -17,8 +16,9 @@ from functools import partial
 import pytest
 
 from medvqa import benchmarks, metrics, scoring
-from medvqa.benchmarks import path_vqa, slake, vqa_rad
-from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
+from medvqa.benchmarks import mmmu, path_vqa, slake, vqa_rad
+from medvqa.data import tables
+from medvqa.items import Answer, DataError, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
 from medvqa.metrics import kits as kit_metrics
 from medvqa.scoring import kits, overlap
 
@@ -336,8 +336,9 @@ def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
     evaluated = partial(eval, "[ran.append('code'), 'liver']", {"ran": ran})
     evaluated()
     assert ran == ["code"], "loaders that call eval run the code in a cell"
-    with pytest.raises(ValueError, match="malformed"):
-        ast.literal_eval("[ran.append('code'), 'liver']")
+    row = tables.TableRow("t", "record", 1, 0, {"options": "[ran.append('code'), 'liver']"})
+    with pytest.raises(DataError, match="options are a list of texts"):
+        mmmu._listed(row, "options")
 
 
 # Labels
