@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
     from medvqa.benchmarks.table import table as table
+    from medvqa.benchmarks.table_files import benchmark_file as benchmark_file
     from medvqa.face import ComparedRuns as ComparedRuns
     from medvqa.face import LoadedRun as LoadedRun
     from medvqa.face import compare as compare
@@ -36,6 +37,7 @@ _WHERE = {
     "MedVQAError": "medvqa.items",
     "Prompt": "medvqa.items",
     "Score": "medvqa.items",
+    "benchmark_file": "medvqa.benchmarks.table_files",
     "compare": "medvqa.face",
     "evaluate": "medvqa.face",
     "load": "medvqa.face",

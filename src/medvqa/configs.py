@@ -6,7 +6,6 @@ A config is data: a backend, its argument and its options. The config's name is 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -15,8 +14,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from medvqa import backend, files
+from medvqa import backend
 from medvqa.backend import Backend
+from medvqa.data import toml_text
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Benchmark, Prompt, TokenLimits, UsageError
 from medvqa.protocols.reasoning import INSTRUCTIONS
 
@@ -261,12 +261,7 @@ def in_units(count: int | None) -> str:
 
 def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """Return the content of a TOML file; UsageError if it is invalid, OSError if unreadable or above `limit` bytes."""
-    try:
-        return tomllib.loads(files.read(path, limit).decode())
-    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
-        raise UsageError(f"{path}: not TOML: {error}") from None
-    except RecursionError:
-        raise UsageError(f"{path}: not TOML: nested too deep") from None
+    return toml_text.read(path, limit)
 
 
 PROJECT_KEYS = ("allowed_hosts", "gate")

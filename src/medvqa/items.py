@@ -26,7 +26,7 @@ Technique = Literal["mc", "gd", "ps", "ff"]
 Extraction = str
 """The rule that reads answers: "sound", "official", or a version of "official", such as "official:2026-06"."""
 Ablation = Literal["text-only", "blank", "shuffle"]
-Order = Literal["images-first", "text-first"]
+Order = Literal["images-first", "text-first", "in-place"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -35,7 +35,7 @@ OPTION_TECHNIQUES: frozenset[Technique] = frozenset({"gd", "ps"})
 """Techniques that take a probability of every option from the model, and no text."""
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
 ORDERS: tuple[Order, ...] = get_args(Order)
-"""Orders of images and text within a message. The first is the default."""
+"""Orders of images and text within a message. The first is the default; `in-place`: at marks such as `<image 1>`."""
 CHOICE_KINDS: frozenset[Kind] = frozenset({"single_choice", "multiple_response"})
 """Kinds answered by option letters."""
 OPEN_KINDS: frozenset[Kind] = frozenset(KINDS) - CHOICE_KINDS
@@ -151,7 +151,8 @@ class Turn:
 class Prompt:
     """One prompt for a model; it never holds the answer key.
 
-    `text` is sent after the images, before them if `order` says so; a model without chat form has an order of its own.
+    `text` is sent after the images, unless `order` says otherwise (`protocols.placing`); a model without chat form may
+    have an order of its own.
     `benchmark`, `item`, `kind` and `options` serve techniques that score options, and
     baselines that answer without reading. With GD the keys of `options` are the possible next letters; with PS its
     values are the possible continuations of `text` after a space. `template` names the template and its digest, for
@@ -333,7 +334,8 @@ class Metric:
     so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
     `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
-    values, and undefined if one of them has no ratio.
+    values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as
+    ("tokens", "multiset"). `reads_text`: it reads the text of answers, which a baseline without responses lacks.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -348,6 +350,13 @@ class Metric:
     better: Literal["higher", "lower"] = "higher"
     percent: bool | None = True
     weights: tuple[tuple[str, float], ...] = ()
+    signs: tuple[tuple[str, str], ...] = ()
+    reads_text: bool = False
+
+    @property
+    def needs_responses(self) -> bool:
+        """Whether it has no value on a baseline without responses: it reads their text, or is a user's and may."""
+        return self.reads_text or self.binary is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +396,18 @@ class Extractor:
     kinds: frozenset[Kind] = frozenset({"single_choice"})
 
 
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """The facts beside results that metrics in `Benchmark.kits` depend on.
+
+    `judged`: a judge scored the run. `training` reads the answers to open training questions, in the order of their
+    files; () if they are not there.
+    """
+
+    judged: bool = False
+    training: Callable[[], tuple[str, ...]] = tuple
+
+
 def usual(*_: object) -> NoReturn:
     """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
     raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
@@ -398,7 +419,10 @@ class OriginFile:
 
     `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
     0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
-    folder for the content of an archive, "" for any other file.
+    folder for the content of an archive, "" for any other file. `at` may also be pmc:ARTICLE/FILE, a file of an article
+    in the open-data store of PubMed Central. The last parts of `to` and of a hub path may be a pattern such as
+    *.parquet, for all files of the repository that match. `also` are further places, in order: as `at`, or from:PATH,
+    which lies in a folder that the user names (`medvqa fetch --from=DIR`).
     """
 
     to: str
@@ -406,6 +430,7 @@ class OriginFile:
     size: int = 0
     digest: str = ""
     unpack: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,6 +450,18 @@ class Origin:
     terms: str = ""
     apply: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFile:
+    """The file that declares a benchmark (`--benchmark=FILE.toml`).
+
+    `path` is absolute. `about` takes the questions and the project's folder and returns what run.json keeps, so that
+    reports need no file (`benchmarks.table_files.RecordedFile`).
+    """
+
+    path: str
+    about: Callable[[Sequence[Item], Path], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -455,7 +492,11 @@ class Benchmark:
     `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
     reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
-    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it.
+    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
+    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
+    is the file that declares the benchmark, None for one that is made in Python. `kits` are metrics that reproduce the
+    counts of other evaluation kits, by the kit's name, for `--metric-like`; `training` is the name of the benchmark
+    with the training questions.
     """
 
     name: str
@@ -488,6 +529,10 @@ class Benchmark:
     paper_prompts: tuple[str, ...] = ()
     taxonomy: str = ""
     origin: Origin | None = None
+    on_request: bool = False
+    kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
+    training: str = ""
+    declared: BenchmarkFile | None = None
 
 
 @runtime_checkable

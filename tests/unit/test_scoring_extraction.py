@@ -336,6 +336,10 @@ B         There is no doubt that the answer is B.
 -         B and D
 -         A,C
 -         A or B
+-         A. or B.
+-         A. or B. or C. or D.
+-         A. or maybe B.
+B         B. and not A.
 -         Either A or C.
 -         A/B
 -         A⏎B

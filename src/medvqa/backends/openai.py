@@ -39,6 +39,7 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
 )
+from medvqa.protocols.placing import placed
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -577,10 +578,15 @@ class OpenAI(Backend):
         return messages
 
     def _content(self, shown: Sequence[Image], text: str, order: Order) -> list[dict[str, Any]]:
-        urls = (data_url(image, self.options.max_pixels, self.options.max_bytes) for image in shown)
-        parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        written = {"type": "text", "text": text}
-        return [written, *parts] if order == "text-first" else [*parts, written]
+        return [
+            {"type": "text", "text": part}
+            if isinstance(part, str)
+            else {"type": "image_url", "image_url": {"url": self._url(part)}}
+            for part in placed(text, shown, order)
+        ]
+
+    def _url(self, image: Image) -> str:
+        return data_url(image, self.options.max_pixels, self.options.max_bytes)
 
     def _error(self, message: str) -> AnswerError:
         # Redact before cutting, so that no part of the key is left.

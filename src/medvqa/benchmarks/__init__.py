@@ -37,13 +37,38 @@ _Tags = Mapping[str, tuple[str, ...]]
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
     """Return the benchmarks that the project ships."""
-    from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+    from medvqa.benchmarks import (
+        gmai_mmbench,
+        medframeqa,
+        mediconfusion,
+        medlesionvqa,
+        medxpertqa,
+        mmmu,
+        omnimedvqa,
+        path_vqa,
+        phantom,
+        pmc_vqa,
+        radimagenet_vqa,
+        rexvqa,
+        slake,
+        vqa_rad,
+    )
 
     return (
         *gmai_mmbench.BENCHMARKS,
+        *medframeqa.BENCHMARKS,
         *mediconfusion.BENCHMARKS,
         *medlesionvqa.BENCHMARKS,
+        *medxpertqa.BENCHMARKS,
+        *mmmu.BENCHMARKS,
+        *omnimedvqa.BENCHMARKS,
+        *path_vqa.BENCHMARKS,
         *phantom.BENCHMARKS,
+        *pmc_vqa.BENCHMARKS,
+        *radimagenet_vqa.BENCHMARKS,
+        *rexvqa.BENCHMARKS,
+        *slake.BENCHMARKS,
+        *vqa_rad.BENCHMARKS,
     )
 
 
@@ -95,8 +120,9 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
     """Return the benchmarks of a run, in name order.
 
     A named benchmark must be found, and at least one member of a named group. Without names: every benchmark whose
-    data are in the data folder, or that needs none; else, without a data folder, the phantom. `typed`: the data folder
-    as the user typed it (default: --data=PATH). UsageError names the searched files, and how to get missing data.
+    data are in the data folder, or that needs none; else, without a data folder, the phantom. One with `on_request` is
+    chosen by its own name alone. `typed`: the data folder as the user typed it (default: --data=PATH). UsageError names
+    the searched files, and how to get missing data.
     """
     typed = printing.line(typed or f"--data={data}")[:MAX_SHOWN]
     if data is not None and not os.path.isdir(data):
@@ -104,13 +130,13 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
         raise UsageError(f"{typed}: {problem}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
     chosen: dict[str, Benchmark] = {}
     for name in names:
-        candidates = members(name, known)
+        candidates = [one for one in members(name, known) if not one.on_request or one.name == name]
         available = [benchmark for benchmark in candidates if is_found(benchmark, data)]
         if not available:
             raise _not_found(name, candidates, data, typed)
         chosen |= {benchmark.name: benchmark for benchmark in available}
     if not names:
-        others = [b for b in known.values() if b.group != DEFAULT_GROUP]
+        others = [b for b in known.values() if b.group != DEFAULT_GROUP and not b.on_request]
         chosen = {b.name: b for b in others if b.files is None or (data is not None and is_found(b, data))}
         if not chosen and data is not None:
             raise _nothing_found(others, data, typed)
@@ -283,6 +309,29 @@ def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | No
         return load(benchmark, data or Path())
     folder = folder_of(benchmark, data)
     return None if folder is None else load(benchmark, folder)
+
+
+def open_answers(benchmark: Benchmark, data: Path | None) -> tuple[str, ...]:
+    """Return the answers to the open questions of a benchmark, each once, in the order of its files; () if missing."""
+    folder = folder_of(benchmark, data)
+    if folder is None:
+        return ()
+    answers = (item.answers[0] for item in _read(benchmark, folder) if item.kind == "short_answer" and item.answers)
+    return tuple(dict.fromkeys(answers))
+
+
+def check_kits(kits: Sequence[str], chosen: Sequence[Benchmark], known: Mapping[str, Benchmark]) -> None:
+    """Raise UsageError for a kit of --metric-like that no benchmark counts like, or none of the `chosen` ones."""
+    for kit in kits:
+        names = sorted(benchmark.name for benchmark in known.values() if kit in benchmark.kits)
+        if not names:
+            there = ", ".join(sorted({name for benchmark in known.values() for name in benchmark.kits}))
+            raise UsageError(f"--metric-like={printing.line(kit)}: no such kit; there are: {there}")
+        if not any(kit in benchmark.kits for benchmark in chosen):
+            asked = ", ".join(benchmark.name for benchmark in chosen)
+            raise UsageError(
+                f"--metric-like={kit}: its counts are known for {', '.join(names)}, and not for {asked}; leave it out"
+            )
 
 
 def _sharing() -> Callable[[_Tags], _Tags]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from medvqa import metrics, scoring
+from medvqa.benchmarks import languages
 from medvqa.items import (
     KINDS,
     TECHNIQUES,
@@ -26,9 +27,7 @@ from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_fie
 TOKENS = 512
 """New tokens of an answer, unless the model's config or --max-tokens says otherwise; as for MedLesionVQA."""
 
-OPTION = "{letter}. {text}\n"
-"""One line of {options}."""
-
+OPTION = languages.OPTION
 BY_KIND: Mapping[Kind, Template] = {
     "single_choice": Template(
         "own/single-choice", "{question}\n{options}Answer with the letter of the correct option only.", OPTION
@@ -69,10 +68,8 @@ HEADLINE = ("accuracy", "exact_match", "open_score", "set_accuracy")
 JUDGED: frozenset[Kind] = frozenset({"fill_in_the_blank", "short_answer"})
 """Kinds that no rule scores."""
 
-YES_OR_NO: Mapping[str, tuple[str, ...]] = {"yes": ("true",), "no": ("false",)}
+YES_OR_NO = languages.WORDS["en"]
 """The answers to judgments, and another way to write each."""
-
-_JUDGMENTS = frozenset({*YES_OR_NO, *(text for texts in YES_OR_NO.values() for text in texts)})
 
 
 MAX_NAME = 100
@@ -180,21 +177,28 @@ def prompt(item: Item, technique: Technique) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class OwnPrompt:
-    """Asks by the default prompts; `template` replaces those of MC and GD."""
+    """Asks by the default prompts in a language, else in English; `template` replaces those of MC and GD."""
 
     template: Template | None = None
+    language: str = ""
 
     def __call__(self, item: Item, technique: Technique) -> Prompt:
         """Return the prompt of a question."""
         if technique == "ps":
-            return PREFIX.prompt(item, technique)
-        chosen = FREE if technique == "ff" else self.template or BY_KIND[item.kind]
+            return languages.PREFIX.get(self.language, PREFIX).prompt(item, technique)
+        free = languages.FREE.get(self.language, FREE)
+        by_kind = languages.BY_KIND.get(self.language, BY_KIND)
+        chosen = free if technique == "ff" else self.template or by_kind[item.kind]
         return replace(chosen.prompt(item, technique), max_tokens=None if technique == "gd" else TOKENS)
 
 
-def is_judgment(text: str) -> bool:
-    """Whether an answer key says yes or no."""
-    return scoring.normalise(text) in _JUDGMENTS
+def is_judgment(text: str, words: Mapping[str, tuple[str, ...]] = YES_OR_NO) -> bool:
+    """Whether an answer key says yes or no, by these words."""
+    return scoring.normalise(text) in {scoring.normalise(word) for word in _listed(words)}
+
+
+def _listed(words: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [*words, *(text for texts in words.values() for text in texts)]
 
 
 def score(item: Item, answer: Answer) -> Score:
@@ -202,10 +206,15 @@ def score(item: Item, answer: Answer) -> Score:
 
     With several right options, one wrong option chosen scores 0, else the share of the right options that were chosen.
     """
+    return scored(item, answer, YES_OR_NO)
+
+
+def scored(item: Item, answer: Answer, words: Mapping[str, tuple[str, ...]]) -> Score:
+    """Score an answer as `score` does, with these words for yes and no."""
     if item.kind == "single_choice":
         return scoring.score_single_choice(item, answer)
     if item.kind == "multiple_response":
         return scoring.score_partial_credit(item, answer)
-    if item.kind == "judgment" and all(map(is_judgment, item.answers)):
-        return scoring.score_closed_vocabulary(item, answer, YES_OR_NO)
+    if item.kind == "judgment" and all(is_judgment(text, words) for text in item.answers):
+        return scoring.score_closed_vocabulary(item, answer, words, common=words is not YES_OR_NO)
     return scoring.unscored(item, answer)

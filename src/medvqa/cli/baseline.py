@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> str:
         raise UsageError(f"-o {options.output}: a folder; name a file")
     hidden, key, left = frozenset[str](), None, ""
     if options.no_responses:
-        benchmarks, left = known_from(options).benchmarks, ", without responses"
+        benchmarks, left = known_from(options, [options.run]).benchmarks, ", without responses"
         held = {result.item.benchmark for result in stored.results} | about.get("benchmarks", {}).keys()
         hidden = frozenset(name for name in held if name not in benchmarks or not benchmarks[name].public)
     if hidden:

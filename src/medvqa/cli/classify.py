@@ -76,7 +76,7 @@ def run(typed: argparse.Namespace) -> tuple[str, bool]:
     """Classify a run. Return its shares, and whether the judge left answers without a readable reply."""
     from medvqa.session.options import Options
 
-    registry, options = known_from(typed), Options.of(vars(typed), Path.cwd())
+    registry, options = known_from(typed, [typed.run]), Options.of(vars(typed), Path.cwd())
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit={options.limit}: at least 1 answer is needed")
     with locked(typed.run):

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.report import combined
     from medvqa.report.terminal import draw, summary
 
-    registry = known_from(options)
+    registry = known_from(options, options.runs)
     folder = _folder(options)
     for path in options.runs:
         covered = records.coverage(path)

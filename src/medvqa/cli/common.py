@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,9 +33,14 @@ def data_of(options: argparse.Namespace) -> tuple[Path | None, str]:
     return data_folder(options.data, Path.cwd())
 
 
-def known_from(options: argparse.Namespace) -> Registry:
-    """Return the registry of the shipped rooms, packages, conftest.py files and --plugin files (UsageError)."""
+def known_from(options: argparse.Namespace, runs: Iterable[Path] = ()) -> Registry:
+    """Return the registry of the shipped rooms, packages, conftest.py files and --plugin files (UsageError).
+
+    It has the benchmarks that `runs` recorded. The files among the benchmarks of --benchmark are replaced in `options`
+    by the names of their benchmarks.
+    """
     from medvqa.session import project
+    from medvqa.session.options import listed
     from medvqa.session.registry import Registry
 
     named = [Path(name).resolve() for name in options.plugin]
@@ -53,7 +58,13 @@ def known_from(options: argparse.Namespace) -> Registry:
         except UsageError as error:
             raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
     # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
-    return Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in conftests)]))
+    known = Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in conftests)]))
+    typed = vars(options).get("benchmark")
+    if typed:
+        several = [typed] if isinstance(typed, str) else typed
+        known, names = known.with_files(listed(several), Path.cwd())
+        options.benchmark = ",".join(names) if isinstance(typed, str) else names
+    return known.with_runs(runs)
 
 
 @contextmanager

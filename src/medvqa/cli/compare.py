@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> str:
             f"{options.runs[0]} is to be compared with what? Name two runs, of which the first is the baseline, or "
             "one and --baseline=RUN"
         )
-    registry = known_from(options)
+    registry = known_from(options, [*baselines, *news])
     sides = _load([*baselines, *news], options.benchmark)
     pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
     refusals = [comparing.contrast(new, baseline).refusals for new, baseline in pairs]

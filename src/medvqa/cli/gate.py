@@ -111,7 +111,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     from medvqa.report.html import draw
     from medvqa.report.terminal import summary
 
-    registry = known_from(options)
+    registry = known_from(options, [options.run])
     about = records.read_run(options.run)
     rules = _rules(options)
     if not rules.active and (stored := about.get("gate")):
@@ -172,9 +172,9 @@ def _plan(options: argparse.Namespace) -> str:
         raise UsageError("--inconclusive belongs to a verdict, and --plan gives none")
     if options.require is not None:
         raise UsageError("--require belongs to a verdict, and --plan gives none")
-    registry = known_from(options)
     data, typed = data_of(options)
     rules = _rules_of_plan(options)
+    registry = known_from(options, map(Path, rules.baseline))
     planned = [planning.independent(units, rules.margin / 100) for units in options.units]
     named = listed(options.benchmark)
     for benchmark in benchmarks.choose(named, registry.benchmarks, data, typed) if named else ():

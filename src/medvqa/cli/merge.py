@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.records import merging
     from medvqa.report.terminal import summary
 
-    registry = known_from(options)
+    registry = known_from(options, options.runs)
     beside = options.output.parent if options.output.parent != Path() else options.runs[0].parent
     folder = beside / options.output.name
     records.check_name(folder.name, "-o")

@@ -66,7 +66,7 @@ def run(typed: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.session.options import Options
 
     here = Path.cwd()
-    registry, options = known_from(typed), Options.of(vars(typed), here)
+    registry, options = known_from(typed, [typed.run]), Options.of(vars(typed), here)
     with locked(typed.run):
         return _rescored(typed, options, registry)
 

@@ -85,6 +85,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     by_name = {row.run: row for row in rows}
     pairs = [(by_name[cell.run], by_name[other.run], name) for cell, other, name in sweep.neighbours()]
     sides = _sides(setting.reports, answered)
+    registry = registry.with_runs(setting.reports / name for name in sorted(answered))
     gains = grid.gains(pairs, sides, registry.benchmarks)
     about = sweep.name, sweep.settings, sweep.base, rows, gains
     sections = grid.sections(*about)

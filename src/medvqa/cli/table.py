@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> str:
     from medvqa.report import side_by_side
     from medvqa.report.terminal import draw
 
-    known = known_from(options).benchmarks
+    known = known_from(options, options.runs).benchmarks
     folders = list(dict.fromkeys(options.runs))
     reports = {folder: report.build(folder, known) for folder in folders}
     benchmark = known[_benchmark(options.benchmark, list(reports.values()))]

@@ -7,9 +7,11 @@ from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, c
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, refusals
 from medvqa.comparing.trend import Trend, TrendRow, trends
+from medvqa.comparing.without import CleanScores, WithoutOverlap, without_overlap
 
 __all__ = [
     "LEVEL",
+    "CleanScores",
     "Compared",
     "Contrast",
     "Difference",
@@ -21,6 +23,7 @@ __all__ = [
     "Side",
     "Trend",
     "TrendRow",
+    "WithoutOverlap",
     "beside",
     "compare",
     "contrast",
@@ -30,4 +33,5 @@ __all__ = [
     "refusals",
     "trends",
     "under_protocols",
+    "without_overlap",
 ]

@@ -5,41 +5,50 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from medvqa.data import limits
+from medvqa.data import encodings, limits
 from medvqa.items import DataError
 
 if TYPE_CHECKING:
     import _csv
 
 
-def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[str]]]:
+_SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
+"""A first line that names the delimiter, as some programs write it for Excel, which hides it."""
+
+
+def rows(file: BinaryIO, name: str, hint: str, delimiter: str = "") -> Iterator[tuple[int, int, list[str]]]:
     """Yield the number of each row, the line in which it begins, and its cells; a blank row has none.
 
-    Cells end at tabs if the header has one, else at commas, else at semicolons. Text is UTF-8, with or without a
-    byte order mark, and lines end in LF, CRLF or CR. Raises DataError, which begins with `name`, for other encodings,
-    quotes that do not match, and a row above a limit.
+    Cells end at `delimiter`; without one, at the sign of a first line `sep=;`, else at tabs if the header has one, else
+    at commas, else at semicolons. Text is UTF-8, with or without a byte order mark, and lines end in LF, CRLF or CR.
+    Raises DataError, which begins with `name`, for other encodings, quotes that do not match, and a row above a limit.
     """
-    number, line = 1, 1
+    number, line, hidden = 1, 1, 0
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         try:
             header = text.readline(limits.MAX_ROW)
+            if named := _SEPARATOR.fullmatch(header):
+                delimiter, hidden, line = delimiter or named[1], 1, 2
+            else:
+                text.seek(0)
             # Spreadsheets write semicolons if the comma is the decimal sign.
-            delimiter = next((sign for sign in "\t,;" if sign in header), ",")
-            text.seek(0)
+            delimiter = delimiter or next((sign for sign in "\t,;" if sign in header), ",")
             # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
             pieces = _Pieces(text, name)
             reader = csv.reader(pieces, delimiter=delimiter, strict=True)
             while (row := _next(reader)) is not None:
                 yield number, line, row
-                number, line = number + 1, reader.line_num + 1
+                number, line = number + 1, reader.line_num + 1 + hidden
                 pieces.next_row()
         except csv.Error as error:
             raise DataError(f"{limits.place(name, 'row', number, line)}: {_wrong(error)}") from None
         except UnicodeDecodeError as error:
-            raise DataError(f"{name} line {_undecodable(file)}: not UTF-8: {error.reason}{hint}") from None
+            where = f"{name} line {_undecodable(file)}"
+            raise DataError(f"{where}: not UTF-8: {error.reason}{hint}{encodings.advice(file)}") from None
 
 
 class _Pieces:

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from medvqa.data import delimited, json_text, limits, parquet, workbooks
-from medvqa.items import DataError
+from medvqa.data import delimited, encodings, json_text, limits, parquet, workbooks
+from medvqa.items import DataError, Image
 
 T = TypeVar("T")
 
@@ -72,6 +72,16 @@ class TableRow(msgspec.Struct, frozen=True):
             raise self.error("blank", column)
         return text
 
+    def image(self, column: str) -> Image | None:
+        """Return the image of a Parquet cell, None without one; DataError for any other value.
+
+        Never take an image from a converted row: an object of JSON could name any file of the machine.
+        """
+        value = self.values.get(column)
+        if value is not None and not isinstance(value, Image):
+            raise self.error("no image", column)
+        return value
+
     def convert(self, type: type[T], *, strict: bool = True, hint: str = limits.OTHER_DATA) -> T:
         """Return the values as a msgspec type; DataError for a value that is missing or of another type."""
         try:
@@ -107,6 +117,9 @@ def read(
     largest: int | None = None,
     hint: str = "",
     digests: bool = False,
+    encoding: str = "",
+    delimiter: str = "",
+    sheet: str = "",
 ) -> Iterator[TableRow]:
     """Yield the rows of a table. The content decides the format, not the file's name.
 
@@ -119,7 +132,9 @@ def read(
     `name` names the file in errors (default: its path). `needed` lists columns that must be there, or alternatives of
     them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
     (default: MAX_BYTES; Parquet files have none, since images stay in them). `hint` ends errors about empty or wrong
-    files: it names the expected content.
+    files: it names the expected content. `encoding` (one of `encodings.KNOWN`) and `delimiter` are declared for text
+    and CSV; by default text is UTF-8, and the first line shows the delimiter. `sheet` is that of an
+    XLSX file (default: the first).
 
     Raises DataError for a file that is missing, empty, truncated, without rows, of another kind, not UTF-8 or above one
     of the `limits`, and for a column that is missing or occurs twice.
@@ -133,10 +148,18 @@ def read(
         packed = start.startswith(parquet.START) and not lines
         if os.fstat(file.fileno()).st_size > largest and not packed:
             raise limits.larger(name, largest)
+        if encoding not in ("", "utf-8"):
+            if packed or start.startswith(workbooks.START):
+                raise DataError(f"{name}: encoding = {encoding!r} is for text, and this is none; leave it out")
+            file = encodings.decoded(file, encoding, name)
+            start = file.read(4096)
+            file.seek(0)
+        if sheet and not start.startswith(workbooks.START):
+            raise DataError(f"{name}: sheet = {sheet!r} is for XLSX, and this is none; leave it out")
         if packed:
             found = _objects("record", enumerate(parquet.rows(path, name, digests=digests), 1), name, needs)
         else:
-            found = _rows(file, start, name, needs, key, lines, hint)
+            found = _rows(file, start, name, needs, key, lines, hint, delimiter, sheet)
         count = 0
         for count, row in enumerate(found, 1):
             if count > limits.MAX_ROWS:
@@ -150,15 +173,23 @@ def read(
 
 
 def _rows(
-    file: BinaryIO, start: bytes, name: str, needs: _Needs, key: str | None, lines: bool, hint: str
+    file: BinaryIO,
+    start: bytes,
+    name: str,
+    needs: _Needs,
+    key: str | None,
+    lines: bool,
+    hint: str,
+    delimiter: str,
+    sheet: str,
 ) -> Iterator[TableRow]:
     if start.startswith(workbooks.START) and not lines:
-        return _named(workbooks.rows(file, name, hint), name, needs)
+        return _named(workbooks.rows(file, name, hint, sheet), name, needs)
     text = start.removeprefix(codecs.BOM_UTF8).lstrip()
     if not text and len(start) < 4096:
         raise DataError(f"{name}: empty file{hint}")
     if not lines and not text.startswith((b"{", b"[")):
-        return _named(delimited.rows(file, name, hint), name, needs)
+        return _named(delimited.rows(file, name, hint, delimiter), name, needs)
     if not lines:
         first, more = json_text.first(file, name)
         file.seek(0)

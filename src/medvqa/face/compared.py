@@ -128,6 +128,7 @@ def compare(
         [known_with(benchmarks=benchmarks, metrics=metrics, plugins=plugins)]
         + [run._known for run in runs if isinstance(run, LoadedRun)]
     )
+    registry = registry.with_runs(Path(run) for run in runs if not isinstance(run, LoadedRun))
     paths = [str(run.folder if isinstance(run, LoadedRun) else Path(run)) for run in runs]
     sides = [run._side() if isinstance(run, LoadedRun) else _side(run) for run in runs]
     names = (benchmark,) if isinstance(benchmark, str) else tuple(benchmark)

@@ -23,6 +23,8 @@ from medvqa.session.root import root_of
 GivenModel: TypeAlias = "str | Backend | type[Backend]"
 """A spec as for --model, a backend, or its class."""
 GivenPath: TypeAlias = "str | os.PathLike[str]"
+GivenBenchmark: TypeAlias = "str | os.PathLike[str] | Benchmark"
+"""A name, the path of a TOML file, or a benchmark."""
 Several: TypeAlias = "str | Sequence[str]"
 
 FIRST = ("model", "benchmark", "judge")
@@ -39,6 +41,7 @@ class EvaluateOptions(TypedDict, total=False):
     rules_first: bool | None
     judge_prompt: Several | None
     extraction: str | None
+    metric_like: Several | None
     ablate: str | None
     prompt: Several | None
     samples: int | None
@@ -76,7 +79,7 @@ class EvaluateOptions(TypedDict, total=False):
 
 def evaluate(
     model: GivenModel | None = None,
-    benchmark: str | Benchmark | Iterable[str | Benchmark] | None = None,
+    benchmark: GivenBenchmark | Iterable[GivenBenchmark] | None = None,
     *,
     judge: GivenModel | None = None,
     select: str | None = None,
@@ -89,7 +92,8 @@ def evaluate(
     """Ask a model the questions of benchmarks, and return the run.
 
     `model` and `judge` are each a spec as for --model ("qwen-vl", "hf:CHECKPOINT"), a backend, or a subclass of
-    `medvqa.Backend`. `benchmark` is a name, a benchmark such as `medvqa.table(...)`, or several. Defaults are those of
+    `medvqa.Backend`. `benchmark` is a name, a file such as "klinik.toml", a benchmark such as
+    `medvqa.table(...)`, or several. Defaults are those of
     the command line. `select` selects questions by an expression, as --select does.
 
     `folder` holds models/ and reports/. Its default is pytest's root: the root of the project around the current
@@ -122,6 +126,8 @@ def evaluate(
     if chosen_benchmarks is not None:
         raw_options["benchmark"] = [entry if isinstance(entry, str) else entry.name for entry in chosen_benchmarks]
     cwd = Path.cwd()
+    if chosen_benchmarks is not None:
+        registry, raw_options["benchmark"] = registry.with_files(raw_options["benchmark"], cwd)
     root = root_of(cwd) if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
     display = showing.chosen(progress)
     try:
@@ -166,10 +172,11 @@ def _model(model: GivenModel, option: str) -> str | Backend:
     raise UsageError(f"{option}={model!r}: a spec such as 'hf:CHECKPOINT', or a subclass of medvqa.Backend is expected")
 
 
-def _benchmarks(benchmark: str | Benchmark | Iterable[str | Benchmark] | None) -> list[str | Benchmark] | None:
+def _benchmarks(benchmark: GivenBenchmark | Iterable[GivenBenchmark] | None) -> list[str | Benchmark] | None:
     if benchmark is None:
         return None
-    chosen = [benchmark] if isinstance(benchmark, str | Benchmark) else list(benchmark)
+    given = [benchmark] if isinstance(benchmark, str | os.PathLike | Benchmark) else list(benchmark)
+    chosen = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in given]
     for one in chosen:
         if not isinstance(one, str | Benchmark):
             raise UsageError(f"benchmark={one!r}: a name or a benchmark is expected, such as medvqa.table('FILE.csv')")

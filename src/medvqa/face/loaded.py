@@ -172,4 +172,5 @@ def load(
 
 def loaded(folder: Path, known: Registry) -> LoadedRun:
     """Load a run folder with the benchmarks and metrics of a registry (UsageError, DataError)."""
+    known = known.with_runs([folder])
     return LoadedRun(report.build(folder, known.benchmarks), known)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from medvqa.metrics import definitions
 from medvqa.metrics.definitions import (
-    SHIPPED,
     abstained_rate,
     accuracy,
     choice_score,
@@ -43,7 +43,19 @@ from medvqa.metrics.measuring import (
     signed,
     tables,
 )
+from medvqa.metrics.open_questions import (
+    closed_accuracy,
+    closed_and_open,
+    judged,
+    open_exact,
+    open_f1,
+    open_judged,
+    open_recall,
+)
 from medvqa.metrics.spread import Spread, spreads
+
+SHIPPED = (*definitions.SHIPPED, closed_accuracy, open_recall, open_f1, open_exact, open_judged)
+"""The metrics of this package. A conftest.py that imports one of them adds it to no benchmark."""
 
 __all__ = [
     "EVERYTHING",
@@ -56,12 +68,15 @@ __all__ = [
     "accuracy",
     "broken_pairs",
     "choice_score",
+    "closed_accuracy",
+    "closed_and_open",
     "confusion",
     "error_rate",
     "exact_match",
     "individual_accuracy",
     "invalid_rate",
     "is_complete",
+    "judged",
     "latest",
     "macro_accuracy",
     "macro_score",
@@ -69,6 +84,10 @@ __all__ = [
     "mean_score",
     "measures",
     "metric",
+    "open_exact",
+    "open_f1",
+    "open_judged",
+    "open_recall",
     "open_score",
     "parts",
     "precision_mcls",

@@ -212,6 +212,7 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     r"""Return a measure's signature: `key:value` joined by `|`, sorted by key; `\`, `|` and `:` are escaped by `\`.
 
     After the signatures of sacreBLEU (Post 2018). The metric's name is followed by a digest of its definition.
+    `Metric.signs` are parts of their own.
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
     method = statistics.METHOD if metric.percent else statistics.METHOD_OF_NUMBERS
@@ -222,6 +223,7 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
         parts["mean_over"] = metric.mean_over
     if metric.weights:
         parts["weights"] = "+".join(f"{value}={weight:g}" for value, weight in metric.weights)
+    parts |= dict(metric.signs)
     return "|".join(f"{_escaped(key)}:{_escaped(parts[key])}" for key in sorted(parts))
 
 

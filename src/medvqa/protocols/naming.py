@@ -71,6 +71,13 @@ def check(names: Iterable[str], techniques: Iterable[Technique], benchmark: Benc
                 )
 
 
+def of_one_turn(benchmark: Benchmark) -> tuple[str, ...]:
+    """Return the names of a benchmark's named prompts without further turns."""
+    return tuple(
+        name for name, prompt in benchmark.prompts.items() if not (isinstance(prompt, Templates) and prompt.converses)
+    )
+
+
 def _defines(benchmark: Benchmark, name: str, technique: Technique) -> bool:
     prompt = benchmark.prompts[name]
     return not isinstance(prompt, Templates) or technique in prompt.techniques

@@ -217,9 +217,13 @@ def links(item: Item, images: Mapping[Image, Sequence[str]]) -> Iterator[str]:
         yield f"text\0{' '.join(item.question.casefold().split())}"
     for fields in (item.extra, *(value for value in item.extra.values() if isinstance(value, Mapping))):
         for name, value in fields.items():
-            source = re.sub(r"[\W_]+", "", str(name).casefold()).removesuffix("id")
-            if source in SOURCES:
+            if (source := source_of(name)) in SOURCES:
                 yield from (f"{source}\0{text}" for text in _texts(value))
+
+
+def source_of(name: object) -> str:
+    """Return the name of a field without letter case, `_`, `-` and a final "id", as in SOURCES."""
+    return re.sub(r"[\W_]+", "", str(name).casefold()).removesuffix("id")
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from medvqa.benchmarks.table_files import RecordedFile
 from medvqa.protocols.protocol import Combine, Reasoning
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -78,6 +79,7 @@ class _Benchmark(msgspec.Struct):
     questions: dict[str, Count] = {}
     read_by: dict[str, str] = {}
     max_tokens: dict[str, dict[str, Count]] = {}
+    declared: RecordedFile | None = None
 
 
 class _Identity(msgspec.Struct):
@@ -188,6 +190,7 @@ class _Run(msgspec.Struct):
     protocol: _Protocol = msgspec.field(default_factory=_Protocol)
     judge: _Judge | None = None
     extraction: ExtractionName = "sound"
+    metric_like: list[str] = []
     ablation: str | None = None
     tags: _Tags | None = None
     benchmarks: dict[str, _Benchmark] = {}

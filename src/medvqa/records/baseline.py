@@ -24,9 +24,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from medvqa import files
-from medvqa.items import Answer, DataError, Result, UsageError
+from medvqa.items import Answer, DataError, MedVQAError, Result, UsageError
 from medvqa.records import about
-from medvqa.records.folder import decode, encode, write_atomic
+from medvqa.records.folder import decode, encode, read_run, write_atomic
 from medvqa.records.keyed import BaselineKey, keyed, keyed_run
 
 VERSION = 1
@@ -123,6 +123,19 @@ def is_baseline(path: Path) -> bool:
         return False
     with files.reading(path) as file:
         return file.read(len(_MAGIC)) == _MAGIC
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return run.json of a run folder or a baseline file; {} for anything else, and for a damaged one."""
+    try:
+        if path.is_dir():
+            return read_run(path)
+        if is_baseline(path):
+            with files.reading(path) as raw:
+                return _read_header(path, next(_lines(path, raw), (1, b""))).run
+    except (MedVQAError, OSError):
+        pass  # whoever reads the results says why
+    return {}
 
 
 def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:

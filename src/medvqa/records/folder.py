@@ -232,6 +232,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     judging = signed(before) | signed(now)
     for benchmark in sorted(before.get("benchmarks", {}).keys() & now["benchmarks"].keys()):
         was, is_now = (run["benchmarks"][benchmark].get("signature", {}) for run in (before, now))
+        fixed = (run["benchmarks"][benchmark].get("declared", {}).get("slices", {}) for run in (before, now))
+        changes += _slices(benchmark, *fixed)
         compared = {name: was[name] for name in was if name not in ("extraction", "ablation") and name not in judging}
         changes += _changed(f"{benchmark}: ", compared, is_now)
         prompts_before, asks = (run["benchmarks"][benchmark].get("prompts", {}) for run in (before, now))
@@ -242,6 +244,14 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             had = {technique: dict.fromkeys(kinds, own_limit) for technique, kinds in (has or {}).items()}
         changes += _changed(f"{benchmark}: the token limit of ", had, has or {})
     return changes
+
+
+def _slices(benchmark: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Reasons why slices are not those that were fixed before the run."""
+    if list(before) == list(now):
+        return []
+    was, is_now = (", ".join(names) or "none" for names in (before, now))
+    return [f"{benchmark}: the slices that were fixed before the run were {was}, and are {is_now}"]
 
 
 def signed(run: Mapping[str, Any]) -> set[str]:

@@ -134,7 +134,18 @@ def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str
     if selection := run.get("selection"):
         # Options such as -k, and ids of tests, name questions.
         kept["selection"] = {**selection, "how": ["options that are left out here"] if selection.get("how") else []}
+    if "benchmarks" in kept:
+        # The names of the files are those of the owner's folders.
+        kept["benchmarks"] = {name: _without_file(fields) for name, fields in kept["benchmarks"].items()}
     return {**kept, "keyed": {"key": key.name, "benchmarks": sorted(benchmarks)}}
+
+
+def _without_file(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a benchmark without the names and digests of the files that declare it."""
+    if not fields.get("declared"):
+        return dict(fields)
+    hidden = ("file", "sha256", "table_sha256")
+    return {**fields, "declared": {name: value for name, value in fields["declared"].items() if name not in hidden}}
 
 
 def keyed(result: Result, key: BaselineKey) -> Result:

@@ -3,7 +3,7 @@
 Every scorer takes an item and its answer and returns a `Score`; scorers keep no state.
 """
 
-from medvqa.scoring import rules
+from medvqa.scoring import overlap, rules
 from medvqa.scoring.choices import (
     Reader,
     clipped,
@@ -12,16 +12,21 @@ from medvqa.scoring.choices import (
     score_partial_credit,
     score_single_choice,
 )
+from medvqa.scoring.closed import is_yes_or_no, score_closed
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
+from medvqa.scoring.mmmu import mmmu_rule, score_mmmu_open, score_short_answer
 from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 from medvqa.scoring.results import by_rule, check, result
 from medvqa.scoring.rules import scorer
+from medvqa.scoring.similar import OMNIMEDVQA, PMC_VQA, similar_rule
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
     "GMAI_VERSIONS",
+    "OMNIMEDVQA",
+    "PMC_VQA",
     "Reader",
     "Reading",
     "by_rule",
@@ -30,20 +35,27 @@ __all__ = [
     "cut_off",
     "gmai_choice",
     "gmai_rule",
+    "is_yes_or_no",
     "likeliest",
     "mediconfusion_rule",
+    "mmmu_rule",
     "normalise",
+    "overlap",
     "plain",
     "read_options",
     "read_term",
     "result",
     "rules",
+    "score_closed",
     "score_closed_vocabulary",
     "score_likeliest",
+    "score_mmmu_open",
     "score_multiple_choice",
     "score_partial_credit",
+    "score_short_answer",
     "score_single_choice",
     "scorer",
+    "similar_rule",
     "unscored",
     "without_reasoning",
 ]

@@ -143,14 +143,17 @@ def read_options(
     return _read(response, phrases, common, letters=True, multiple=multiple, finished=finished)
 
 
-def read_term(response: str, vocabulary: Phrases, *, finished: bool = True) -> Reading:
+def read_term(response: str, vocabulary: Phrases, *, finished: bool = True, common: bool = False) -> Reading:
     """Return the one term of `vocabulary` (term -> synonyms) that `response` gives as its answer.
 
-    Follows the rules of `read_options` without letters; `Reading.letters` holds the term.
+    Follows the rules of `read_options` without letters; `Reading.letters` holds the term. `common`: no term is evidence
+    in passing; by default, this holds for English yes and no.
     """
     phrases = {term: (term, *synonyms) for term, synonyms in vocabulary.items()}
-    common = {term for term, texts in phrases.items() if all(_JUDGMENTS.issuperset(tokens(text)) for text in texts)}
-    return _read(response, phrases, common, letters=False, multiple=False, finished=finished)
+    judgments = {term for term, texts in phrases.items() if all(_JUDGMENTS.issuperset(tokens(text)) for text in texts)}
+    return _read(
+        response, phrases, phrases.keys() if common else judgments, letters=False, multiple=False, finished=finished
+    )
 
 
 def _read(

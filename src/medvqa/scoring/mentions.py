@@ -64,6 +64,9 @@ _WORDS = re.compile(r"[^\W\d_]")
 _SINGULAR = re.compile(r"\s+(?:is|was|isn't|wasn't|has|does|doesn't|seems|appears|looks|fits|matches)\b", re.I)
 _OR = re.compile(r"\b(?:or|oder|ou|o|u|или)\b|或|[-:]", re.I)
 
+_AFTER_FULL_STOP = re.compile(r"\.\s+(?:and|or|und|oder|et|ou|y|o|e|и|или)\s+(?:maybe |perhaps |possibly )?", re.I)
+"""Joins letters that are written with a full stop each: "A. or B."."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mention:
@@ -254,6 +257,8 @@ def _continues(text: str, first: Mention, second: Mention) -> bool:
         return False  # "no fracture or dislocation" names one option and denies the other
     if not _WORDS.search(gap) and _SINGULAR.match(text, second.end):
         return False  # "A, B is wrong"
+    if first.pure and second.pure and _AFTER_FULL_STOP.fullmatch(gap):
+        return True
     return len(gap) < 20 and _LISTED.fullmatch(gap) is not None
 
 

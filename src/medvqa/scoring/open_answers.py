@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from medvqa.items import Answer, Item, Score
 from medvqa.scoring.choices import clipped, cut_off, reading_of
-from medvqa.scoring.extraction import read_term
+from medvqa.scoring.clauses import is_unspaced, read_clause
+from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.text import ARTICLES, plain, tokens
 
 _JUDGMENTS: Mapping[str, Sequence[str]] = {
@@ -28,17 +30,20 @@ def normalise(text: str) -> str:
     return " ".join([word for word in words if word not in ARTICLES] or words)
 
 
-def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str, Sequence[str]]) -> Score:
+def score_closed_vocabulary(
+    item: Item, answer: Answer, vocabulary: Mapping[str, Sequence[str]], *, common: bool = False
+) -> Score:
     """Return 1 if the one term of `vocabulary` in `answer` is among `item.answers`, else 0.
 
     `vocabulary` maps terms to synonyms. The response must name one term as a whole phrase, not denied; several are
     `unparsed`. Statements outweigh mentions in passing as in `read_options` ("not red but blue", "the answer is
     blue"). In judgments "true" and "correct" mean "yes", "false" and "incorrect" mean "no", if "yes" and "no" are
-    terms. `Score.extracted` holds the term, normalised.
+    terms. `common`: the terms are frequent words, such as "ja", which are no evidence in passing; Chinese ones must
+    fill a clause. `Score.extracted` holds the term, normalised.
     """
     if item.kind == "judgment":
         vocabulary = {term: (*more, *_JUDGMENTS.get(normalise(term), ())) for term, more in vocabulary.items()}
-    reading = reading_of(answer, lambda text: read_term(text, vocabulary, finished=not cut_off(answer)))
+    reading = reading_of(answer, lambda text: _read(text, vocabulary, finished=not cut_off(answer), common=common))
     if reading.status != "read":
         return Score(0.0 if item.answers else None, reading.status if item.answers else "unscored", (), reading.why)
     [term] = reading.letters
@@ -49,6 +54,19 @@ def score_closed_vocabulary(item: Item, answer: Answer, vocabulary: Mapping[str,
     if names & {normalise(reference) for reference in item.answers}:
         return Score(1.0, "correct", extracted, f"said {clipped(term)}")
     return Score(0.0, "wrong", extracted, f"said {clipped(term)}, correct is {clipped(' or '.join(item.answers))}")
+
+
+def _read(text: str, vocabulary: Mapping[str, Sequence[str]], *, finished: bool, common: bool) -> Reading:
+    """Read the one term of a vocabulary from a text."""
+    if not common:
+        return read_term(text, vocabulary, finished=finished)
+    # The end of an answer that was cut off is no whole clause.
+    clause = read_clause(text, vocabulary) if finished else None
+    if any(map(is_unspaced, chain.from_iterable(vocabulary.values()))):
+        spaced = {term: [word for word in words if not is_unspaced(word)] for term, words in vocabulary.items()}
+        return clause or read_term(text, spaced, finished=finished, common=True)
+    reading = read_term(text, vocabulary, finished=finished, common=True)
+    return clause if clause is not None and reading.status == "unparsed" else reading
 
 
 def unscored(item: Item, answer: Answer) -> Score:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from medvqa import answers, metrics, records, scoring
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
 from medvqa.judging import ranking
@@ -53,6 +55,7 @@ def about(plan: Plan) -> dict[str, Any]:
         **({"protocol": about} if (about := plan.protocol.about()) else {}),
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,
+        **({"metric_like": options.metric_like} if options.metric_like else {}),
         "ablation": plan.ablation,
         "benchmarks": {name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
         "versions": records.versions(),
@@ -63,6 +66,7 @@ def about(plan: Plan) -> dict[str, Any]:
 
 def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     items = plan.items(benchmark.name)
+    kinds = {item.kind for item in items}
     templates: dict[Technique, set[str]] = {}
     questions: dict[Technique, int] = {}
     limits: dict[Technique, dict[Kind, int]] = {}
@@ -82,12 +86,13 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     key = "category" if benchmark.name in plan.recovers else "given"
     digest = records.data_digest(items)
     judged = plan.judged(benchmark.name)
-    kinds = {item.kind for item in items}
+    declared = None if benchmark.declared is None else benchmark.declared.about(items, plan.setting.root)
     read_by = scoring.rules.read_by(benchmark, plan.extraction, kinds)
     signature = {
         "data": digest[:12],
         "extraction": metrics.reading(read_by),
         "answers": key,
+        **({"words": declared.words} if declared is not None and declared.words and "judgment" in kinds else {}),
         **({"ablation": plan.ablation} if plan.ablation else {}),
         **plan.protocol.signature(),
         **plan.signed_pool(benchmark.name),
@@ -97,6 +102,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
     return {
         "items": len(items),
         **({} if benchmark.release is None else {"release": benchmark.release}),
+        **({} if declared is None else {"declared": msgspec.to_builtins(declared)}),
         "kinds": sorted(kinds),
         # The number of items that each technique is defined for, selected or not.
         "questions": questions,

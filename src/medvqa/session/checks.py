@@ -167,12 +167,12 @@ def check_images(plan: Plan, name: str) -> None:
         "" if len(absent) == number else "; or select questions, as by -k: those whose image is missing end in errors"
     )
     # Without files in the data folder, another data folder does not help: the full path does.
-    own = plan.benchmarks[name].files is None
+    benchmark = plan.benchmarks[name]
+    own = benchmark.files is None
     first = plan.missing_path(name) if own else absent[0]
+    how = f"medvqa fetch {name}" if benchmark.origin and benchmark.origin.files else "docs/data.md says from where"
     advice = (
-        "Put them there, correct the names,"
-        if own
-        else ("Put them there (docs/data.md says from where), name another folder with --data=DIR,")
+        "Put them there, correct the names," if own else f"Put them there ({how}), name another folder with --data=DIR,"
     )
     raise UsageError(
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "

@@ -6,6 +6,7 @@ They are attributes of modules. Nothing registers itself on import.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -14,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from medvqa import backends, benchmarks, scoring, usercode
+from medvqa import backends, benchmarks, printing, records, scoring, usercode
 from medvqa.backend import Backend, usable
-from medvqa.benchmarks import own
+from medvqa.benchmarks import own, table_files
 from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
 from medvqa.protocols.prompts import Templates
@@ -76,15 +77,65 @@ class Registry:
         for name, benchmark in by_name.items():
             if self.benchmarks.get(name, benchmark).items != benchmark.items:
                 raise UsageError(f"a benchmark is called '{name}' already; give yours another name")
-        usable_benchmarks = {
-            name: _with_metrics(guarded(own.completed(benchmark)), self.metrics) for name, benchmark in by_name.items()
-        }
         return replace(
-            self,
-            benchmarks=dict(sorted({**self.benchmarks, **usable_benchmarks}.items())),
+            self._with(by_name.values()),
             backends={**self.backends, **{type(model).name: type(model) for model in models}},
             models={**self.models, **by_spec},
         )
+
+    def with_files(self, names: Iterable[str], cwd: Path) -> tuple[Registry, list[str]]:
+        """Return the registry with the benchmarks of the TOML files among `names`, and the names of all benchmarks.
+
+        A path that is not absolute starts at `cwd`. UsageError for a file that is missing or wrong, whose benchmark has
+        the name of another, or that is named without its ending.
+        """
+        declared: dict[str, Benchmark] = {}
+        chosen = []
+        for name in names:
+            if not table_files.is_file(name):
+                self._check_ending(name, cwd)
+                chosen.append(name)
+                continue
+            benchmark = table_files.read(cwd / os.path.expanduser(name), name)
+            for taken in (declared.get(benchmark.name), *self._called(benchmark.name)):
+                if taken is not None and _path(taken) != _path(benchmark):
+                    raise UsageError(
+                        f"{printing.line(name)}: a benchmark is called '{benchmark.name}' already; write another "
+                        'name = "..." into the file'
+                    )
+            declared[benchmark.name] = benchmark
+            chosen.append(benchmark.name)
+        return self._with(declared.values()), list(dict.fromkeys(chosen))
+
+    def with_runs(self, runs: Iterable[Path]) -> Registry:
+        """Return the registry with the benchmarks of TOML files that run folders and baseline files recorded.
+
+        A known benchmark of the same name counts. Anything that is no run is left out.
+        """
+        recorded = {
+            name: table_files.recorded(name, fields["declared"])
+            for run in runs
+            for name, fields in records.read_about(run).get("benchmarks", {}).items()
+            if name not in self.benchmarks and fields.get("declared")
+        }
+        for benchmark in recorded.values():
+            own.check(benchmark)
+        return self._with(recorded.values())
+
+    def _with(self, added: Iterable[Benchmark]) -> Registry:
+        """The registry with these benchmarks, in place of others of their names."""
+        usable = {benchmark.name: _with_metrics(guarded(own.completed(benchmark)), self.metrics) for benchmark in added}
+        return replace(self, benchmarks=dict(sorted({**self.benchmarks, **usable}.items()))) if usable else self
+
+    def _called(self, name: str) -> list[Benchmark]:
+        """The benchmarks of a name, and of a group of that name."""
+        return [benchmark for benchmark in self.benchmarks.values() if name in (benchmark.name, benchmark.group)]
+
+    def _check_ending(self, name: str, cwd: Path) -> None:
+        """UsageError for an unknown benchmark whose name is that of a file without its ending."""
+        file = f"{name}{table_files.ENDING}"
+        if name and not self._called(name) and (cwd / os.path.expanduser(file)).is_file():
+            raise UsageError(f"no benchmark '{printing.line(name)}'; the file is named by --benchmark={file}")
 
     def with_metrics(self, metrics: Iterable[Metric]) -> Registry:
         """The registry with more metrics of every benchmark (UsageError for a name that is taken by another metric)."""
@@ -156,7 +207,7 @@ def guarded(benchmark: Benchmark) -> Benchmark:
     functions: dict[str, Any] = {
         name: _guarded(benchmark.name, name, function)
         for name in _FACES
-        if callable(function := getattr(benchmark, name))
+        if callable(function := getattr(benchmark, name)) and not isinstance(function, Templates)
     }
     prompts = {
         name: prompt if isinstance(prompt, Templates) else _guarded(benchmark.name, "prompt", prompt)
@@ -269,6 +320,10 @@ class _Collected:
             where = f"both in {here}" if earlier == here else f"in {earlier} and in {here}"
             raise UsageError(f"two {kind} are called '{name}', {where}; rename one of them")
         self._origins[kind, name] = here
+
+
+def _path(benchmark: Benchmark) -> str | None:
+    return None if benchmark.declared is None else benchmark.declared.path
 
 
 def spec_of(model: Backend) -> str:

@@ -48,6 +48,8 @@ def resolve(
 ) -> Plan:
     """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
     _check_values(options)
+    registry, names_typed = registry.with_files(options.benchmarks, setting.cwd)
+    options = replace(options, benchmarks=tuple(names_typed))
     shard = Shard.parse(options.shard) if options.shard is not None else None
     model = choose(options.model, "model", setting, registry)
     judge = judging.resolve(replace(options, judge=options.judge or _recorded_judge(options, model)), setting, registry)
@@ -62,6 +64,7 @@ def resolve(
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
+    benchmarks.check_kits(options.metric_like, chosen, registry.benchmarks)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)
@@ -78,13 +81,13 @@ def resolve(
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
         names = naming.asked(typed, benchmark)
         naming.check(names, techniques, benchmark)
-        for named in (benchmark.prompts.get(name) for name in names):
-            if isinstance(named, Templates) and named.converses:
-                _check_turns(f"--prompt={named.name}", model, registry)
+        for name in names:
+            prompt = benchmark.prompts.get(name, benchmark.prompt)
+            if isinstance(prompt, Templates) and prompt.converses:
+                subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
+                _check_turns(subject, model, registry, naming.of_one_turn(benchmark))
                 if asked.instruction is not None:
-                    raise UsageError(
-                        f"--prompt={named.name}: it has turns of its own; leave --reasoning and --explain out"
-                    )
+                    raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
     if not (options.typed or setting.collects_only):
@@ -274,14 +277,14 @@ def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Tech
         _check_turns(typed, model, registry)
 
 
-def _check_turns(typed: str, model: Chosen, registry: Registry) -> None:
-    """UsageError if the model cannot be sent the earlier turns of a conversation."""
+def _check_turns(typed: str, model: Chosen, registry: Registry, prompts: Sequence[str] = ()) -> None:
+    """UsageError if the model cannot be sent the earlier turns of a conversation; `prompts` are those of one turn."""
     if not (model.backend.converses or model.backend.recorded):
         able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
         raise UsageError(
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
             f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
-            "converses = True"
+            f"converses = True{f'. Or ask in one turn: --prompt={prompts[0]}' if prompts else ''}"
         )
 
 

@@ -1,7 +1,8 @@
 """Intervals, paired comparison and the gate, over arrays.
 
 `Table` (terms of units) -> `ratios` (`Influences`) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
-`compare` (`Comparison`); comparisons and floors -> `decide` (`Decision`).
+`compare` (`Comparison`); a table and a part of it -> `part_difference` (`PartDifference`); comparisons and floors ->
+`decide` (`Decision`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from medvqa.statistics.intervals import (
 )
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, compare, tango
+from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 from medvqa.statistics.spread import Deviations, deviations
 
@@ -54,6 +56,7 @@ __all__ = [
     "FloorRule",
     "Influences",
     "MarginRule",
+    "PartDifference",
     "RuleVerdict",
     "SliceGuard",
     "Table",
@@ -78,6 +81,7 @@ __all__ = [
     "level_of",
     "mean_over",
     "p_below",
+    "part_difference",
     "passable_margin",
     "percentile",
     "ratios",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from medvqa.backends.hf.options import HFOptions
-from medvqa.items import AnswerError, Image, Order, Prompt, Shot, UsageError
+from medvqa.items import ORDERS, AnswerError, Image, Order, Prompt, Shot, UsageError
+from medvqa.protocols.placing import placed
 
 TAIL = 8
 """Number of last tokens that identify a prompt's end in the processor's output."""
@@ -48,20 +49,47 @@ class PromptWriter:
         for text in (system, *(part for turn in turns for part in (turn.text, turn.answer))):
             if self.image_token and self.image_token in text:
                 raise AnswerError(f"the prompt's text holds the model's image token {self.image_token!r}")
-        images = tuple(image for turn in turns for image in turn.images)
-        chat = self.form == "chat"
-        return Rendered(self._chat(system, turns, prompt.order) if chat else self._raw(system, turns), images)
+        rendered = self._rendered(system, turns, prompt.order)
+        if prompt.order != "in-place" or self._keeps_order(rendered.text, turns):
+            return rendered
+        # The template moves images, or there is no token for them: keep the marks in the text.
+        return self._rendered(system, turns, ORDERS[0])
 
-    def _chat(self, system: str, turns: Sequence[Shot], order: Order) -> str:
+    def _rendered(self, system: str, turns: Sequence[Shot], order: Order) -> Rendered:
+        parts = [placed(turn.text, turn.images, order) for turn in turns]
+        images = tuple(part for message in parts for part in message if not isinstance(part, str))
+        written = self._chat(system, turns, parts) if self.form == "chat" else self._raw(system, turns, order)
+        return Rendered(written, images)
+
+    def _keeps_order(self, written: str, turns: Sequence[Shot]) -> bool:
+        """Whether texts and images stand in a written prompt in the order of their marks.
+
+        Some templates write another token than the processor's: then anything between two texts is taken for the image.
+        """
+        known = bool(self.image_token) and self.image_token in written
+        at, pending = 0, False
+        for turn in turns:
+            for part in placed(turn.text, turn.images, "in-place"):
+                if not isinstance(part, str) and not known:
+                    pending = True
+                    continue
+                wanted = part.strip() if isinstance(part, str) else self.image_token
+                found = written.find(wanted, at)
+                if found < 0 or (pending and not written[at:found].strip()):
+                    return False
+                at, pending = found + len(wanted), False
+        return known or self.form == "chat"
+
+    def _chat(self, system: str, turns: Sequence[Shot], parts: Sequence[Sequence[str | Image]]) -> str:
         import jinja2
 
         messages: list[dict[str, Any]] = []
         if system:
             messages.append({"role": "system", "content": [{"type": "text", "text": system}]})
-        for turn in turns:
-            shown: list[dict[str, Any]] = [{"type": "image"} for _ in turn.images]
-            written_text = {"type": "text", "text": turn.text}
-            content = [written_text, *shown] if order == "text-first" else [*shown, written_text]
+        for turn, message in zip(turns, parts, strict=True):
+            content = [
+                {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in message
+            ]
             messages.append({"role": "user", "content": content})
             messages.append({"role": "assistant", "content": [{"type": "text", "text": turn.answer}]})
         try:
@@ -76,18 +104,26 @@ class PromptWriter:
             raise AnswerError(
                 'the model\'s chat template drops the system prompt; system = "" in the options leaves it out knowingly'
             )
-        for turn in turns:
-            if turn.text.strip() not in written or turn.answer.strip() not in written:
-                raise AnswerError("the model's chat template drops a part of the prompt")
+        texts = [part for message in parts for part in message if isinstance(part, str)]
+        if any(text.strip() not in written for text in (*texts, *(turn.answer for turn in turns))):
+            raise AnswerError("the model's chat template drops a part of the prompt")
         return written
 
-    def _raw(self, system: str, turns: Sequence[Shot]) -> str:
-        """Write solved examples and the question one after another; the last turn is the question."""
+    def _raw(self, system: str, turns: Sequence[Shot], order: Order) -> str:
+        """Write solved examples and the question one after another; the last turn is the question.
+
+        Images have the place of the template, unless marks in the text are their places.
+        """
         written = []
         for number, turn in enumerate(turns):
+            first, inner = len(turn.images), turn.text
+            if order == "in-place":
+                message = placed(turn.text, turn.images, order)
+                first = next((at for at, part in enumerate(message) if isinstance(part, str)), len(message))
+                inner = "".join(part if isinstance(part, str) else self.image_token for part in message[first:])
             text = fill(
                 self._options.raw,
-                {"image": self.image_token * len(turn.images), "text": turn.text, "system": "" if number else system},
+                {"image": self.image_token * first, "text": inner, "system": "" if number else system},
             )
             solution = "" if number == len(turns) - 1 else f"{self._lead(text)}{turn.answer}{turn.end}"
             written.append(text + solution)

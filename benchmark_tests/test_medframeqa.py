@@ -1,0 +1,8 @@
+"""MedFrameQA: questions about two to five frames of a medical video."""
+
+import pytest
+
+
+@pytest.mark.vqa("medframeqa")
+def test_medframeqa(item, evaluate):
+    evaluate(item)

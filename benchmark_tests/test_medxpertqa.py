@@ -1,0 +1,8 @@
+"""MedXpertQA-MM: questions of medical exams with one to six images."""
+
+import pytest
+
+
+@pytest.mark.vqa("medxpertqa-mm")
+def test_medxpertqa(item, evaluate):
+    evaluate(item)

@@ -1,0 +1,8 @@
+"""OmniMedVQA: multiple choice from medical classification data sets."""
+
+import pytest
+
+
+@pytest.mark.vqa("omnimedvqa")
+def test_omnimedvqa(item, evaluate):
+    evaluate(item)

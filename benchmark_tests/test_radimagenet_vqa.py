@@ -1,0 +1,8 @@
+"""RadImageNet-VQA: choice, closed and open questions about CT and MRI images."""
+
+import pytest
+
+
+@pytest.mark.vqa("radimagenet-vqa")
+def test_radimagenet_vqa(item, evaluate):
+    evaluate(item)

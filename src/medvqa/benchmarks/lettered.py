@@ -1,0 +1,48 @@
+"""Options and keys of rows whose options have letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from medvqa.benchmarks.table import LETTERS as LETTERS
+from medvqa.benchmarks.table import MAX_IMAGES
+from medvqa.data import tables
+
+_PREFIX = re.compile(r"\s*([A-Z])\s*[.:)]\s*(.*)", re.DOTALL)
+
+
+def listed(row: tables.TableRow, texts: Sequence[str], column: str) -> dict[str, str]:
+    """Return the options of a list by letter (DataError for fewer than two or more than LETTERS)."""
+    if not 2 <= len(texts) <= len(LETTERS):
+        raise row.error(f"{len(texts)} options; a question has 2 to {len(LETTERS)}", column)
+    return {letter: text.strip() for letter, text in zip(LETTERS, texts, strict=False)}
+
+
+def unprefixed(row: tables.TableRow, texts: Sequence[str], column: str) -> dict[str, str]:
+    """Return the options of a list whose texts begin with their letters, such as `A. liver`, without these.
+
+    A list without any such prefix is taken as it is. DataError if some texts have none, or another letter than theirs.
+    """
+    matches = [_PREFIX.fullmatch(text) for text in texts]
+    if not any(matches):
+        return listed(row, texts, column)
+    parts = [(match[1], match[2]) for match in matches if match]
+    if [letter for letter, _ in parts] != list(LETTERS[: len(texts)]):
+        raise row.error("the options' prefixes are not A, B, C ... in this order", column)
+    return listed(row, [text for _, text in parts], column)
+
+
+def check_count(row: tables.TableRow, images: Sequence[object], column: str) -> None:
+    """Raise DataError for more images than a question may have."""
+    if len(images) > MAX_IMAGES:
+        raise row.error(f"{len(images)} images; a question has at most {MAX_IMAGES}", column)
+
+
+def key(row: tables.TableRow, letter: str | None, options: Mapping[str, str], column: str) -> tuple[str, ...]:
+    """Return the letter of the right option, () if it is withheld (DataError if it is none of the options)."""
+    if letter is None:
+        return ()
+    if letter.strip() not in options:
+        raise row.error(f"answer '{letter[:20]}' is none of its options {', '.join(options)}", column)
+    return (letter.strip(),)

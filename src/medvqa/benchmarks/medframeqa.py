@@ -1,0 +1,148 @@
+r"""MedFrameQA: questions about two to five frames of a medical video (Yu et al. 2025, arXiv:2505.16964).
+
+Source: https://huggingface.co/datasets/SuhaoYu1020/MedFrameQA, CC BY 4.0 by its card. 2,851 questions about 9,237
+frames of 3,420 videos, in Parquet files of one split:
+
+    question_id q1 | system central nervous system | organ brain | keyword ... | modality MRI | video_id abc | question
+    Which change do the frames show? | options ["growth", "shrinkage", "none", "shift"] | correct_answer B |
+    reasoning_chain ... | image_url [...] | image_1 <PNG> | image_2 <PNG> | image_3 to image_5 null
+
+Only the columns of `FrameQuestion` and the images are read. `reasoning_chain` explains the answer, and `keyword` is the
+disease that the video was found by: they reach no prompt, report or log.
+
+Official code, by one of the authors: `evaluate` and `parse_multi_choice_response` of src/eval_process.py, with the
+prompts of config/prompt.yaml, in
+https://github.com/haojinw0027/MedFrameQA/tree/e83fbe3b97a3297beebc997108469bd73b535d0d.
+Traps: the prompt prints the options as a Python list, and the rule finds letters within words. The copy
+OctoMed/MedFrameQA has other columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from medvqa import metrics
+from medvqa.benchmarks import lettered
+from medvqa.data import lexicon, tables
+from medvqa.data.shards import whole
+from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
+from medvqa.protocols.prompts import Template, Templates
+from medvqa.scoring import score_single_choice
+from medvqa.scoring.letter_rules import medframeqa_rule
+
+NAME = "medframeqa"
+IMAGES = tuple(f"image_{number}" for number in range(1, 6))
+NEEDED = ("question_id", "question", "options", "correct_answer", "video_id", *IMAGES[:2])
+FEWEST = 2
+"""Images of a question at least."""
+
+
+class FrameQuestion(msgspec.Struct, frozen=True):
+    """The columns that are read, beside the images."""
+
+    question_id: str | int
+    question: str
+    options: list[str]
+    correct_answer: str | None
+    video_id: str
+    system: str | None = None
+    organ: str | None = None
+    modality: str | None = None
+
+
+def files(data: Path) -> Sequence[Path]:
+    """Return the Parquet files."""
+    return sorted((data / NAME / "data").glob("*.parquet"))
+
+
+def items(data: Path) -> Iterator[Item]:
+    """Yield the questions; those about one video are a cluster. DataError, which names file and row, for a bad one."""
+    for path in whole(files(data), NAME):
+        for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=[NEEDED]):
+            yield _item(row, row.convert(FrameQuestion))
+
+
+def _item(row: tables.TableRow, line: FrameQuestion) -> Item:
+    options = lettered.listed(row, line.options, "options")
+    images = tuple(image for column in IMAGES if (image := row.image(column)) is not None)
+    if len(images) < FEWEST:
+        raise row.error(f"{len(images)} images; a question has {FEWEST} to {len(IMAGES)}")
+    return Item(
+        id=str(line.question_id),
+        kind="single_choice",
+        question=line.question,
+        options=options,
+        answers=lettered.key(row, line.correct_answer, options, "correct_answer"),
+        images=images,
+        tags={
+            "system": lexicon.slugs(line.system),
+            "organ": lexicon.slugs(line.organ),
+            "modality": lexicon.slugs(line.modality),
+            "image_count": (str(len(images)),),
+        },
+        cluster_id=line.video_id.strip() or None,
+    )
+
+
+TOKENS = 10_000
+"""The owners' default of `--max_tokens`."""
+
+COT = Template(
+    "medframeqa/cot",
+    "Question:{question} \n\nOptions:\n{options}\n",
+    system="Answer the following multiple-choice question. Images are provided. The last line of your response should "
+    "be strictly of the following format: ’Answer: $LETTER’ (without quotes) where LETTER is one of the options. For "
+    "example, if the correct answer is A, your response should be: ’Answer: A’. Think step by step before "
+    'answering."\n',
+    max_tokens=TOKENS,
+    order="text-first",
+)
+"""`eval_system_prompt` and `eval_prompt_template`, to the byte. Theirs for Gemini and QVQ ask for a boxed letter, and
+Claude gets the images first."""
+
+DIRECT = Template(
+    "medframeqa/direct",
+    "\nQuestion: {question}\nOptions: \n{options}Answer with the option's letter from the given choices directly.",
+    "{letter}.{text}\n",
+)
+"""MedEvalKit's prompt: `get_multiple_choice_prompt` in
+https://github.com/alibaba-damo-academy/MedEvalKit/blob/9b12e3b34232a8779cc1275417bf4f72f03d28e0/utils/question_formats.py"""
+
+
+def prompt(item: Item, technique: Technique) -> Prompt:
+    """Return the owners' prompt, which prints the options as Python prints a list."""
+    options = [f"{letter}. {text}" for letter, text in item.options.items()]
+    return replace(COT.prompt(item, technique), text=COT.text.format(question=item.question, options=options))
+
+
+BENCHMARKS = (
+    Benchmark(
+        name=NAME,
+        title="MedFrameQA",
+        items=items,
+        files=files,
+        sought=f"{NAME}/data/*.parquet",
+        release=2851,
+        obtain=f"Type medvqa fetch {NAME} --data=DATA",
+        prompt=prompt,
+        prompts={"direct": Templates("direct", {"mc": DIRECT})},
+        score=score_single_choice,
+        official=partial(score_single_choice, read=medframeqa_rule),
+        official_note="by the owners' parse_multi_choice_response",
+        metrics=(metrics.accuracy, *metrics.rates),
+        dimensions=("system", "organ", "modality", "image_count"),
+        public=True,
+        origin=Origin(
+            licence="CC BY 4.0",
+            home="https://github.com/haojinw0027/MedFrameQA",
+            hub="SuhaoYu1020/MedFrameQA",
+            files=(OriginFile(to=f"{NAME}/data/*.parquet", at="data/*.parquet"),),
+            note="the frames come from videos on YouTube",
+        ),
+    ),
+)

@@ -1,0 +1,130 @@
+"""Fingerprints of many images, remembered in the user's cache directory between calls."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from medvqa import files
+from medvqa.data import index
+from medvqa.data.likeness.pictures import BITS, Fingerprint, of_image
+from medvqa.items import Image
+
+FORMAT = 1
+"""Version of the stored fingerprints, for other rules of decoding or hashing."""
+SUFFIX = ".medvqa-looks.msgpack"
+LARGEST = 2**31
+"""Bytes of a stored file that is read."""
+EVERY = 120.0
+"""Seconds after which fingerprints are stored before all are done."""
+AHEAD = 64
+"""Images that are taken on at a time."""
+MOST_THREADS = 8
+
+Progress = Callable[[int, int], None]
+"""Gets the images done and the images in total."""
+
+
+class _StoredLook(msgspec.Struct, frozen=True, array_like=True):
+    """A fingerprint and the state of the file that it was computed from."""
+
+    size: int
+    mtime_ns: int
+    turned: bool
+    fingerprint: Fingerprint
+
+
+class _StoredLooks(msgspec.Struct, frozen=True, array_like=True):
+    format: int
+    bits: int
+    looks: dict[str, _StoredLook]
+
+
+def fingerprints(
+    images: Sequence[Image], folder: Path, *, turned: bool = False, progress: Progress | None = None
+) -> list[Fingerprint]:
+    """Return the fingerprint of each image, in order, from the user's cache where its file has not changed.
+
+    The cache of each `folder` is a file of its own; it knows an image by its name and its file's size and time of
+    change. What was computed is stored at the end, every two minutes, and if the caller is interrupted.
+    """
+    place = index.place_of(folder).with_suffix(SUFFIX)
+    stored = _load(place)
+    states = _states(images)
+    done: dict[int, Fingerprint] = {}
+    for number, (image, state) in enumerate(zip(images, states, strict=True)):
+        known = stored.get(_name(image))
+        if known is not None and (known.size, known.mtime_ns) == state and known.turned >= turned:
+            done[number] = known.fingerprint
+    missing = [number for number in range(len(images)) if number not in done]
+    saved = time.monotonic()
+    computed = False
+    pool = ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1))
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns of odd metadata, which do not matter here; filters are not safe to set within threads.
+            warnings.simplefilter("ignore")
+            for start in range(0, len(missing), AHEAD):
+                some = missing[start : start + AHEAD]
+                looks = pool.map(lambda number: of_image(images[number], turned=turned), some)
+                for number, found in zip(some, looks, strict=True):
+                    done[number] = found
+                    size, mtime_ns = states[number]
+                    if found.content:
+                        stored[_name(images[number])] = _StoredLook(size, mtime_ns, turned, found)
+                        computed = True
+                if progress is not None:
+                    progress(len(done), len(images))
+                if computed and time.monotonic() - saved > EVERY:
+                    _store(place, stored)
+                    saved, computed = time.monotonic(), False
+    finally:
+        pool.shutdown(cancel_futures=True)
+        if computed:
+            _store(place, stored)
+    return [done[number] for number in range(len(images))]
+
+
+def _name(image: Image) -> str:
+    """The name of an image in the cache: its file, and its place within."""
+    place = [str(image.start)] if image.start else list(map(str, image.cell)) if image.cell is not None else []
+    window = [repr(image.window)] if image.window is not None else []
+    return "\0".join([image.path, *place, *window, image.view]).encode(errors="surrogateescape").hex()
+
+
+def _states(images: Sequence[Image]) -> list[tuple[int, int]]:
+    """Size and time of change of each image's file, (-1, 0) if there is none."""
+    known: dict[str, tuple[int, int]] = {}
+    for image in images:
+        if image.path not in known:
+            try:
+                status = os.stat(image.path)
+                known[image.path] = status.st_size, status.st_mtime_ns
+            except (OSError, ValueError):
+                known[image.path] = -1, 0
+    return [known[image.path] for image in images]
+
+
+def _load(place: Path) -> dict[str, _StoredLook]:
+    try:
+        with files.reading(place, follow=False) as file:
+            if not index.is_private(file) or os.fstat(file.fileno()).st_size > LARGEST:
+                return {}
+            stored = msgspec.msgpack.decode(file.read(), type=_StoredLooks)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return stored.looks if (stored.format, stored.bits) == (FORMAT, BITS) else {}
+
+
+def _store(place: Path, looks: dict[str, _StoredLook]) -> None:
+    # Without a cache, they are computed again next time.
+    with suppress(OSError):
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.replace(place, msgspec.msgpack.encode(_StoredLooks(FORMAT, BITS, looks)), mode=0o600)

@@ -1,0 +1,272 @@
+"""The validation report as text for a terminal, and as values for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from medvqa.importing.cases import shown_file
+from medvqa.importing.mistakes import LINES_OF_A_KIND, MistakeGroup, grouped, row_list
+from medvqa.importing.power import FEW_GROUPS, TARGET
+from medvqa.importing.validation import Validation
+
+MOST_VALUES = 8
+"""Values of a tag in a line."""
+MOST_PAIRS = 5
+"""Pairs of similar images or questions that are listed."""
+UNEVEN = 0.01
+"""A p-value below which the positions of right options are called uneven."""
+
+
+def text(validation: Validation, *, every: bool = False) -> str:
+    """Return the report; `every` lists all mistakes, else at most LINES_OF_A_KIND of a kind."""
+    parts = [
+        ("Columns", _columns(validation)),
+        ("Mistakes", _mistakes(validation, every)),
+        ("Balance", _balance(validation)),
+        ("Duplicates", _duplicates(validation)),
+        ("Text alone", _text_alone(validation)),
+        ("Groups", _groups(validation)),
+        ("Power", _power(validation)),
+        ("Privacy", _privacy(validation)),
+    ]
+    title = f"{validation.name}: {_count(validation.questions, 'question')}"
+    blocks = [title]
+    for heading, lines in parts:
+        if listed := list(lines):
+            blocks.append("\n".join([heading, *(f"  {line}" for line in listed)]))
+    return "\n\n".join(blocks)
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'s' * (number != 1)}"
+
+
+def _columns(validation: Validation) -> Iterator[str]:
+    for column, role in validation.columns:
+        yield f"'{column}' is {'option ' if len(role) == 1 else 'the ' if role not in ('tag', 'slice') else 'a '}{role}"
+    settings = validation.settings
+    if settings.language:
+        yield f"language: {settings.language}; --set language=CODE changes it"
+    if settings.numbers_from is not None:
+        yield f"answers are numbers of options, from {settings.numbers_from}; --set numbers_from=N changes it"
+    if settings.separator:
+        yield f"options are separated by {settings.separator!r}"
+    if validation.not_read:
+        yield f"not read: {_listed(tuple(dict.fromkeys(validation.not_read)))}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:20])
+    return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
+
+
+def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
+    groups = grouped(validation.mistakes)
+    if not groups:
+        yield "none found"
+        return
+    refused = validation.refused
+    warned = len(validation.mistakes) - refused
+    yield f"{refused:,} to correct, {_count(warned, 'warning')}"
+    by_kind: Counter[str] = Counter()
+    left: dict[str, list[MistakeGroup]] = {}
+    for group in groups:
+        kind = group.mistake.kind
+        by_kind[kind] += 1
+        if not every and by_kind[kind] > LINES_OF_A_KIND:
+            left.setdefault(kind, []).append(group)
+            continue
+        mark = "" if group.mistake.refused else "warning: "
+        yield f"{mark}{group.line(validation.name, validation.unit)}"
+    for kind, more in left.items():
+        rows = [row for group in more for row in group.rows]
+        where = f" ({validation.unit}s {row_list(rows, 5)})" if rows else ""
+        yield f"{_count(len(more), 'more line')} of the kind {kind}{where}; --report=FILE has all"
+
+
+def _balance(validation: Validation) -> Iterator[str]:
+    balance = validation.balance
+    if balance.kinds:
+        yield "kinds: " + ", ".join(f"{kind} {count:,}" for kind, count in balance.kinds)
+    if balance.options:
+        yield "options a question: " + ", ".join(
+            f"{size} ({_count(count, 'question')})" for size, count in balance.options
+        )
+    if balance.letters:
+        n = balance.letters[0].n
+        shares = ", ".join(
+            f"{letter.letter} {100 * letter.count / n:.0f} % ({100 * letter.low:.0f} to {100 * letter.high:.0f}, "
+            f"expected {100 * letter.expected:.0f})"
+            for letter in balance.letters
+        )
+        yield f"right option, of {_count(n, 'single choice')}: {shares}"
+        if balance.p is None:
+            yield "the positions were not tested: too few right options are expected at a letter"
+        elif balance.p < UNEVEN:
+            most = max(balance.letters, key=lambda letter: letter.count / n - letter.expected)
+            yield (
+                f"the positions are uneven (chi-square, p {_p(balance.p)}): {most.letter} is right most often; "
+                "a model that prefers it scores too well. Shuffle the options"
+            )
+        else:
+            yield f"the positions are as even as chance makes them (chi-square, p {_p(balance.p)})"
+    if balance.judgments:
+        yield "judgments: " + ", ".join(f"{value} {count:,}" for value, count in balance.judgments)
+    for name, values in balance.tags.items():
+        shown = ", ".join(f"{value} {count:,}" for value, count in values[:MOST_VALUES])
+        more = f" and {len(values) - MOST_VALUES} more values" if len(values) > MOST_VALUES else ""
+        yield f"{name}: {shown}{more}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def _duplicates(validation: Validation) -> Iterator[str]:
+    pictures, alike = validation.pictures, validation.alike
+    if pictures.named:
+        there = f"{pictures.there:,} of {_count(pictures.named, 'image')} can be read"
+        yield there + (f"; not named: {_count(pictures.unused, 'image')} of the folder" if pictures.unused else "")
+        for same in pictures.equal[:MOST_PAIRS]:
+            yield f"equal files: {', '.join(map(shown_file, same[:4]))}; name one of them, so that they are one group"
+        if len(pictures.equal) > MOST_PAIRS:
+            yield f"{len(pictures.equal) - MOST_PAIRS} more groups of equal files"
+        if pictures.near is None:
+            yield pictures.why_not
+        else:
+            for one, other in pictures.near[:MOST_PAIRS]:
+                yield f"similar images: {shown_file(one)} and {shown_file(other)}; are they of one patient?"
+            if len(pictures.near) > MOST_PAIRS:
+                yield f"{_count(len(pictures.near) - MOST_PAIRS, 'more pair')} of similar images"
+            if not pictures.equal and not pictures.near:
+                yield "no equal or similar images"
+    if alike.different:
+        most = f"; one is asked {len(alike.most):,} times" if len(alike.most) > 1 else ""
+        yield f"{_count(alike.different, 'different question')}{most}"
+    for first, second in (alike.near or ())[:MOST_PAIRS]:
+        yield f"nearly equal questions: {validation.unit}s {first} and {second}"
+    if alike.near and len(alike.near) > MOST_PAIRS:
+        yield f"{_count(len(alike.near) - MOST_PAIRS, 'more pair')} of nearly equal questions"
+
+
+def _text_alone(validation: Validation) -> Iterator[str]:
+    for baseline in validation.baselines:
+        bounds = (
+            "no interval: too few groups"
+            if baseline.low is None or baseline.high is None
+            else f"{100 * baseline.low:.0f} to {100 * baseline.high:.0f}"
+        )
+        yield (
+            f"{baseline.name}: {100 * baseline.value:.0f} % ({bounds}) of {baseline.n:,}; "
+            f"chance {100 * baseline.chance:.0f} %"
+        )
+    above = [baseline for baseline in validation.baselines if baseline.above_chance]
+    if above:
+        best = max(above, key=lambda baseline: baseline.value)
+        yield (
+            f"without an image, '{best.name}' is right in {100 * best.value:.0f} %, more than chance: "
+            "compare a model with --ablate=text-only"
+        )
+    elif all(baseline.low is None for baseline in validation.baselines):
+        if validation.baselines:
+            yield "too few groups to tell whether text alone answers more than chance"
+    else:
+        yield "text alone is not shown to answer more than chance"
+
+
+def _groups(validation: Validation) -> Iterator[str]:
+    groups = validation.groups
+    if groups is None or not groups.questions:
+        return
+    patients = f"{_count(groups.patients, 'patient')}, " if groups.patients else ""
+    yield (
+        f"{_count(groups.questions, 'question')}, {patients}{_count(groups.images, 'image')}: "
+        f"{_count(groups.groups, 'group')} for the intervals, the largest of {_count(groups.largest, 'question')}, "
+        f"worth {groups.effective:.0f} equal ones"
+    )
+    if not groups.patients:
+        yield "no column names the patient: questions about one patient count as independent unless they share an image"
+    if groups.groups < FEW_GROUPS:
+        yield f"fewer than {FEW_GROUPS} groups: intervals will be very wide, or missing"
+
+
+def _power(validation: Validation) -> Iterator[str]:
+    power, groups = validation.power, validation.groups
+    if power is None or groups is None:
+        return
+    low, high = (100 * difference for difference in power.difference)
+    if low >= 100:
+        yield f"no difference between two models is shown by {_count(groups.questions, 'question')} with 80 % power"
+        return
+    span = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {min(high, 100):.0f}"
+    why = "" if span == f"{low:.0f}" else " (more, the more alike the questions of a group are answered)"
+    yield (
+        f"with {_count(groups.questions, 'question')} in {_count(groups.groups, 'group')}, a difference of about "
+        f"{span} points between two models is shown with 80 % power{why}, if they differ in "
+        f"{100 * power.discordance:.0f} % of the questions"
+    )
+    least, most = power.needed
+    needed = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    yield f"a difference of {100 * TARGET:.0f} points needs about {needed} questions"
+
+
+def _privacy(validation: Validation) -> Iterator[str]:
+    if validation.private:
+        yield f"not read, since they may name patients: {_listed(validation.private)}"
+    if validation.holding_answer:
+        yield f"not read, since they may hold the answer: {_listed(validation.holding_answer)}"
+    if not validation.private:
+        yield "no column looks like names or birth dates of patients"
+
+
+def values(validation: Validation) -> dict[str, Any]:
+    """Return the report as values for JSON; fractions stay fractions."""
+    import msgspec
+
+    balance, pictures = validation.balance, validation.pictures
+    return {
+        "file": validation.name,
+        "questions": validation.questions,
+        "columns": dict(validation.columns),
+        "settings": msgspec.to_builtins(validation.settings),
+        "refused": validation.refused,
+        "mistakes": [
+            {
+                "kind": group.mistake.kind,
+                "rows": list(group.rows),
+                "column": group.mistake.column,
+                "what": group.mistake.what,
+                "do": group.mistake.do,
+                "refused": group.mistake.refused,
+            }
+            for group in grouped(validation.mistakes)
+        ],
+        "balance": msgspec.to_builtins(balance),
+        "images": {
+            "named": pictures.named,
+            "there": pictures.there,
+            "unused": pictures.unused,
+            "equal": [_shown(same) for same in pictures.equal],
+            "similar": None if pictures.near is None else [_shown(pair) for pair in pictures.near],
+        },
+        "alike": msgspec.to_builtins(validation.alike),
+        "text_alone": [msgspec.to_builtins(baseline) for baseline in validation.baselines],
+        "groups": msgspec.to_builtins(validation.groups),
+        "power": msgspec.to_builtins(validation.power),
+        "private": list(validation.private),
+        "may_hold_answer": list(validation.holding_answer),
+        "not_read": list(validation.not_read),
+    }
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    return [shown_file(name) for name in names]
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """Return values as JSON that a terminal prints unchanged: no sign that a CI log interprets as a command."""
+    import json
+
+    return json.dumps(content, indent=2).replace("##", "#\\u0023")

@@ -1,0 +1,248 @@
+"""Check the image files of a table, and find equal and similar ones.
+
+Equal: one SHA-256 of the file. Similar: perceptual hashes (`imagehash.phash`, 64 bits) that differ in at most `NEAR`
+bits, which needs the extra `data`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from medvqa.data.image_files import image_file
+from medvqa.image import inside
+from medvqa.importing import people
+from medvqa.importing.cases import TableCase, shown_file
+from medvqa.importing.mistakes import Mistake
+from medvqa.items import DataError, Image
+from medvqa.medical import views
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+NEAR = 4
+"""Bits of 64 in which the hashes of similar images may differ."""
+MAX_COMPARED = 20_000
+"""Images that are compared with one another; their number of pairs grows as its square."""
+MAX_WALKED = 200_000
+"""Files of the folder that are looked through for near names."""
+MAX_NEAR = 10_000
+"""Pairs of similar images that are listed."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePictures:
+    """The images of a table.
+
+    `named` counts the different images that rows name, `there` those that can be read. `digests` has the content of
+    each: the SHA-256 of its file, with the view. `near` are pairs of similar images that are not equal; None: not
+    looked for, and `why_not` says why. `unused` counts image files of the folder that no row names.
+    """
+
+    named: int = 0
+    there: int = 0
+    digests: Mapping[str, str] = field(default_factory=dict)
+    near: tuple[tuple[str, str], ...] | None = ()
+    why_not: str = ""
+    unused: int = 0
+
+    @property
+    def equal(self) -> list[tuple[str, ...]]:
+        """Names of images with equal bytes, for each such group."""
+        names: defaultdict[str, list[str]] = defaultdict(list)
+        for name, digest in self.digests.items():
+            names[digest].append(name)
+        return [tuple(same) for same in names.values() if len(same) > 1]
+
+
+def checked(
+    cases: Sequence[TableCase],
+    folder: Path,
+    column: str,
+    window: tuple[float, float] | None = None,
+    progress: Progress | None = None,
+) -> tuple[TablePictures, list[Mistake]]:
+    """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
+    mistakes: list[Mistake] = []
+    rows: defaultdict[str, list[TableCase]] = defaultdict(list)
+    images: dict[str, Image | Mistake] = {}
+    for case in cases:
+        for file in case.files:
+            rows[file].append(case)
+            if file not in images:
+                images[file] = _located(file, folder, window)
+        for image in case.images:
+            images.setdefault(image.name, image)
+            rows[image.name].append(case)
+    walked = _Walked(folder) if any(case.files for case in cases) else None
+    digests: dict[str, str] = {}
+    hashes: dict[str, int] = {}
+    hashing = _hashing()
+    for done, (name, reference) in enumerate(images.items(), 1):
+        found = _opened(reference, name, walked)
+        if isinstance(found, Mistake):
+            mistakes += [replace(found, row=case.row, column=column) for case in rows[name]]
+        elif isinstance(reference, Image):
+            mistakes += [
+                replace(mistake, row=case.row, column=column)
+                for mistake in _texts(reference, name)
+                for case in rows[name]
+            ]
+            digests[name] = replace(reference, digest=reference.sha256()).key
+            if hashing is not None:
+                hashes[name] = hashing(found)
+        if progress is not None:
+            progress(done, len(images))
+    why_not = ""
+    near: tuple[tuple[str, str], ...] | None = None
+    if hashing is None:
+        why_not = "similar images were not looked for: pip install 'pytest-medvqa[data]'"
+    elif len(hashes) > MAX_COMPARED:
+        why_not = f"similar images were not looked for: more than {MAX_COMPARED:,} images"
+    else:
+        near = tuple(_near(hashes, digests))
+    unused = 0 if walked is None or walked.cut else walked.unused(images)
+    return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
+
+
+def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | Mistake:
+    """The reference to an image file, or the mistake in its path or view."""
+    shown = shown_file(file)
+    try:
+        inside(folder, views.split(file)[0], where="")
+    except (DataError, ValueError):
+        do = "copy the file into the folder of the images, or name its folder by --images=DIR"
+        return Mistake("image_leaves", None, "", f"{shown} leaves the folder", do)
+    try:
+        return image_file(file, folder=folder, root=folder, where="", window=window)
+    except DataError as error:
+        problem = str(error).removeprefix(": ").removeprefix(f"image {file}: ")
+        # The text of the error may repeat the path.
+        what = f"{shown} has a wrong view" if people.suspected(file) else f"{shown}: {problem}"
+        return Mistake("image_view", None, "", what, "correct the text after ?")
+
+
+def _texts(image: Image, name: str) -> Iterator[Mistake]:
+    """Yield a warning if the kind of picture suggests text in the pixels."""
+    if image.burnt_in()[1]:
+        what = f"{shown_file(name)} is of a kind that often has text in the picture"
+        yield Mistake("image_text", None, "", what, "look at it: the text may name the patient", refused=False)
+
+
+def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Image.Image | Mistake:
+    """The picture of an image, or its mistake."""
+    shown = shown_file(name)
+    if isinstance(image, Mistake):
+        return image
+    if image.cell is None:
+        path = Path(image.path)
+        try:
+            if path.is_dir():
+                return Mistake("image_folder", None, "", f"{shown} is a folder", "write the path of a file")
+            if not path.is_file():
+                advice = walked.advice(name) if walked is not None else "put it there"
+                return Mistake("image_missing", None, "", f"no image {shown}", advice)
+            if not os.path.getsize(path):
+                return Mistake("image_empty", None, "", f"{shown} is empty (0 bytes)", "copy the file again")
+        except (OSError, ValueError):
+            return Mistake("image_missing", None, "", f"no image {shown}", "correct its name")
+    try:
+        return image.pil()
+    except DataError as error:
+        return _explained(str(error).removeprefix(f"image {image.name}: "), shown)
+
+
+def _explained(problem: str, shown: str) -> Mistake:
+    """The mistake for an image that cannot be opened."""
+    if "BurnedInAnnotation" in problem:
+        return Mistake(
+            "image_burnt_in", None, "", f"{shown}: {problem}", "write that into the benchmark file, or leave it out"
+        )
+    if "bits a channel" in problem:
+        bits = problem.partition(" (")[0]
+        do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
+        return Mistake("image_bits", None, "", f"{shown} has {bits}", do)
+    if problem.startswith("not an image"):
+        return Mistake("image_format", None, "", f"{shown} is {problem}", "convert it to PNG")
+    if problem.startswith("damaged"):
+        return Mistake("image_damaged", None, "", f"{shown} is damaged", "copy it again, or export it again")
+    return Mistake("image_unreadable", None, "", f"{shown}: {problem}", "correct it, or leave the question out")
+
+
+class _Walked:
+    """The files of a folder, to find the one that a wrong path may mean."""
+
+    def __init__(self, folder: Path) -> None:
+        self._by_path: dict[str, str] = {}
+        self._by_name: defaultdict[str, list[str]] = defaultdict(list)
+        self._by_stem: defaultdict[str, list[str]] = defaultdict(list)
+        self.cut = False
+        for place, _, files in os.walk(folder):
+            for file in files:
+                if len(self._by_path) >= MAX_WALKED:
+                    self.cut = True
+                    return
+                path = Path(place, file).relative_to(folder).as_posix()
+                self._by_path[path.casefold()] = path
+                self._by_name[file.casefold()].append(path)
+                self._by_stem[PurePosixPath(file).stem.casefold()].append(path)
+
+    def advice(self, file: str) -> str:
+        """Return the file that a path may mean, else the number of files that are there."""
+        file = file.partition("?")[0]
+        path = PurePosixPath(file)
+        low = path.name.casefold()
+        similar = (
+            [self._by_path[file.casefold()]] if file.casefold() in self._by_path else self._by_name.get(low, [])
+        ) or self._by_stem.get(low if "." not in low else path.stem.casefold(), [])
+        if len(similar) == 1:
+            return f"{shown_file(similar[0])} is there; write that"
+        if similar:
+            return f"{len(similar)} files of that name are in other folders; write the path"
+        if not self._by_path:
+            return "the folder has no files; name another one by --images=DIR"
+        return "put it there, or correct its name"
+
+    def unused(self, named: Collection[str]) -> int:
+        """Return the number of image files that are not named."""
+        from medvqa.importing.roles import IMAGE_FILE
+
+        written = {str(PurePosixPath(os.path.normpath(name.partition("?")[0]))).casefold() for name in named}
+        return sum(low not in written and bool(IMAGE_FILE.search(low)) for low in self._by_path)
+
+
+def _hashing() -> Callable[[PIL.Image.Image], int] | None:
+    """A function that returns the perceptual hash of an image; None without imagehash."""
+    try:
+        import imagehash
+    except ImportError:
+        return None
+
+    def value(picture: PIL.Image.Image) -> int:
+        return int(str(imagehash.phash(picture)), 16)
+
+    return value
+
+
+def _near(hashes: Mapping[str, int], digests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of images with similar hashes and different bytes."""
+    import numpy as np
+
+    names = list(hashes)
+    values = np.array([hashes[name] for name in names], dtype=np.uint64)
+    bits = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
+    count = 0
+    for i in range(len(names) - 1):
+        different = (values[i + 1 :] ^ values[i]).view(np.uint8).reshape(-1, 8)
+        for j in np.flatnonzero(bits[different].sum(axis=1) <= NEAR) + i + 1:
+            if digests[names[i]] != digests[names[int(j)]]:
+                yield names[i], names[int(j)]
+                count += 1
+                if count >= MAX_NEAR:
+                    return

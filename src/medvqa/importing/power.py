@@ -1,0 +1,92 @@
+"""Groups of questions that are not independent, and the difference that their number can show."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medvqa.data.selection import components
+from medvqa.importing.cases import TableCase
+from medvqa.statistics import planning
+
+DISCORDANCE = 0.2
+"""Assumed share of questions that one of two models answers rightly and the other wrongly."""
+LEVEL = 0.975
+"""The level of either end of a 95 % interval."""
+TARGET = 0.05
+"""The difference whose number of questions is named."""
+FEW_GROUPS = 10
+"""Groups below which intervals are very wide or missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of the intervals: questions that share a patient, case, cluster or image, also through others.
+
+    `effective` is (sum of sizes)^2 / sum of squared sizes: as many groups of equal size are worth as much. `together`
+    is the design effect if all questions of a group are answered alike.
+    """
+
+    questions: int
+    patients: int
+    images: int
+    groups: int
+    largest: int
+    effective: float
+    together: float
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The difference between two models (a fraction) that is shown with 80 % power, and the questions for `TARGET`.
+
+    The first of two figures is for independent questions, the second for groups that are answered alike.
+    """
+
+    difference: tuple[float, float]
+    needed: tuple[int, int]
+    discordance: float = DISCORDANCE
+
+
+def grouped(cases: Sequence[TableCase]) -> list[int]:
+    """Return the number of each case's group."""
+    links = []
+    for i, case in enumerate(cases):
+        own = [f"row {i}"]
+        own += [f"{role} {value}" for role, value in case.links.items()]
+        own += [f"image {posixpath.normpath(file)}" for file in case.files]
+        own += [f"image {image.key}" for image in case.images]
+        own += [f"pair {case.pair}"] if case.pair else []
+        links.append(own)
+    joined = components(links)
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(joined[f"row {i}"], len(numbers)) for i in range(len(cases))]
+
+
+def groups_of(cases: Sequence[TableCase], numbers: Sequence[int]) -> Groups:
+    """Return the sizes of the groups."""
+    sizes = list(Counter(numbers).values())
+    total, squares = sum(sizes), sum(size**2 for size in sizes)
+    images = {posixpath.normpath(file) for case in cases for file in case.files}
+    images |= {image.key for case in cases for image in case.images}
+    return Groups(
+        questions=total,
+        patients=len({case.links["patient"] for case in cases if "patient" in case.links}),
+        images=len(images),
+        groups=len(sizes),
+        largest=max(sizes, default=0),
+        effective=total**2 / squares if squares else 0.0,
+        together=squares / total if total else 1.0,
+    )
+
+
+def power_of(groups: Groups) -> Power | None:
+    """Return the detectable difference; None without questions."""
+    if not groups.questions:
+        return None
+    ends = (1.0, max(groups.together, 1.0))
+    shown = [planning.passable_margin(groups.questions, DISCORDANCE, deff, level=LEVEL) for deff in ends]
+    needed = [planning.units_needed(TARGET, DISCORDANCE, deff, level=LEVEL) for deff in ends]
+    return Power((shown[0], shown[1]), (needed[0], needed[1]))

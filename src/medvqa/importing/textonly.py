@@ -1,0 +1,199 @@
+"""Accuracy without images: the most frequent answer, the longest option, and a model of words.
+
+The model of words is a conditional logit over the options of each question (McFadden 1974): the score of an option is
+a sum of weights of its words, of pairs of a word of the question and the option's text, of its place and of its length.
+Weights have an L2 penalty and are fitted on the other groups (`FOLDS` folds): questions of one patient or image are
+never in both parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from medvqa.importing.across import plain
+from medvqa.importing.cases import TableCase
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FOLDS = 5
+PENALTY = 1.0
+"""The weight of the squared weights."""
+LEAST = 20
+"""Questions below which the model of words is not fitted."""
+MAX_QUESTIONS = 5_000
+"""Questions of a sample on which the model of words is fitted."""
+MAX_WORDS = 60
+"""Words of a question, or of an option, that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextBaseline:
+    """A way to answer without images: `low` and `high` bound its 95 % interval, None without one.
+
+    `chance` is the accuracy of guessing, `value` that of the baseline on `n` questions.
+    """
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    chance: float
+    n: int
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether the interval lies above chance."""
+        return self.low is not None and self.low > self.chance
+
+
+@dataclass(frozen=True, slots=True)
+class _TextQuestion:
+    """A question with a single right answer: the texts of its options, and the place of the right one."""
+
+    question: str
+    texts: tuple[str, ...]
+    right: int
+    group: int
+
+
+def baselines(cases: Sequence[TableCase], groups: Sequence[int]) -> list[TextBaseline]:
+    """Return the baselines of the questions with one right option, and of those answered by yes or no."""
+    import numpy as np
+
+    asked = [one for case, group in zip(cases, groups, strict=True) if (one := _asked(case, group)) is not None]
+    if not asked:
+        return []
+    chance = float(np.mean([1 / len(one.texts) for one in asked]))
+    group = np.array([one.group for one in asked])
+    right = np.array([one.right for one in asked])
+    places = Counter(one.right for one in asked)
+    usual = min(places, key=lambda place: (-places[place], place))
+    longest = np.array([max(range(len(o.texts)), key=lambda i: (len(o.texts[i]), -i)) for o in asked])
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXY"
+    judged = all(one.texts == ("yes", "no") for one in asked)
+    most = ("yes", "no")[usual] if judged else letters[usual]
+    found = [_measured(f"always {most}", right == usual, group, chance)]
+    texts = Counter(one.texts[one.right] for one in asked)
+    often = [max(range(len(o.texts)), key=lambda i: (texts[o.texts[i]], -i)) for o in asked]
+    if not judged:
+        found.append(_measured("the longest option", right == longest, group, chance))
+        if max(texts.values()) > 1:
+            found.append(_measured("the option that is right most often", right == np.array(often), group, chance))
+    if len(asked) >= LEAST and len(set(group.tolist())) >= 2 * FOLDS:
+        if len(asked) > MAX_QUESTIONS:
+            drawn = np.random.default_rng(0).choice(len(asked), MAX_QUESTIONS, replace=False)
+            asked, group, right = [asked[i] for i in drawn], group[drawn], right[drawn]
+        found.append(_measured("words of question and options", right == _predicted(asked, group), group, chance))
+    return found
+
+
+def _asked(case: TableCase, group: int) -> _TextQuestion | None:
+    if case.kind == "judgment" and case.answers in (("yes",), ("no",)):
+        return _TextQuestion(plain(case.question), ("yes", "no"), ("yes", "no").index(case.answers[0]), group)
+    if case.kind == "single_choice" and len(case.answers) == 1 and len(case.options) > 1:
+        letters = list(case.options)
+        texts = tuple(plain(text) for text in case.options.values())
+        return _TextQuestion(plain(case.question), texts, letters.index(case.answers[0]), group)
+    return None
+
+
+def _measured(name: str, right: NDArray[np.bool_], group: NDArray[np.intp], chance: float) -> TextBaseline:
+    low, high = interval(right, group)
+    return TextBaseline(name, float(right.mean()), low, high, chance, len(right))
+
+
+def interval(right: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of an accuracy over groups, as reports have it; None with too few groups."""
+    import numpy as np
+
+    from medvqa import statistics
+
+    count = len(right)
+    numbers = np.unique(group, return_inverse=True)[1].astype(np.intp)
+    table = statistics.Table(
+        right.astype(float), np.ones(count), np.arange(count, dtype=np.intp), numbers, np.zeros(count, dtype=np.intp)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = statistics.intervals(statistics.clustered(statistics.ratios(table)), binary=True)
+    return (None, None) if np.isnan(low[0]) else (float(low[0]), float(high[0]))
+
+
+def _predicted(asked: Sequence[_TextQuestion], group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The option that the model of words chooses for each question, fitted on the other folds."""
+    import numpy as np
+
+    names, number = np.unique(group, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[number]
+    features, starts = _features(asked)
+    chosen = np.zeros(len(asked), dtype=np.intp)
+    right = np.array([one.right for one in asked])
+    for part in range(FOLDS):
+        if not (fold == part).any():
+            continue
+        weights = _fitted(features, starts, right, fold != part)
+        scores = features @ weights
+        for i in np.flatnonzero(fold == part):
+            chosen[i] = int(np.argmax(scores[starts[i] : starts[i + 1]]))
+    return chosen
+
+
+def _features(asked: Sequence[_TextQuestion]) -> tuple[Any, NDArray[np.intp]]:
+    """A sparse matrix with a row for each option, and the first row of each question (and the end)."""
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    number: dict[tuple[str, ...], int] = {}
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    starts = [0]
+    for one in asked:
+        words = set(one.question.split()[:MAX_WORDS])
+        longest = max(map(len, one.texts)) or 1
+        for place, text in enumerate(one.texts):
+            named: list[tuple[tuple[str, ...], float]] = [(("place", str(place)), 1.0), (("text", text), 1.0)]
+            named.append((("length",), len(text) / longest))
+            named += [(("word", word), 1.0) for word in set(text.split()[:MAX_WORDS])]
+            named += [(("pair", word, text), 0.5) for word in words]
+            for name, value in named:
+                rows.append(starts[-1] + place)
+                columns.append(number.setdefault(name, len(number)))
+                values.append(value)
+        starts.append(starts[-1] + len(one.texts))
+    shape = (starts[-1], len(number))
+    return csr_array((values, (rows, columns)), shape=shape), np.array(starts)
+
+
+def _fitted(
+    features: Any, starts: NDArray[np.intp], right: NDArray[np.intp], kept: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The weights of a conditional logit with an L2 penalty, on the questions that are kept."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    sizes = np.diff(starts)
+    mask = np.repeat(kept, sizes)
+    X = features[np.flatnonzero(mask)]
+    firsts = np.concatenate([[0], np.cumsum(sizes[kept])[:-1]])
+    of = np.repeat(np.arange(len(firsts)), sizes[kept])
+    target = firsts + right[kept]
+
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scores = X @ weights
+        scores = scores - np.maximum.reduceat(scores, firsts)[of]
+        powers = np.exp(scores)
+        total = np.add.reduceat(powers, firsts)
+        slope = powers / total[of]
+        slope[target] -= 1
+        value = float(np.sum(np.log(total) - scores[target]) + PENALTY / 2 * weights @ weights)
+        return value, X.T @ slope + PENALTY * weights
+
+    fitted: NDArray[np.float64] = minimize(
+        loss, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 100}
+    ).x
+    return fitted

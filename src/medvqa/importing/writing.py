@@ -1,0 +1,91 @@
+"""Write the benchmark file of a table whose columns have roles."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from medvqa import files
+from medvqa.benchmarks import table_files
+from medvqa.benchmarks.table import LETTERS
+from medvqa.data import lexicon
+from medvqa.importing.roles import RoleColumns
+from medvqa.importing.settings import FileSettings
+from medvqa.importing.sheet import Sheet
+from medvqa.items import UsageError
+
+NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
+
+
+def declared(
+    sheet: Sheet, columns: RoleColumns, settings: FileSettings, *, file: Path, images: Path | None, to: Path
+) -> table_files.TableFile:
+    """Return the declaration of a benchmark; paths are relative to the folder of `to`."""
+    letters = "".join(columns.options)
+    has_letters = len(letters) > 1 and letters == LETTERS[: len(letters)]
+    roles: dict[str, str | list[str]] = {
+        role: sheet.columns[place]
+        for role, place in columns.one.items()
+        if role != "options" and not (has_letters and role in LETTERS)
+    }
+    if columns.images:
+        names = [sheet.columns[place] for place in columns.images]
+        roles["image"] = names if len(names) > 1 else names[0]
+    listed = [sheet.columns[place] for place in columns.options.values()] if has_letters else ""
+    if not listed and "options" in columns.one:
+        listed = sheet.columns[columns.one["options"]]
+    return table_files.TableFile(
+        file=_relative(file, to),
+        name=settings.name,
+        title=settings.title,
+        language=settings.language,
+        licence=settings.licence,
+        images=_relative(images, to) if images is not None else "",
+        encoding=settings.encoding,
+        delimiter=settings.delimiter,
+        options=listed,
+        separator=settings.separator,
+        numbers_from=settings.numbers_from,
+        kind=settings.kind,
+        window=list(settings.window) if settings.window is not None else None,
+        tags=[sheet.columns[place] for place in columns.tags],
+        columns=roles,
+        slices=_slices(sheet, columns),
+    )
+
+
+def _slices(sheet: Sheet, columns: RoleColumns) -> dict[str, str | table_files.NumberRanges]:
+    return {lexicon.slug(sheet.columns[place]): sheet.columns[place] for place in columns.slices}
+
+
+def _relative(path: Path, to: Path) -> str:
+    """A path as the benchmark file names it."""
+    return Path(os.path.relpath(os.path.abspath(path), os.path.abspath(to.parent))).as_posix()
+
+
+def write(declaration: table_files.TableFile, to: Path) -> None:
+    """Write the benchmark file; UsageError if it cannot be written, or if another file is there."""
+    if to.exists() and not _is_same(declaration, to):
+        raise UsageError(f"{to} is there already: delete it, or name another file by --to")
+    table_files.write(declaration, to, note=NOTE)
+
+
+def _is_same(declaration: table_files.TableFile, to: Path) -> bool:
+    """Whether a file holds this declaration."""
+    try:
+        return table_files.declared(files.read(to, table_files.MAX_BYTES), str(to)) == declaration
+    except (OSError, UsageError):
+        return False
+
+
+def commands(to: Path, model: str = "MODEL") -> list[str]:
+    """Return the commands to type next."""
+    import shlex
+
+    name = shlex.quote(f"--benchmark={to}")
+    return [
+        f"medvqa run {name} --model=random",
+        f"medvqa run {name} --model={model}",
+        f"medvqa run {name} --model={model} --ablate=text-only",
+        f"medvqa gate --plan {name} --margin=5",
+    ]

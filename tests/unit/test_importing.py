@@ -1,0 +1,858 @@
+"""The report about a table, and the roles of its columns."""
+
+import csv
+import json
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import PIL.Image
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from medvqa import benchmarks, importing
+from medvqa.benchmarks import table_files
+from medvqa.cli import main
+from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
+from medvqa.importing.cases import TableCase
+from medvqa.importing.mistakes import Mistake, grouped, row_list
+from medvqa.importing.roles import Guess
+from medvqa.importing.validation import Validation
+from medvqa.items import DataError, UsageError
+from support.laws import examples
+
+HEADER = ("id", "image", "question", "A", "B", "C", "answer", "kind", "pair", "patient", "modality", "modality")
+
+
+def picture(path: Path, shade: int = 0, mode: str = "L") -> None:
+    """Write a small image of circles that differs with `shade`."""
+    import PIL.ImageDraw
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = PIL.Image.new(mode, (32, 32))
+    if mode == "L":
+        drawing, draw = PIL.ImageDraw.Draw(image), random.Random(shade)
+        for _ in range(4):
+            x, y = draw.randrange(24), draw.randrange(24)
+            drawing.ellipse((x, y, x + draw.randrange(4, 16), y + draw.randrange(4, 16)), fill=draw.randrange(60, 255))
+    image.save(path)
+
+
+def validated(path: Path, folder: Path | None = None, typed: Sequence[str] = ()) -> Validation:
+    sheet = importing.read(path, path.name)
+    roles, values = settings.split(typed)
+    guess = importing.guess(sheet, roles)
+    chosen = settings.guessed(sheet, guess.columns, values)
+    return importing.validate(sheet, guess, folder or path.parent, settings=chosen)
+
+
+# One row for each mistake, by its kind: the changed cells, and a part of the line.
+ROWS: dict[str, tuple[dict[str, str], str]] = {
+    "missing_id": ({"id": ""}, "no id"),
+    "duplicate_id": ({"id": "q-missing-key"}, "the id of row"),
+    "empty_question": ({"question": ""}, "the question is empty"),
+    "no_option": ({"answer": "D"}, "'D' is none of its options A, B, C"),
+    "two_options_match": ({"B": "Liver ", "A": "liver", "answer": "liver"}, "is the text of options A and B"),
+    "equal_options": ({"B": "kidney", "C": "Kidney"}, "options B and C are equal"),
+    "one_option": ({"B": "", "C": "", "answer": "A"}, "one option alone"),
+    "option_gap": ({"B": ""}, "option B is blank, and option C is not"),
+    "option_prefix": ({"A": "A. liver"}, "begins with its letter"),
+    "unknown_kind": ({"kind": "quiz"}, "no kind 'quiz'"),
+    "kind_options": ({"kind": "short_answer"}, "a short_answer question has no options"),
+    "several_right": ({"kind": "single_choice", "answer": "A,C"}, "2 right options"),
+    "no_judgment": (
+        {"kind": "judgment", "A": "", "B": "", "C": "", "answer": "maybe"},
+        "'maybe' is neither yes nor no",
+    ),
+    "no_kind": ({"A": "", "B": "", "C": "", "answer": "yes"}, "the answer is yes or no, and no kind says so"),
+    "no_answer": ({"id": "q-missing-key", "answer": ""}, "the key is withheld"),
+    "letter_and_text": ({"A": "B", "answer": "B"}, "'B' is a letter, and the text of option A"),
+    "placeholder": ({"answer": "TODO"}, "'TODO' stands for a missing value"),
+    "image_missing": ({"image": "nowhere.png"}, "no image 'nowhere.png'"),
+    "image_leaves": ({"image": "../secret.png"}, "leaves the folder"),
+    "image_absolute": ({"image": "C:\\Bilder\\17.png"}, "is an absolute path"),
+    "image_url": ({"image": "https://example.org/17.png"}, "is a URL"),
+    "image_backslash": ({"image": "ct\\17.png"}, "has a backslash"),
+    "image_separator": ({"image": "ok.png; ok2.png"}, "2 paths in a cell"),
+    "image_damaged": ({"image": "damaged.png"}, "'damaged.png' is damaged"),
+    "image_empty": ({"image": "empty.png"}, "is empty (0 bytes)"),
+    "image_format": ({"image": "text.png"}, "is not an image"),
+    "image_bits": ({"image": "deep.png"}, "has 16 bits a channel"),
+    "image_view": ({"image": "ok.dcm?window=lungs"}, "?window=lungs"),
+    "image_folder": ({"image": "folder"}, "is a folder"),
+    "too_many_images": ({"image": "|".join(f"{i}.png" for i in range(101))}, "101 images"),
+    "error_cell": ({"answer": "#REF!"}, "the spreadsheet's error #REF!"),
+    "white_space": ({"kind": "  "}, "only white space"),
+    "mojibake": ({"question": "Which organ is grÃ¶ÃŸer?"}, "'grÃ¶ÃŸer?' in place of 'größer?'"),
+    "control": ({"question": "Which\u200b organ is dark?"}, "the invisible character U+200B"),
+    "html": ({"question": "Which <b>organ</b> is bold?"}, "HTML: <b>"),
+    "date": ({"B": "2. Jan"}, "'2. Jan' looks like a date"),
+    "number": ({"B": "17.0"}, "'17.0' looks like a whole number"),
+    "scientific": ({"id": "1.23E+15"}, "scientific notation"),
+    "pair_size": ({"pair": "alone"}, "a pair of 1 question"),
+    "patient_spelling": ({"patient": "P 007"}, "one patient in 2 spellings"),
+    "leak_question": ({"question": "Where is the liver in this scan?", "answer": "A"}, "holds the right answer"),
+    "leak_file": ({"image": "liver.png", "answer": "A"}, "the name of the image file holds the right answer"),
+    "no_image": ({"image": ""}, "no image although its text is about one"),
+    "private_file": ({"image": "Mueller_Hans.png"}, "may hold a name of a patient"),
+}
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> tuple[Validation, dict[str, int], str]:
+    """The report about a table with all these mistakes, the row of each, and the report's text."""
+    folder = tmp_path_factory.mktemp("bad")
+    for number, name in enumerate(("ok", "ok2", "liver", "Mueller_Hans", "copy_a")):
+        picture(folder / f"{name}.png", number)
+    (folder / "copy_b.png").write_bytes((folder / "copy_a.png").read_bytes())
+    picture(folder / "deep.png", mode="I;16")
+    (folder / "damaged.png").write_bytes((folder / "ok.png").read_bytes()[:60])
+    (folder / "empty.png").touch()
+    (folder / "text.png").write_text("no image")
+    (folder / "folder").mkdir()
+    base = dict(zip(HEADER, ("", "ok.png", "", "liver", "spleen", "kidney", "B", "", "", "", "CT", "CT"), strict=True))
+    rows: list[list[str]] = []
+    numbers = {}
+
+    def add(name: str, **changes: str) -> None:
+        number = len(rows) + 2
+        numbers.setdefault(name, number)
+        row = base | {"id": f"q{number}", "question": f"Which organ is shown in picture {number}?"} | changes
+        rows.append([row[column] for column in HEADER])
+
+    for kind, (changes, _) in sorted(ROWS.items(), key=lambda entry: entry[0] == "duplicate_id"):
+        add(kind, **changes)
+    add("patient_spelling_2", patient="p007")
+    add("pair_equal", pair="p1")
+    add("pair_equal_2", pair="p1")
+    add("copies", image="copy_a.png|copy_b.png")
+    add("first", id="d1", question="Which organ is this?")
+    add("duplicate_row", id="d2", question="Which organ is  THIS?")
+    add("conflict_2", id="d3", question="Which organ is this?", answer="C")
+    for _ in range(20):
+        add("fine")
+    wide = [*rows[-1], "and more"]
+    path = folder / "cases.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([HEADER, *rows, wide, rows[-1][:-2]])
+        file.write('"q99","ok.png","never closed\n')
+    validation = validated(path)
+    return validation, numbers, drawn.text(validation, every=True)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_each_kind_of_mistake_has_its_line(bad: tuple[Validation, dict[str, int], str], kind: str) -> None:
+    validation, numbers, text = bad
+    found = [
+        m for m in validation.mistakes if m.kind == kind and (m.row == numbers[kind] or kind == "patient_spelling")
+    ]
+    assert len(found) == 1
+    assert ROWS[kind][1] in found[0].what
+    lines = [line for line in text.splitlines() if found[0].what in line and found[0].do in line]
+    assert lines
+    assert all("cases.csv row" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("row_width", "more cells where the first row has 12"),
+        ("row_width", "only 10 cells where the first row has 12; it is not checked"),
+        ("quote", "a quote is never closed"),
+        ("duplicate_column", "2 columns have this name"),
+        ("pair_equal", "a pair with equal answers"),
+        ("duplicate_row", "the same question, image and answer as row"),
+        ("conflict", "the same question and image with other answers"),
+    ],
+)
+def test_mistakes_of_several_rows_have_their_line(
+    bad: tuple[Validation, dict[str, int], str], kind: str, part: str
+) -> None:
+    validation, _, text = bad
+    assert [m for m in validation.mistakes if m.kind == kind and part in m.what]
+    assert part in text
+
+
+def test_at_least_thirty_kinds_are_told_apart(bad: tuple[Validation, dict[str, int], str]) -> None:
+    kinds = {mistake.kind for mistake in bad[0].mistakes}
+    assert len(kinds) >= 45
+    # A line each, and each says what to type.
+    assert all(mistake.what and mistake.do for mistake in bad[0].mistakes)
+
+
+def test_a_fine_row_has_no_mistake(bad: tuple[Validation, dict[str, int], str]) -> None:
+    fine = bad[1]["fine"]
+    assert [m for m in bad[0].mistakes if m.row in range(fine, fine + 19)] == []
+
+
+def test_equal_files_are_found(bad: tuple[Validation, dict[str, int], str]) -> None:
+    assert bad[0].pictures.equal == [("copy_a.png", "copy_b.png")]
+    assert "equal files: 'copy_a.png', 'copy_b.png'" in bad[2]
+
+
+def test_a_suspected_name_is_in_no_line(bad: tuple[Validation, dict[str, int], str]) -> None:
+    assert "Mueller" not in bad[2]
+    assert "Mueller" not in json.dumps(drawn.values(bad[0]))
+
+
+# Spreadsheets, Parquet, JSON lines
+
+
+def workbook(path: Path) -> None:
+    """Write a spreadsheet with the mistakes that only a spreadsheet has."""
+    import datetime
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(["id", "question", "A", "B", "answer", "birth"])
+    for number in range(2, 10):
+        sheet.append([number, f"Which side is number {number}?", "left", "right", "A", datetime.date(1950, 1, number)])
+    sheet["E3"] = '=IF(1=1,"A","B")'
+    sheet["E4"] = "#REF!"
+    sheet["E4"].data_type = "e"
+    sheet["C5"] = datetime.datetime(2024, 1, 2)
+    sheet["A6"] = float(2**60)
+    sheet["G7"] = "beside"
+    sheet.merge_cells("B8:B9")
+    sheet.row_dimensions[9].hidden = True
+    sheet.column_dimensions["F"].hidden = True
+    book.create_sheet("notes")
+    book.create_sheet("old").sheet_state = "hidden"
+    book.save(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "part"),
+    [
+        ("formula", 3, "a formula; copy the column and paste it as values"),
+        ("error_cell", 4, "the spreadsheet's error #REF!"),
+        ("date", 5, "a date: a spreadsheet may have made it from text such as 1-2"),
+        ("scientific", 6, "a number of more than 15 digits"),
+        ("row_width", 7, "more cells where the first row has 6"),
+        ("merged", 8, "merged cells B8:B9: only the first holds a value"),
+        ("empty_question", 9, "the question is empty"),
+        ("hidden_rows", 9, "row 9: hidden in the spreadsheet, and read like all others"),
+        ("hidden_columns", None, "hidden columns, 1 in all, which are read like all others"),
+        ("several_sheets", None, "3 sheets; only the first, 'Sheet', is read"),
+        ("hidden_sheets", None, "hidden sheets: 'old'"),
+    ],
+)
+def test_mistakes_of_a_spreadsheet(tmp_path: Path, kind: str, row: int | None, part: str) -> None:
+    workbook(tmp_path / "cases.xlsx")
+    validation = validated(tmp_path / "cases.xlsx")
+    found = [mistake for mistake in validation.mistakes if mistake.kind == kind]
+    assert [mistake.row for mistake in found] == [row]
+    assert part in drawn.text(validation)
+    # Birth dates are not read.
+    assert validation.private == ("birth",)
+    assert "1950" not in drawn.text(validation)
+
+
+def parquet(path: Path, *pictures: bytes) -> None:
+    import pyarrow
+    from pyarrow import parquet as writer
+
+    rows = [
+        {"id": "1", "image": {"bytes": pictures[0], "path": "a"}, "question": "Is it dark?", "answer": "yes"},
+        {"id": "1", "image": {"bytes": pictures[1], "path": "b"}, "question": "", "answer": "TODO"},
+    ]
+    writer.write_table(pyarrow.Table.from_pylist(rows), path)
+
+
+def test_mistakes_of_parquet(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    good = (tmp_path / "a.png").read_bytes()
+    parquet(tmp_path / "cases.parquet", good, good[:50])
+    validation = validated(tmp_path / "cases.parquet", typed=["kind=judgment"])
+    assert {mistake.kind for mistake in validation.mistakes if mistake.refused} == {
+        *("duplicate_id", "empty_question", "placeholder", "image_damaged"),
+    }
+    assert "cases.parquet record 2, column 'question': the question is empty" in drawn.text(validation)
+
+
+def test_every_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"id": 1, "question": "Why?", "answer": "so"}\n{"id": 2,\n[1]\n{"id": 1, "answer": ["x", 3]}\n')
+    lines = drawn.text(validated(path))
+    for part in ("cases.jsonl line 2: not JSON", "line 3: no JSON object", "line 4, column 'id': the id of row 1"):
+        assert part in lines
+    assert "line 4, column 'question': the question is empty" in lines
+
+
+@pytest.mark.parametrize(("encoding", "name"), [("cp1252", "cp1252"), ("gb18030", "gb18030"), ("utf-16", "utf-16")])
+def test_another_encoding_is_guessed_and_declared(tmp_path: Path, encoding: str, name: str) -> None:
+    text = "Frage,Antwort\nWelche Größe hat der Tumor über dem Auge?,groß\n"
+    if encoding == "gb18030":
+        text = "问题,答案\n图中显示的是哪个器官？,肝脏\n"
+    path = tmp_path / "cases.csv"
+    path.write_bytes(text.encode(encoding))
+    sheet = importing.read(path, path.name)
+    assert sheet.encoding == name
+    assert [m.kind for m in sheet.mistakes] == ["encoding"]
+    assert sheet.rows[0].cells[1] in ("groß", "肝脏")
+
+
+def test_a_declared_encoding_must_fit(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_bytes("question,answer\nWhy?,größer\n".encode("cp1252"))
+    assert importing.read(path, "cases.csv", encoding="cp1252").mistakes == ()
+    with pytest.raises(DataError, match=r"cases\.csv: not utf-8"):
+        importing.read(path, "cases.csv", encoding="utf-8")
+
+
+def test_rows_above_the_names_of_columns_are_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("Fragen der Radiologie,,\nid,question,answer\n1,Why?,so\n")
+    validation = validated(path)
+    assert [mistake.kind for mistake in validation.mistakes] == ["header"]
+    assert validation.questions == 1
+
+
+# Roles
+
+
+@pytest.mark.parametrize(
+    ("header", "roles"),
+    [
+        ("Nr;Bild;Frage;Antwort A;Antwort B;Richtige Antwort;Patientennummer", "id image question A B answer patient"),
+        ("编号;图片;问题;选项A;选项B;答案;患者编号", "id image question A B answer patient"),
+        ("qid;Image Path;Question;Option 1;Option 2;Correct Answer;MRN", "id image question A B answer patient"),
+        ("index;img;stem;choice_0;choice_1;label;subject", "id image question A B answer patient"),
+        ("id;img;prompt;opt A;opt B;gt;case", "id image question A B answer case"),
+    ],
+)
+def test_roles_by_name(tmp_path: Path, header: str, roles: str) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(f"{header}\n1;a.png;Why?;x;y;A;p1\n2;b.png;How?;x;y;B;p2\n")
+    guess = importing.guess(importing.read(path, "cases.csv"))
+    assert guess.questions == ()
+    assert {**guess.columns.one, "image": guess.columns.images[0]} == {
+        role: place for place, role in enumerate(roles.split())
+    }
+
+
+def test_roles_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("x,y,A,B,z\nscans/1.png,Which side?,left,right,A\nscans/2.jpg,Which one?,left,right,B\n")
+    guess = importing.guess(importing.read(path, "cases.csv"))
+    assert guess.columns.images == (0,)
+    assert [(question.role, question.candidates) for question in guess.questions] == [
+        ("question", (1,)),
+        ("answer", (4,)),
+    ]
+
+
+def test_typed_roles_win(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("frage,antwort,answer,organ\nWhy?,so,x,liver\nHow?,thus,y,liver\n")
+    sheet = importing.read(path, "cases.csv")
+    guess = importing.guess(sheet, ["answer=Antwort", "slice=organ", "private=answer"])
+    assert guess.columns.one == {"question": 0, "answer": 1}
+    assert guess.columns.slices == (3,)
+    assert guess.columns.private == (2,)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("answer", "--set=answer: write ROLE=COLUMN; there are: question, answer"),
+        ("colour=x", "--set=colour=x: write ROLE=COLUMN"),
+        ("answer=nowhere", "--set=answer=nowhere: no column 'nowhere'; there are: question, answer"),
+        ("window=1", "--set=window=1: write the raw values for black and white"),
+        ("window=5,5", "--set=window=5,5: two different numbers"),
+        ("numbers_from=2", "--set=numbers_from=2: options are counted from 0 or from 1"),
+    ],
+)
+def test_wrong_settings_are_refused(tmp_path: Path, typed: str, message: str) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("question,answer\nWhy?,so\n")
+    with pytest.raises(UsageError) as error:
+        importing.guess(importing.read(path, "cases.csv"), settings.split([typed])[0])
+    assert str(error.value).startswith(message)
+
+
+def ambiguous(tmp_path: Path) -> importing.Sheet:
+    path = tmp_path / "cases.csv"
+    path.write_text("text,Lösung,Musterantwort\nWelche Seite?,links,rechts\nWelches Organ?,Leber,Milz\n")
+    return importing.read(path, "cases.csv")
+
+
+def test_without_a_terminal_one_line_says_what_to_type(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        asking.told(ambiguous(tmp_path), [], with_images=False, ask=None)
+    assert str(error.value) == (
+        "cases.csv: 2 columns could be the answer ('Lösung', 'Musterantwort'); no column is called question ('text'). "
+        "Type --set answer=COLUMN --set question=text"
+    )
+
+
+def test_a_terminal_is_asked_and_sees_no_cell(tmp_path: Path) -> None:
+    replies, asked = iter(["7", "2\n", "1\n"]), []
+
+    def ask(text: str) -> str:
+        asked.append(text)
+        return next(replies)
+
+    guess = asking.told(ambiguous(tmp_path), [], with_images=False, ask=ask)
+    assert guess.columns.one == {"answer": 2, "question": 0}
+    assert asked[0].startswith("Which column has the right answer? (2 columns could be the answer)\n  1  Lösung (2 ")
+    assert not any("Leber" in text or "links" in text for text in asked)
+
+
+def test_three_wrong_numbers_end_the_questions(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="or answer with a number"):
+        asking.told(ambiguous(tmp_path), [], with_images=False, ask=lambda text: "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("frage,antwort\nWelches Organ ist zu sehen?,Leber\n", {"language": "de"}),
+        ("frage,antwort\n图中是哪个器官？,肝\n", {"language": "zh"}),
+        ("question,A,B,answer\nWhich is it?,x,y,1\nWhich is the other?,x,y,2\n", {"language": "en", "numbers_from": 1}),
+        ("question,A,B,answer\nWhich is it?,x,y,0\nWhich is the other?,x,y,1\n", {"language": "en", "numbers_from": 0}),
+        ("question,options,answer\nWhich is it?,x|y,A\n", {"language": "en", "separator": "|"}),
+        ("question,answer\nIs the liver large?,yes\nIs it dark?,no\n", {"language": "en", "kind": "judgment"}),
+        ("frage,antwort\nIst die Leber zu sehen?,ja\nIst es die Milz?,nein\n", {"language": "de", "kind": "judgment"}),
+    ],
+)
+def test_settings_are_guessed(tmp_path: Path, content: str, expected: dict[str, Any]) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(content)
+    sheet = importing.read(path, "cases.csv")
+    guess = importing.guess(sheet)
+    assert settings.guessed(sheet, guess.columns, settings.FileSettings()) == settings.FileSettings(**expected)
+    assert importing.validate(sheet, guess, tmp_path).refused == 0
+
+
+# Privacy
+
+SECRETS = ("Schmidt", "Petra", "1957", "PAT-4711", "Hauptstrasse")
+
+
+def test_cells_of_patients_are_in_no_output(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(
+        "id,question,answer,patient_id,Name,DOB,Adresse,who,when\n"
+        '1,Why is it?,so,PAT-4711,"Schmidt, Petra",3.12.1957,Hauptstrasse 1,"Schmidt, Petra",1957-12-03\n'
+        '2,How is it?,so,pat-4711 ,"Schmidt, Paul",4.12.1957,Hauptstrasse 2,"Schmidt, Paul",1957-12-04\n'
+        "2,,so,=PAT-4711,x,x,x,x,x\n" + '3,Who is it?,so,P,"Schmidt, A",5.12.1957,x,"Schmidt, A",1957-12-05\n' * 4
+    )
+    validation = validated(path)
+    assert validation.private == ("Name", "DOB", "Adresse", "who", "when")
+    written = drawn.text(validation, every=True) + json.dumps(drawn.values(validation))
+    assert [secret for secret in SECRETS if secret in written] == []
+    assert "patient_spelling" in {mistake.kind for mistake in validation.mistakes}
+    assert validation.groups is not None
+    assert validation.groups.patients > 0
+
+
+@pytest.mark.parametrize(
+    ("file", "suspicion"),
+    [
+        ("Mueller_Hans.png", "a name"),
+        ("MUELLER^HANS.dcm", "a name"),
+        ("scans/Anna Schmidt/1.png", "a name"),
+        ("19570312_ct.png", "a date"),
+        ("ct/3.12.1957.png", "a date"),
+        ("Axial_Chest_CT.png", ""),
+        ("synpic100.jpg", ""),
+        ("ct/17.png", ""),
+        ("a3f91b20240199.png", ""),
+    ],
+)
+def test_suspected_names_of_people_in_file_names(file: str, suspicion: str) -> None:
+    assert people.suspected(file) == suspicion
+
+
+# Figures
+
+
+def cases(n: int, answer: str = "ABCD", patients: int = 0) -> list[TableCase]:
+    draw = random.Random(0)
+    return [
+        TableCase(
+            row=i + 2,
+            question=f"Which organ is number {i}?",
+            options={"A": "liver", "B": "spleen", "C": "kidney", "D": "lung"},
+            answers=(draw.choice(answer),),
+            kind="single_choice",
+            files=(f"{i}.png",),
+            links={"patient": f"p{i % patients}"} if patients else {},
+        )
+        for i in range(n)
+    ]
+
+
+def test_power_is_that_of_the_plan() -> None:
+    listed = cases(300, patients=120)
+    groups = power.groups_of(listed, power.grouped(listed))
+    assert (groups.questions, groups.patients, groups.images, groups.groups, groups.largest) == (300, 120, 300, 120, 3)
+    # 60 groups of 3 and 60 of 2: 300^2 / (60 * 9 + 60 * 4).
+    assert groups.effective == pytest.approx(90000 / 780)
+    shown = power.power_of(groups)
+    assert shown is not None
+    # (1.960 + 0.842) sqrt(0.2 / 300), and with the design effect 780 / 300.
+    assert shown.difference == pytest.approx(
+        (2.8016 * math.sqrt(0.2 / 300), 2.8016 * math.sqrt(0.2 / 300 * 2.6)), rel=1e-4
+    )
+    assert shown.needed[0] == math.ceil((2.8015852 / 0.05) ** 2 * 0.2)
+
+
+def test_questions_of_one_image_patient_or_case_are_one_group() -> None:
+    linked = [
+        TableCase(2, "q", files=("a.png",)),
+        TableCase(3, "q", files=("./a.png",), links={"patient": "p"}),
+        TableCase(4, "q", links={"patient": "p"}),
+        TableCase(5, "q", links={"case": "p"}),
+    ]
+    assert power.grouped(linked) == [0, 0, 0, 1]
+
+
+def test_a_preferred_letter_is_found() -> None:
+    listed = cases(100, "AAAB")
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    always = found["always A"]
+    assert always.value == sum(case.answers == ("A",) for case in listed) / 100
+    assert always.chance == 0.25
+    assert always.low is not None
+    assert always.above_chance
+    assert found["words of question and options"].value > 0.5
+
+
+def test_a_word_that_tells_the_answer_is_found_in_other_patients() -> None:
+    # The right option is the one about the left side if the question names it.
+    draw = random.Random(1)
+    listed = []
+    for i in range(120):
+        side = draw.choice(("left", "right"))
+        texts = [f"the {side} one", f"the {'left' if side == 'right' else 'right'} one"]
+        draw.shuffle(texts)
+        options = dict(zip("AB", texts, strict=True))
+        right = next(letter for letter, text in options.items() if side in text)
+        listed.append(TableCase(i, f"Which {side} organ {i}?", options, (right,), "single_choice", (f"{i}.png",)))
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    assert found["words of question and options"].value > 0.95
+    assert not any(one.above_chance for name, one in found.items() if name.startswith("always"))
+
+
+def test_random_answers_are_not_above_chance() -> None:
+    listed = cases(200)
+    assert not any(one.above_chance for one in textonly.baselines(listed, power.grouped(listed)))
+
+
+def test_similar_images_are_listed(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", 1)
+    picture(tmp_path / "b.png", 2)
+    with PIL.Image.open(tmp_path / "a.png") as image:
+        image.convert("RGB").save(tmp_path / "c.png")
+    (tmp_path / "cases.csv").write_text("image,question,answer\na.png,Why?,so\nb.png,How?,so\nc.png,Who?,so\n")
+    validation = validated(tmp_path / "cases.csv")
+    assert validation.pictures.near == (("a.png", "c.png"),)
+    assert "similar images: 'a.png' and 'c.png'" in drawn.text(validation)
+
+
+def test_without_imagehash_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "imagehash", None)
+    picture(tmp_path / "a.png")
+    (tmp_path / "cases.csv").write_text("image,question,answer\na.png,Why?,so\n")
+    text = drawn.text(validated(tmp_path / "cases.csv"))
+    assert "similar images were not looked for: pip install 'pytest-medvqa[data]'" in text
+
+
+def test_a_missing_image_names_the_file_that_is_meant(tmp_path: Path) -> None:
+    picture(tmp_path / "ct" / "17.PNG")
+    (tmp_path / "cases.csv").write_text("image,question,answer\nct/17.png,Why?,so\n17.PNG,How?,so\nct/17,Who?,so\n")
+    advice = [mistake.do for mistake in validated(tmp_path / "cases.csv").mistakes if mistake.kind == "image_missing"]
+    assert advice == ["'ct/17.PNG' is there; write that"] * 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ((4,), "4"),
+        ((4, 5), "4 and 5"),
+        ((4, 5, 6, 9), "4 to 6 and 9"),
+        (range(2, 40, 2), "2, 4, 6, 8, 10, 12, 14, 16, 18, 20 and more (19 in all)"),
+    ],
+)
+def test_rows_are_listed_as_ranges(rows: Sequence[int], text: str) -> None:
+    assert row_list(rows) == text
+
+
+def test_equal_mistakes_of_rows_are_one_line() -> None:
+    mistakes = [Mistake("html", row, "question", "HTML: <b>", "write plain text", refused=False) for row in (4, 5, 9)]
+    (group,) = grouped(mistakes)
+    assert group.line("a.csv", "row") == "a.csv rows 4, 5 and 9, column 'question': HTML: <b>; write plain text"
+
+
+def test_json_holds_no_command_of_a_ci_log() -> None:
+    text = drawn.as_json({"what": "##[error]x"})
+    assert "##" not in text
+    assert json.loads(text) == {"what": "##[error]x"}
+
+
+# Laws
+
+CELLS = st.one_of(
+    st.sampled_from(
+        [
+            *(
+                "",
+                " ",
+                "A",
+                "B",
+                "C",
+                "A,C",
+                "b",
+                "Ａ",
+                "liver",
+                "spleen",
+                "yes",
+                "no",
+                "ja",
+                "TODO",
+                "#REF!",
+                "=1+1",
+                "1",
+                "2",
+            ),
+            *(
+                "single_choice",
+                "judgment",
+                "einfachauswahl",
+                "a.png",
+                "../a.png",
+                "/a",
+                "a\\b.png",
+                "http://x/a.png",
+                "x|y",
+            ),
+            *(
+                '["a", "b"]',
+                '{"A": 1}',
+                "[",
+                "A) liver",
+                "B) liver",
+                "17.0",
+                "1e5",
+                "2. Jan",
+                "\x00",
+                "\u202e",
+                "é",
+                "图",
+                '"',
+            ),
+        ]
+    ),
+    st.text(max_size=8),
+)
+NAMES = st.sampled_from(
+    [
+        *("question", "answer", "A", "B", "C", "options", "image", "image 2", "id", "kind", "pair", "patient", "case"),
+        *("Frage", "答案", "Name", "x", "", "modality", "Ａ", "answer ", "a\nb"),
+    ]
+)
+
+
+HEADERS = st.one_of(
+    st.lists(NAMES, max_size=9).map(lambda names: ["question", "answer", *names]),
+    st.sampled_from(
+        [
+            ["id", "question", "answer", "A", "B", "C", "kind"],
+            ["question", "answer", "pair", "patient", "image"],
+            ["frage", "lösung", "bild", "option 1", "option 2", "fall", "gruppe"],
+            ["answer", "question", "A", "B", "D"],
+        ]
+    ),
+)
+
+
+@examples(150)
+@given(HEADERS, st.lists(st.lists(CELLS, min_size=2, max_size=11), max_size=5), st.booleans())
+@example(["question", "answer", "A", "B"], [["Why?", "A) liver", "A) liver", "B) spleen"]], True)
+@example(["question", "answer", "options"], [["Why?", "", " "]], True)
+@example(["question", "answer", "kind", "A", "B"], [["Why?", "A", "judgment", "x", "y"]], True)
+@example(["question", "answer", "x", "y", "A", "B"], [["Why?", "", "", "", "", ""]], True)
+def test_any_table_is_reported_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, header: list[str], rows: list[list[str]], fill: bool
+) -> None:
+    """A table raises nothing but a DataError or UsageError, and without mistakes to correct the benchmark loads."""
+    folder = tmp_path_factory.getbasetemp() / "law"
+    folder.mkdir(exist_ok=True)
+    path = folder / "cases.csv"
+    width = len(header)
+    filled = [(row + [""] * width)[:width] if fill else row for row in rows]
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        csv.writer(file).writerows([header, *filled])
+    try:
+        sheet = importing.read(path, "cases.csv")
+        guess = asking.told(sheet, [], with_images=False, ask=None)
+    except (DataError, UsageError) as error:
+        assert "\n" not in str(error)
+        return
+    checked(sheet, guess, path)
+
+
+def checked(sheet: importing.Sheet, guess: Guess, path: Path) -> None:
+    """Assert that a table without mistakes to correct can be read as a benchmark."""
+    validation = importing.validate(sheet, guess, path.parent)
+    assert drawn.text(validation)
+    drawn.as_json(drawn.values(validation))
+    if not validation.refused:
+        to = path.with_suffix(".toml")
+        chosen = validation.settings
+        declaration = writing.declared(sheet, guess.columns, chosen, file=path, images=None, to=to)
+        assert benchmarks.load(table_files.benchmark_of(declaration, to), path.parent)
+
+
+@examples(50)
+@given(st.binary(max_size=200))
+@example(b"PK\x03\x04")
+@example(b"PAR1")
+@example(b"\xff\xfe")
+@example(b"{")
+@example(b'a,"b\n' * 30)
+def test_any_bytes_are_a_table_or_a_data_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "bytes.csv"
+    path.write_bytes(content)
+    try:
+        sheet = importing.read(path, "bytes.csv")
+        guess = asking.told(sheet, [], with_images=False, ask=None)
+    except (DataError, UsageError):
+        return
+    assert drawn.text(importing.validate(sheet, guess, path.parent))
+
+
+# The command
+
+
+def test_the_command_writes_a_benchmark_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(4):
+        picture(tmp_path / "bilder" / f"{number}.png", number)
+    (tmp_path / "fragen.csv").write_text(
+        "Nr;Bild;Frage;Antwort A;Antwort B;Richtige Antwort;Modalität;Patientennummer\n"
+        + "".join(
+            f"{n};{n}.png;Welches Organ ist hier zu sehen?;Leber;Milz;{'AB'[n % 2]};{['CT', 'MRT'][n % 2]};{n}\n"
+            for n in range(4)
+        ),
+        encoding="utf-8",
+    )
+    typed = ["import", "fragen.csv", "--images=bilder", "--to=klinik.toml", "--yes", "--json=r.json", "--report=r.txt"]
+    assert main(typed) == 0
+    output = capsys.readouterr().out
+    assert "none found" in output
+    assert "medvqa run --benchmark=klinik.toml --model=random" in output
+    declared = table_files.declared((tmp_path / "klinik.toml").read_bytes(), "klinik.toml")
+    assert declared == table_files.TableFile(
+        file="fragen.csv",
+        images="bilder",
+        language="de",
+        options=["Antwort A", "Antwort B"],
+        tags=["Modalität"],
+        columns={
+            "question": "Frage",
+            "answer": "Richtige Antwort",
+            "id": "Nr",
+            "patient": "Patientennummer",
+            "image": "Bild",
+        },
+    )
+    assert json.loads((tmp_path / "r.json").read_text())["questions"] == 4
+    assert (tmp_path / "r.txt").read_text().startswith("fragen.csv: 4 questions")
+
+
+def test_the_command_writes_nothing_while_a_mistake_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("question,answer\n,so\n")
+    assert main(["import", "cases.csv", "--yes"]) == 1
+    assert "nothing was written: correct the table" in capsys.readouterr().out
+    assert not (tmp_path / "cases.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["nowhere.csv"], "nowhere.csv: no such file"),
+        (["cases.csv", "--to=x.yaml"], "--to=x.yaml: the name of a benchmark file ends in .toml"),
+        (["cases.csv", "--images=nowhere"], "--images=nowhere: no such folder"),
+        (["other.csv"], "other.csv: no column is called question"),
+        (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
+        (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
+    ],
+)
+def test_the_command_refuses_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, header in (("cases", "question,answer"), ("other", "x,y")):
+        (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
+    assert main(["import", *typed, "--yes"]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_another_benchmark_file_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("question,answer\nWhy is it so?,so\n")
+    assert main(["import", "cases.csv", "--yes"]) == 0
+    assert main(["import", "cases.csv", "--yes"]) == 0
+    capsys.readouterr()
+    assert main(["import", "cases.csv", "--yes", "--set=title=Mine"]) == 4
+    assert "nothing was written: cases.toml is there already: delete it" in capsys.readouterr().out
+    assert "Mine" not in (tmp_path / "cases.toml").read_text()
+
+
+def test_names_of_columns_with_line_ends_stay_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text('"Frage\n(kurz)",x,"Richtige\nAntwort"\n,1,so\n')
+    sheet = importing.read(path, "cases.csv")
+    validation = importing.validate(sheet, importing.guess(sheet, ["question=frage (KURZ)"]), tmp_path)
+    assert "cases.csv row 2, column 'Frage (kurz)': the question is empty" in drawn.text(validation)
+    assert dict(validation.columns) == {"Frage (kurz)": "question", "Richtige Antwort": "answer"}
+
+
+def test_a_window_is_declared(tmp_path: Path) -> None:
+    picture(tmp_path / "deep.png", mode="I;16")
+    path = tmp_path / "cases.csv"
+    path.write_text("image,question,answer\ndeep.png,Why?,so\n")
+    assert [mistake.kind for mistake in validated(path).mistakes] == ["image_bits"]
+    assert validated(path, typed=["window=0,4095"]).mistakes == ()
+
+
+def test_a_dicom_file_with_burnt_in_text_is_refused_without_its_header(tmp_path: Path) -> None:
+    import numpy as np
+    import pydicom
+
+    file = pydicom.dataset.FileDataset("", {}, preamble=b"\0" * 128)
+    file.file_meta = pydicom.dataset.FileMetaDataset()
+    file.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    file.SOPClassUID, file.SOPInstanceUID, file.Modality = pydicom.uid.CTImageStorage, "1.2.3", "CT"
+    file.PatientName, file.BurnedInAnnotation = "Petermann^Ute", "YES"
+    file.Rows = file.Columns = 8
+    file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
+    file.BitsAllocated, file.BitsStored, file.HighBit, file.PixelRepresentation = 16, 12, 11, 0
+    file.PixelData = np.arange(64, dtype=np.uint16).tobytes()
+    file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    path = tmp_path / "cases.csv"
+    path.write_text('image,question,answer\n"x.dcm?range=0,63",Why?,so\nx.dcm?window=lungs,How?,so\n')
+    validation = validated(path)
+    assert [mistake.kind for mistake in validation.mistakes if mistake.refused] == ["image_burnt_in", "image_view"]
+    assert "Petermann" not in drawn.text(validation) + json.dumps(drawn.values(validation))
+    file.BurnedInAnnotation = "NO"
+    file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    assert [mistake.kind for mistake in validated(path).mistakes if mistake.refused] == ["image_view"]
