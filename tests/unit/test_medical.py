@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 import tomllib
+import unicodedata
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ import pytest
 from medvqa import benchmarks, medical, records
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table import table
+from medvqa.benchmarks.table_files import benchmark_file
 from medvqa.data.image_files import image_file
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
 from medvqa.medical import MedicalError, apart, dicom, volumes, windows
@@ -154,6 +156,24 @@ def test_the_view_is_in_the_key_and_in_records_and_old_keys_stay() -> None:
     assert b'"window":null},{"name":"x.dcm?frame=3"' in line, "lines without a view are as before"
     assert records.decode(line).item.images == (Image("a.png"), Image("x.dcm?frame=3"))
     assert records.decode(line).item.images[1].view == "frame=3"
+
+
+def test_a_benchmark_file_finds_a_name_with_letters_and_their_dots_apart(tmp_path: Path) -> None:
+    apart_name = unicodedata.normalize("NFD", "Schädel.dcm")
+    scans.dicom(tmp_path / apart_name, CT, bits=12)
+    (tmp_path / "q.jsonl").write_text('{"image": "Schädel.dcm?range=0,4095", "question": "?", "answer": "x"}\n')
+    (tmp_path / "q.toml").write_text('file = "q.jsonl"\nallow_burned_in = true\n')
+    (item,) = own.completed(benchmark_file(tmp_path / "q.toml")).items(tmp_path)
+    assert item.images[0].pil().size == (64, 48)
+    assert item.images[0].allow_burned_in
+
+
+def test_a_wrong_view_names_row_and_column(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm?windw=lung,?,x\n")
+    with pytest.raises(
+        DataError, match=r"q\.csv row 2, column 'image': image a\.dcm\?windw=lung: \?windw=: no such part"
+    ):
+        list(table(tmp_path / "q.csv").items(tmp_path))
 
 
 def test_views_of_one_file_share_its_name(tmp_path: Path) -> None:
@@ -459,15 +479,16 @@ def test_a_process_that_is_gone_is_started_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decoder", "message"), [("time.sleep(60)", "took longer than"), ("os.abort()", "damaged: its decoder crashed")]
+    ("decoder", "seconds", "message"),
+    [("time.sleep(60)", 1, "took longer than"), ("os.abort()", 60, "damaged: its decoder crashed")],
 )
 def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoder: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoder: str, seconds: int, message: str
 ) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12)
     start = (
         "import json, os, sys, time; sys.path[:] = json.loads(sys.argv[1]); from medvqa.medical import apart, dicom; "
-        f"apart.SECONDS = 1; dicom._header = lambda file: {decoder}; apart.serve()"
+        f"apart.SECONDS = {seconds}; dicom._header = lambda file: {decoder}; apart.serve()"
     )
     with monkeypatch.context() as patch:
         patch.setattr(apart, "_running", {})

@@ -53,7 +53,8 @@ def picture(
     """Return the picture of a medical file, as `medical.picture` (MedicalError)."""
     data = b"" if path else file.read()
     request = {
-        "path": path,
+        # The working folder of the process is that of its start.
+        "path": os.path.abspath(path) if path else "",
         "bytes": len(data),
         "kind": kind,
         "view": view.text,
