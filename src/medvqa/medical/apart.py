@@ -6,6 +6,7 @@ replies are a length (4 bytes), JSON and bytes; nothing that it says is trusted.
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import os
@@ -76,6 +77,13 @@ def picture(
             raise MedicalError("damaged: its decoder crashed") from None
 
 
+def _end() -> None:
+    """End the process with the one that started it; it also ends when its input does."""
+    if (process := _running.pop(os.getpid(), None)) is not None:
+        process.kill()
+        process.wait()
+
+
 def _process() -> subprocess.Popen[bytes]:
     process = _running.get(os.getpid())
     if process is not None and process.poll() is None:
@@ -94,6 +102,8 @@ def _process() -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise MedicalError(f"the process that reads it cannot be started: {error.strerror}") from None
+    if not _running:
+        atexit.register(_end)
     _running[os.getpid()] = process
     return process
 
