@@ -254,8 +254,10 @@ class Image:
             status = os.fstat(file.fileno())
             if _streamed_digest(self.path, status.st_size, status.st_mtime_ns) != self.digest:
                 raise DataError(f"image {self.name}: the file has changed since it was indexed")
+        from medvqa.medical import apart
+
         try:
-            return medical.picture(
+            return apart.picture(
                 file,
                 "" if within else self.path,
                 kind,

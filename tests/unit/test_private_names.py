@@ -10,6 +10,7 @@ from medvqa import records
 from medvqa.comparing.matching import partners
 from medvqa.items import Image, Item, QuestionKey, Result, Score
 from medvqa.records import Pseudonyms, is_pseudonym
+from medvqa.session import classifying
 
 
 def result(*images: Image, id: str = "q1", why: str = "", **fields: Any) -> Result:
@@ -65,6 +66,16 @@ def test_groups_keep_their_order_and_do_not_depend_on_a_selection(digests: bool)
     groups = Pseudonyms.of(items, digests=digests).groups
     assert list(groups.values()) == sorted(groups.values()) == [f"group {n:03}" for n in range(1, 121)]
     assert Pseudonyms.of(reversed(items), digests=digests).groups == groups
+
+
+def test_a_judge_gets_the_images_of_a_run_with_pseudonyms(tmp_path: Path, scan: Image) -> None:
+    shown = result(scan)
+    hidden = Pseudonyms.of([], digests=True).hidden(shown)
+    (tmp_path / "other.dcm").write_bytes(b"other")
+    assert classifying._same(hidden.item, shown.item)
+    assert not classifying._same(hidden.item, result(Image("other.dcm", str(tmp_path / "other.dcm"))).item)
+    assert not classifying._same(hidden.item, result().item)
+    assert not classifying._same(shown.item, result(Image("other.dcm")).item)
 
 
 def test_runs_with_names_and_with_digests_have_the_same_questions(tmp_path: Path, scan: Image) -> None:

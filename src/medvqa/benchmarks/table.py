@@ -25,6 +25,7 @@ from medvqa.benchmarks import languages, own
 from medvqa.data import lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
 from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, usual
+from medvqa.medical import views
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "question": ("query", "question text"),
@@ -495,7 +496,8 @@ class Source:
         images: list[Image] = []
         for column in columns.images:
             if held := _held(row.values.get(column)):
-                images += (replace(image, window=self.window) for image in held)
+                allow = self.allow_burned_in
+                images += (replace(image, window=self.window, allow_burned_in=allow) for image in held)
                 continue
             for file in _texts(row, column):
                 where = f"{row.where}, column '{column}'"
@@ -572,8 +574,10 @@ def _spelled(file: str, folder: Path) -> str:
     """The name of a file as the folder spells it: composed, or with letters and their dots apart, as on a Mac."""
     if file.isascii():
         return file
-    spelled = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
-    return next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), file)
+    path, parts = views.split(file)
+    spelled = (unicodedata.normalize(form, path) for form in ("NFC", "NFD"))
+    found = next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), path)
+    return f"{found}?{parts}" if parts else found
 
 
 def _held(value: object) -> tuple[Image, ...]:
