@@ -541,6 +541,25 @@ def test_a_word_that_tells_the_answer_is_found_in_other_patients() -> None:
     assert not any(one.above_chance for name, one in found.items() if name.startswith("always"))
 
 
+def test_options_that_occur_once_are_not_learnt() -> None:
+    draw = random.Random(3)
+    listed = [
+        TableCase(
+            i,
+            f"Which of them is {i}?",
+            dict(zip("ABC", (f"x{i}", f"y{i}", f"z{i}"), strict=True)),
+            (draw.choice("ABC"),),
+            "single_choice",
+        )
+        for i in range(60)
+    ]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    # All options are equally rare, so the first is taken.
+    often = found["the option that is right most often elsewhere"]
+    assert often.value == sum(case.answers == ("A",) for case in listed) / 60
+    assert not any(one.above_chance for one in found.values())
+
+
 def test_random_answers_are_not_above_chance() -> None:
     listed = cases(200)
     assert not any(one.above_chance for one in textonly.baselines(listed, power.grouped(listed)))
