@@ -42,6 +42,8 @@ BLANK = "blank image"
 """The name of a blank image, and the start of its key."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+PLAIN = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+"""Ends of names of files in these formats."""
 WHITESPACE = b" \t\r\n"
 """Line breaks and blanks allowed within base64."""
 
@@ -113,7 +115,7 @@ class Image:
 
     def __post_init__(self) -> None:
         """Read the view in the name; raise DataError for a wrong one, or unless `window` is two different numbers."""
-        if "?" in self.name:
+        if "?" in str(self.name):
             self._read_view()
         if self.window is None:
             return
@@ -139,7 +141,7 @@ class Image:
     @property
     def file(self) -> str:
         """The name without a view: all pictures of one file have the same."""
-        return views.split(self.name)[0] if "?" in self.name else self.name
+        return views.split(str(self.name))[0]
 
     @property
     def key(self) -> str:
@@ -192,6 +194,16 @@ class Image:
                 return buffer.getvalue()
         return self._stored()
 
+    @property
+    def may_be_medical(self) -> bool:
+        """Whether the file's name may be that of a medical file: it ends otherwise than plain pictures."""
+        return self._is_whole_file and not self.file.lower().endswith(PLAIN)
+
+    @property
+    def _is_whole_file(self) -> bool:
+        extent = (self.cell, self.start, self.length)
+        return bool(self.path) and not self.blank and self.encoding == "raw" and extent == (None, 0, None)
+
     def burnt_in(self) -> tuple[bool, bool]:
         """Return whether a DICOM header declares burnt-in annotation, and whether the kind of picture suggests it.
 
@@ -211,7 +223,7 @@ class Image:
         view = views.parse(self.view)
         if self.blank or not self.path:
             yield "", None
-        elif self.cell is None and self.encoding == "raw" and self.start == 0 and self.length is None:
+        elif self._is_whole_file:
             with ExitStack() as stack:
                 head = b""
                 # `_stored` has the errors of a missing file.
@@ -226,7 +238,7 @@ class Image:
             kind = self._kind(data[: medical.HEAD], view)
             yield (kind, io.BytesIO(data)) if kind else ("", None)
 
-    def _kind(self, head: bytes, view: views.View) -> medical.Medical:
+    def _kind(self, head: bytes, view: views.ImageView) -> medical.Medical:
         try:
             kind = medical.kind(head, self.file, view)
             if not kind:
@@ -292,9 +304,10 @@ class Image:
         """Return the SHA-256 (hex) of the stored bytes; reads the file only if `digest` is unknown."""
         if self.digest:
             return self.digest
-        with self._medical() as (_, file):
-            if file is not None and not isinstance(file, io.BytesIO):
-                status = os.fstat(file.fileno())
+        if self._is_whole_file and os.path.isfile(self.path):
+            status = os.stat(self.path)
+            # Slides and volumes are not held in memory; whether another large file is shown is up to `pil`.
+            if status.st_size > MAX_BYTES:
                 return _streamed_digest(self.path, status.st_size, status.st_mtime_ns)
         return hashlib.sha256(self.read() if self.blank else self._stored()).hexdigest()
 

@@ -335,7 +335,7 @@ class Metric:
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
     `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
     values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as
-    ("tokens", "multiset").
+    ("tokens", "multiset"). `reads_text`: it reads the text of answers, which a baseline without responses lacks.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
     `percent`: it is a fraction and shown as a percentage; None: if it is binary.
     """
@@ -351,6 +351,12 @@ class Metric:
     percent: bool | None = True
     weights: tuple[tuple[str, float], ...] = ()
     signs: tuple[tuple[str, str], ...] = ()
+    reads_text: bool = False
+
+    @property
+    def needs_responses(self) -> bool:
+        """Whether it has no value on a baseline without responses: it reads their text, or is a user's and may."""
+        return self.reads_text or self.binary is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +396,18 @@ class Extractor:
     kinds: frozenset[Kind] = frozenset({"single_choice"})
 
 
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """The facts beside results that metrics in `Benchmark.kits` depend on.
+
+    `judged`: a judge scored the run. `training` reads the answers to open training questions, in the order of their
+    files; () if they are not there.
+    """
+
+    judged: bool = False
+    training: Callable[[], tuple[str, ...]] = tuple
+
+
 def usual(*_: object) -> NoReturn:
     """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
     raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
@@ -401,7 +419,10 @@ class OriginFile:
 
     `to` is its POSIX path under the data folder, `at` its path in the hub's repository, or a URL. `size` is in bytes,
     0 if unknown. `digest` is "md5:HEX" or "sha256:HEX", "" if none is published. `unpack` is the folder under the data
-    folder for the content of an archive, "" for any other file.
+    folder for the content of an archive, "" for any other file. `at` may also be pmc:ARTICLE/FILE, a file of an article
+    in the open-data store of PubMed Central. The last parts of `to` and of a hub path may be a pattern such as
+    *.parquet, for all files of the repository that match. `also` are further places, in order: as `at`, or from:PATH,
+    which lies in a folder that the user names (`medvqa fetch --from=DIR`).
     """
 
     to: str
@@ -409,6 +430,7 @@ class OriginFile:
     size: int = 0
     digest: str = ""
     unpack: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -472,7 +494,9 @@ class Benchmark:
     `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
     `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
     evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
-    is the file that declares the benchmark, None for one that is made in Python.
+    is the file that declares the benchmark, None for one that is made in Python. `kits` are metrics that reproduce the
+    counts of other evaluation kits, by the kit's name, for `--metric-like`; `training` is the name of the benchmark
+    with the training questions.
     """
 
     name: str
@@ -506,6 +530,8 @@ class Benchmark:
     taxonomy: str = ""
     origin: Origin | None = None
     on_request: bool = False
+    kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
+    training: str = ""
     declared: BenchmarkFile | None = None
 
 

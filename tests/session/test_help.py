@@ -20,6 +20,7 @@ COMMANDS = (
     "rescore",
     "compare",
     "table",
+    "fetch",
     "gate",
     "baseline",
     "merge",

@@ -132,7 +132,10 @@ def test_a_blank_picture_keeps_its_size_and_leads_nowhere(suite: pytest.Pytester
         assert image["digest"] != sha256(suite, n), "a cache by digest would find the picture"
         assert line["fitted"] == []
     for n, line in enumerate(recorded(suite)):
-        assert line["item"]["images"][0]["name"] == f"pictures/{n}.png", "records keep the item's own"
+        (image,) = line["item"]["images"]
+        assert (image["name"], image["digest"]) == (f"sha256-{sha256(suite, n)[:12]}", sha256(suite, n)), (
+            "the item's own"
+        )
 
 
 def test_an_answer_to_a_blank_picture_has_the_key_that_it_had(suite: pytest.Pytester) -> None:
@@ -169,7 +172,7 @@ def test_a_picture_that_cannot_be_read_is_an_error_of_its_question_alone(suite: 
     suite.runpytest_inprocess(*options, "-p", "no:benchmark", "--ablate=blank")
     scores = [line["score"] for line in recorded(suite)]
     assert [score["outcome"] for score in scores] == ["correct", "correct", "error", "correct"]
-    assert "image pictures/2.png: the file cannot be read, so the blank image has no size" in scores[2]["why"]
+    assert "image unread-1: the file cannot be read, so the blank image has no size" in scores[2]["why"]
 
 
 def test_the_digest_of_a_blank_prompt_is_the_one_of_before() -> None:
@@ -200,7 +203,7 @@ def test_sixteen_bits_are_an_error_until_the_benchmark_declares_a_window(suite: 
     suite.runpytest_inprocess(*options, "--run=refused")
     for n, line in enumerate(recorded(suite, "refused")):
         assert line["score"]["outcome"] == "error"
-        assert f"image pictures/{n}.png: 16 bits a channel" in line["score"]["why"]
+        assert f"image sha256-{sha256(suite, n)[:12]}: 16 bits a channel" in line["score"]["why"]
         assert "window=(0, 4095)" in line["score"]["why"]
     declared = SUITE.replace('{n}.png")),))', '{n}.png"), window=(0, 4096)),))')
     assert declared != SUITE

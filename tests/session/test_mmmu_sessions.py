@@ -9,7 +9,10 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from support.mmmu import OPEN, SECRET, row, write
+from support.neighbours import CANARY
+from support.neighbours_choices import OPEN
+from support.neighbours_choices import exam_row as row
+from support.neighbours_choices import write_exam as write
 from support.servers import Reply, Request, Server, completion
 from support.sessions import folder, run, text, written
 
@@ -45,7 +48,7 @@ def parts(request: Request) -> list[str]:
 
 
 def made(pytester: pytest.Pytester, url: str, name: str = "mmmu-health-val") -> None:
-    pytester.makepyfile(test_mmmu=TEST.format(name=name))
+    pytester.makepyfile(test_exam=TEST.format(name=name))
     models = pytester.mkdir("models")
     (models / "served.toml").write_text(f'backend = "openai"\nargument = "tiny"\n[options]\nbase_url = "{url}"\n')
 
@@ -80,7 +83,7 @@ def test_a_server_gets_images_at_their_marks_and_an_empty_answer_is_wrong(
     assert (measures["accuracy"]["count"], measures["accuracy"]["n"]) == (5, 6)
     assert measures["unparsed_rate"]["count"] == 1
     everything = "".join(path.read_text() for path in run_folder.iterdir() if path.is_file())
-    assert SECRET not in everything + sent
+    assert CANARY not in everything + sent
     assert "mmmu/mc@" in measures["accuracy"]["signature"]
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -11,12 +12,15 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image as Picture
 
 from medvqa.cli import main
 from medvqa.records import keyed
 from medvqa.records.private import IGNORE, IGNORED, make_private
+from medvqa.session.asker import Asker
+from support import scans
 
 SUITE = """
 import os
@@ -79,11 +83,11 @@ PLANTED = ("DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MU
 
 # Planted words by the files of a run that may hold them. All others hold none: summary.md, stored answers,
 # the journal of calls, what is printed, and a baseline without responses.
-ALL = {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MUSTERMANN"}
+# Names of files (SMITH_JOHN), of groups (ROE-RICHARD) and of patients in further fields (MUSTERMANN) are in none.
 OWN: dict[str, set[str]] = {
-    "results.jsonl": ALL,
-    "index.html": {"DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711"},
-    "junit.xml": {"DOE-JANE", "SMITH_JOHN"},
+    "results.jsonl": {"DOE-JANE", "PETER-PAN", "MRN-4711"},
+    "index.html": {"DOE-JANE", "PETER-PAN", "MRN-4711"},
+    "junit.xml": {"DOE-JANE"},
     "selected.jsonl": {"DOE-JANE"},
     # Which questions have no result.
     "run.json": {"DOE-JANE"},
@@ -246,6 +250,141 @@ def test_keyed_baselines_are_compared_with_runs_and_with_each_other(
     assert main(["baseline", str(folder(ward, "new")), "-o", str(again), "--no-responses"]) == 0
     assert main(["compare", plugin, str(baseline), str(again)]) == 4
     assert "MEDVQA_BASELINE_KEY" in capsys.readouterr().err
+
+
+# --- medical files -------------------------------------------------------------------------------------------
+
+HOSPITAL = """
+import os
+import pathlib
+
+import medvqa
+from medvqa import Backend
+from medvqa.items import Answer, AnswerError
+
+HERE = pathlib.Path(__file__).parent
+klinik = medvqa.table(HERE / "klinik.csv", columns={"patient": "patient"})
+
+
+class Looking(Backend):
+    name = title = "looking"
+    sends_to = None
+
+    def load(self):
+        pass
+
+    def fingerprint(self):
+        return "looking"
+
+    def generate(self, prompts):
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt):
+        for image in prompt.images:
+            image.pil()
+            if b"SMITH" in image.read():
+                raise ValueError("the header is there")
+        if prompt.item == "q2":
+            return AnswerError(f"cannot look at {prompt.images[0].path}: {prompt.images[0].name}")
+        return Answer("A")
+
+
+def pytest_medvqa_backends():
+    return [Looking]
+"""
+NAMED = ("SMITH", "JOHN", "MUSTERMANN", "ERIKA", "4711", "KLINIKUM")
+
+
+@pytest.fixture
+def hospital(ward: pytest.Pytester) -> pytest.Pytester:
+    """A table of DICOM and NIfTI files with names of patients in headers, file names, folders and a column."""
+    pytest.importorskip("pydicom")
+    pytest.importorskip("nibabel")
+    ward.makeconftest(HOSPITAL)
+    (ward.path / "test_ward.py").write_text(TEST.replace('"ward"', '"klinik"'))
+    cases = ward.path / "SMITH_JOHN_4711"
+    cases.mkdir()
+    ct = np.arange(64 * 48, dtype=np.uint16).reshape(64, 48)
+    hu = {"RescaleSlope": 1, "RescaleIntercept": -1024}
+    scans.dicom(cases / "SMITH-1.dcm", ct, bits=12, **hu)
+    scans.dicom(cases / "SMITH-2.dcm", ct // 2, bits=12, **hu)
+    scans.dicom(cases / "SMITH-3.dcm", ct.astype(np.uint8), BurnedInAnnotation="YES", StudyDescription="JOHN")
+    scans.dicom(cases / "SMITH-4.dcm", ct.astype(np.uint8), Modality="US")
+    scans.dicom(cases / "SMITH-5", ct, bits=12)
+    scans.nifti(cases / "SMITH-6.nii.gz", np.arange(4**3, dtype=np.uint8).reshape(4, 4, 4))
+    whole = (cases / "SMITH-1.dcm").read_bytes()
+    (cases / "SMITH-7.dcm").write_bytes(whole[: len(whole) // 2])
+    views = ["1.dcm?window=lung", "2.dcm?window=40,400", "3.dcm", "4.dcm", "5", "6.nii.gz?axis=2&slice=1", "7.dcm"]
+    rows = [f"q{n},SMITH_JOHN_4711/SMITH-{view},{n} organ?,liver,spleen,A,4711" for n, view in enumerate(views, 1)]
+    text = "\n".join(["id,image,question,A,B,answer,patient", *(row.replace(",400,", ',400",') for row in rows)])
+    (ward.path / "klinik.csv").write_text(text.replace("SMITH_JOHN_4711/SMITH-2", '"SMITH_JOHN_4711/SMITH-2'))
+    return ward
+
+
+def named(content: bytes) -> set[str]:
+    """The words of patients in a file's content, as it stands there or packed."""
+    contents = [content]
+    for text in re.findall(rb">([A-Za-z0-9+/=]{200,})<", content):
+        try:
+            contents.append(zlib.decompress(base64.b64decode(text)))
+        except (ValueError, zlib.error):
+            continue
+    return {word for word in NAMED if any(word.encode() in each for each in contents)}
+
+
+def test_nothing_of_medical_headers_and_of_file_names_is_written(
+    hospital: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = hospital.runpytest("-p", "no:randomly", "--model=looking", "--benchmark=klinik", "--run=main")
+    output = result.stdout.str() + result.stderr.str()
+    assert int(result.ret) == 1, output
+    assert named(output.encode()) == set(), output
+    assert "klinik: 1 of 7 medical files say that annotation is burnt into their pixels" in output
+    assert "klinik: 1 of 7 medical files are ultrasound, secondary captures or the like" in output
+    lines = (folder(hospital, "main") / "results.jsonl").read_text().splitlines()
+    results = {result["item"]["id"]: result for result in map(json.loads, lines)}
+    errors = {id: r["score"]["why"] for id, r in results.items() if r["score"]["outcome"] == "error"}
+    assert set(errors) == {"q2", "q3", "q5", "q7"}
+    assert "annotation is burnt into the pixels" in errors["q3"]
+    assert "16 bits" not in errors["q5"]
+    assert "12 bits a pixel" in errors["q5"]
+    assert "its pixels are damaged or cut off" in errors["q7"]
+    (image,) = results["q1"]["item"]["images"]
+    digest = hashlib.sha256((hospital.path / "SMITH_JOHN_4711/SMITH-1.dcm").read_bytes()).hexdigest()
+    assert (image["name"], image["digest"]) == (f"sha256-{digest[:12]}?window=lung", digest)
+    assert (image["view"], image["window"]) == ("window=lung", [-1350.0, 149.0])
+    assert {r["item"]["cluster_id"] for r in results.values()} == {"group 1"}
+    assert results["q1"]["item"]["extra"] == {"patient": "source 1"}
+    capsys.readouterr()
+    plugin = f"--plugin={hospital.path / 'conftest.py'}"
+    assert main(["report", plugin, str(folder(hospital, "main")), "--images=folder"]) == 0
+    assert named("".join(capsys.readouterr()).encode()) == set()
+    drawn = [*(folder(hospital, "main") / "images").iterdir()]
+    assert len(drawn) == 4, "pictures are found again, though the run does not name them"
+    found = {str(file): named(file.read_bytes()) for file in files_in(hospital.path / "reports")}
+    assert not {file: words for file, words in found.items() if words}
+
+
+def test_an_earlier_run_with_names_continues_and_is_compared(
+    hospital: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ("-p", "no:randomly", "--model=looking", "--benchmark=klinik")
+    with monkeypatch.context() as patch:
+        patch.setattr(Asker, "_hidden", lambda self, result: result)
+        hospital.runpytest(*typed, "--run=old")
+    old = folder(hospital, "old") / "results.jsonl"
+    before = old.read_bytes()
+    assert b"SMITH_JOHN_4711/SMITH-1.dcm" in before
+    result = hospital.runpytest(*typed, "--run=old")
+    assert "reused" in result.stdout.str(), result.stdout.str()
+    assert old.read_bytes().startswith(before)
+    hospital.runpytest(*typed, "--run=new")
+    capsys.readouterr()
+    plugin = f"--plugin={hospital.path / 'conftest.py'}"
+    assert main(["compare", plugin, str(folder(hospital, "old")), str(folder(hospital, "new"))]) == 0
+    out = capsys.readouterr().out
+    assert "in one run only" not in out
+    assert re.search(r"accuracy.* 3 ", out), out
 
 
 # --- folders -------------------------------------------------------------------------------------------------

@@ -23,6 +23,9 @@ from medvqa.items import Outcome
 CANARY = "zebracanary"
 """Planted in Findings, Impression, Caption, reasoning_chain, explanation and the like: it must reach no output."""
 
+PATIENT = "MUSTERMANN"
+"""Planted as the patient, and in paths of images, of data that are not public: it must reach no file of a run."""
+
 NAMES = (
     *("vqa-rad", "slake-en-test", "slake-zh-test", "path-vqa-test"),
     *("pmc-vqa-test-clean", "pmc-vqa-test-2", "omnimedvqa", "mmmu-health-val"),

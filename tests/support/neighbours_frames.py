@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from support.neighbours import CANARY, Case, Neighbour, cell, write_image, write_json, write_lines, write_parquet
+from support.neighbours import (
+    CANARY,
+    PATIENT,
+    Case,
+    Neighbour,
+    cell,
+    write_image,
+    write_json,
+    write_lines,
+    write_parquet,
+)
 
 BONES = {"A": "Ulna", "B": "Radius", "C": "Tibia", "D": "Fibula", "E": "Femur"}
 
@@ -197,14 +207,14 @@ def study_row(number: int, answer: str, images: int = 1, **changes: Any) -> dict
         "class": CANARY,
         "study_id": f"s{number}",
         "StudyInstanceUid": f"1.2.{number}",
-        "PatientID": f"MUSTERMANN{number // 2}",
+        "PatientID": f"{PATIENT}{number // 2}",
         "PatientAge": "050Y",
         "PatientSex": "F",
         "StudyDate": "20200101",
         "Indication": CANARY,
         "Findings": f"{CANARY} in the right lung",
         "Impression": CANARY,
-        "ImagePath": [f"../deid_png/MUSTERMANN{number // 2}/a{number}/{n}.png" for n in range(images)],
+        "ImagePath": [f"../deid_png/{PATIENT}{number // 2}/a{number}/{n}.png" for n in range(images)],
         "ImageModality": ["CR"] * images,
         "ImageViewPosition": ["PA"] * images,
         **changes,

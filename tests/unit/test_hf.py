@@ -281,6 +281,17 @@ def test_the_text_may_precede_the_images_in_a_chat(load: Callable[..., HF], pict
             assert isinstance(answer, Answer), answer
 
 
+def test_images_may_stand_at_their_marks_in_a_chat(load: Callable[..., HF], pictures: list[Image]) -> None:
+    model = load("qwen2_vl")
+    prompt = Prompt("Is <image 2> like <image 1>?", tuple(pictures[:2]), options=CHOICES[0], order="in-place")
+    image = "<|vision_start|><|image_pad|><|vision_end|>"
+    assert f"user\nIs {image} like {image}?" in text_of(model, prompt)
+    swapped = replace(prompt, text="Is <image 1> like <image 2>?", images=tuple(pictures[1::-1]))
+    for technique in ("mc", "gd"):
+        first, second = model.generate([replace(each, technique=technique) for each in (prompt, swapped)])
+        assert_same([first], [second])  # type: ignore[list-item]
+
+
 def test_shots_with_images_are_answered(load: Callable[..., HF], pictures: list[Image]) -> None:
     shots = (Shot("Is it red?", "Yes", (pictures[0],)), Shot("Is it blue?", "No", (pictures[1], pictures[2])))
     prompts = [Prompt("Is it?", (picture,), "Be brief.", shots, options=CHOICES[0]) for picture in pictures]

@@ -132,12 +132,11 @@ def test_a_server_gets_texts_and_images_in_their_order(tmp_path: Path, monkeypat
 class Processor:
     """A processor with a chat template, as `transformers` has them; `hoists`: images before all texts."""
 
-    image_token = "<IMG>"
     all_special_ids: tuple[int, ...] = ()
     all_special_tokens = ("<s>",)
 
-    def __init__(self, *, chat: bool = True, hoists: bool = False) -> None:
-        self.chat_template = "template" if chat else None
+    def __init__(self, *, chat: bool = True, hoists: bool = False, token: str = "<IMG>") -> None:
+        self.chat_template, self.image_token = "template" if chat else None, token
         first = "{% for c in m.content %}{% if c.type == 'image' %}<IMG>{% endif %}{% endfor %}" if hoists else ""
         image = "" if hoists else "{% if c.type == 'image' %}<IMG>{% endif %}"
         self._template = (
@@ -172,8 +171,12 @@ def test_a_chat_template_gets_images_at_their_marks() -> None:
     assert writer(Processor())(asked) == ("[See <IMG>][Yes][Is <IMG> like <IMG>?]", ["3.png", "2.png", "1.png"])
 
 
-def test_a_template_that_moves_images_keeps_the_marks_and_their_numbers() -> None:
-    assert writer(Processor(hoists=True))(ASKED) == ("[<IMG><IMG>Is <image 2> like <image 1>?]", ["1.png", "2.png"])
+@pytest.mark.parametrize("token", ["<IMG>", "<soft>", ""], ids=["its token", "another token", "no token"])
+def test_a_template_that_moves_images_keeps_the_marks_and_their_numbers(token: str) -> None:
+    """A processor may name another token than its template writes, as Gemma 3's does."""
+    moved = writer(Processor(hoists=True, token=token))
+    assert moved(ASKED) == ("[<IMG><IMG>Is <image 2> like <image 1>?]", ["1.png", "2.png"])
+    assert writer(Processor(token=token))(ASKED) == ("[Is <IMG> like <IMG>?]", ["2.png", "1.png"])
 
 
 def test_a_raw_prompt_has_images_at_their_marks() -> None:
@@ -190,6 +193,4 @@ def test_a_raw_prompt_has_images_at_their_marks() -> None:
 
 
 def test_without_an_image_token_marks_stay_in_the_text() -> None:
-    processor = Processor(chat=False)
-    processor.image_token = ""
-    assert writer(processor)(ASKED) == ("Is <image 2> like <image 1>?", ["1.png", "2.png"])
+    assert writer(Processor(chat=False, token=""))(ASKED) == ("Is <image 2> like <image 1>?", ["1.png", "2.png"])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from medvqa import statistics
 from medvqa.cli import main
 from medvqa.data import likeness
-from medvqa.data.likeness import near, remembered
+from medvqa.data.likeness import near, questions, remembered
 from medvqa.items import Image, Item, UsageError
 from medvqa.statistics import Table
 from support.laws import examples
@@ -68,15 +68,13 @@ def test_near_hashes_are_those_of_a_full_comparison(seed: int, most: int) -> Non
     bits = np.array([[sum(int(a ^ b).bit_count() for a, b in zip(x, y, strict=True)) for y in other] for x in one])
     expected = sorted((i, int(bits[i, j]), j) for i, j in zip(*np.nonzero(bits <= most), strict=True))
     assert list(zip(pairs.one.tolist(), pairs.bits.tolist(), pairs.other.tolist(), strict=True)) == expected
-    assert pairs.total.tolist() == (bits <= most).sum(axis=1).tolist()
 
 
-def test_near_hashes_keep_the_nearest_and_count_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_hashes_keep_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "COLUMNS", 10)
     other = np.array([[(1 << (n % 30)) - 1] for n in range(120)], dtype=np.uint64)
     pairs = near.within(np.zeros((1, 1), dtype=np.uint64), other, 29)
     assert len(pairs.one) == near.KEPT
-    assert pairs.total.tolist() == [120]
     assert pairs.bits.tolist() == sorted(n % 30 for n in range(120))[: near.KEPT]
 
 
@@ -198,8 +196,8 @@ LONG = "Which of the following findings is most likely shown in this axial slice
         (LONG.upper().replace("?", " ."), ((0, 0.0),)),
         (f"Answer briefly.\n{LONG}\nA. cyst\nB. stone", ((0, 0.0),)),
         (f"USER: {LONG} Options: A. cyst B. stone ASSISTANT: A", ((0, 0.0),)),
-        (LONG.replace("axial", "coronal"), ((0, pytest.approx(3 / 15)),)),
-        (LONG.replace("axial", "coronal").replace("likely", "probably"), ()),
+        (LONG.replace("Which", "What"), ((0, pytest.approx(1 / 15, abs=1e-6)),)),
+        (LONG.replace("axial", "coronal"), ()),
         ("Is it?", ((1, 0.0),)),
         ("Well, is it? It is.", ()),
         ("", ()),
@@ -227,6 +225,23 @@ def test_near_questions_are_those_of_a_full_comparison(questions: list[list[str]
     }
     expected = {place for place, share in shares.items() if share >= likeness.ENOUGH}
     assert {place for place, _ in index.matches(" ".join(text))} == expected
+
+
+def test_questions_of_one_form_are_found_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [f"Does the picture of the chest that was taken on day one show any {name}" for name in map(str, range(40))]
+    expected = likeness.QuestionIndex(asked).matches(asked[3])
+    assert len(expected) == 40
+    monkeypatch.setattr(questions, "MANY", 1)
+    assert likeness.QuestionIndex(asked).matches(asked[3]) == expected
+    monkeypatch.setattr(questions, "MOST", 5)
+    assert len(likeness.QuestionIndex(asked).matches(asked[3])) == 6
+
+
+@pytest.mark.parametrize(
+    "text", ["<image" + "_" * 500_000, "<" + " " * 500_000, "<image 1" * 60_000, "\ufdfa" * 50_000]
+)
+def test_hostile_texts_are_read_in_a_moment(text: str) -> None:
+    assert likeness.QuestionIndex([LONG]).matches(text) == ()
 
 
 # A training set.
@@ -536,3 +551,59 @@ def test_without_imagehash_the_message_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "imagehash", None)
     with pytest.raises(UsageError, match=r"pip install 'pytest-medvqa\[data\]'"):
         likeness.fingerprint(encoded(picture(1)))
+
+
+def dicom(path: Path, seed: int, **more: object) -> None:
+    """Write a CT of 12 bits; `more` are further elements of its header."""
+    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+
+    values = np.asarray(picture(seed).convert("L")).astype(np.uint16) * 16
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = CTImageStorage, generate_uid(entropy_srcs=["7"])
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = Dataset()
+    file.file_meta = meta
+    file.SOPClassUID, file.SOPInstanceUID = CTImageStorage, meta.MediaStorageSOPInstanceUID
+    file.Modality, file.PatientName = "CT", "Planted^Name"
+    file.Rows, file.Columns = values.shape
+    file.SamplesPerPixel, file.PhotometricInterpretation, file.PixelRepresentation = 1, "MONOCHROME2", 0
+    file.BitsAllocated, file.BitsStored, file.HighBit = 16, 12, 11
+    file.RescaleSlope, file.RescaleIntercept = 1, 0
+    for name, value in more.items():
+        setattr(file, name, value)
+    file.PixelData = values.tobytes()
+    file.save_as(path, enforce_file_format=True)
+
+
+def test_medical_files_are_compared_by_their_bytes_and_their_pictures(
+    training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pydicom")
+    window: dict[str, object] = {"WindowCenter": 2048, "WindowWidth": 4096}
+    dicom(tmp_path / "1.dcm", 1)
+    (training / "same.dcm").write_bytes((tmp_path / "1.dcm").read_bytes())
+    dicom(tmp_path / "2.dcm", 2)
+    dicom(training / "burnt.dcm", 2, BurnedInAnnotation="YES", **window)
+    dicom(training / "no-window.dcm", 3)
+    picture(4).save(tmp_path / "4.png")
+    dicom(training / "4.dcm", 4, **window)
+    images = [Image(f"{n}.dcm?range=0,4095", str(tmp_path / f"{n}.dcm")) for n in (1, 2)]
+    images.append(Image("4.png", str(tmp_path / "4.png")))
+    items = [Item(image.name, "b", "short_answer", "Is it?", images=(image,)) for image in images]
+    trained = likeness.read(likeness.TrainingSet.listed(training, "--against=X"))
+    overlaps = likeness.find(items, trained, tmp_path)
+    kinds = {each.item: (each.match and each.match.kind, each.trained) for each in overlaps.found}
+    assert kinds["1.dcm?range=0,4095"] == ("bytes", "same.dcm")
+    assert kinds["2.dcm?range=0,4095"][1] == "burnt.dcm"
+    assert kinds["4.png"][1] == "4.dcm"
+    assert "no-window.dcm" in trained.unreadable
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
+    assert b"Planted" not in stored + "".join(trained.unreadable.values()).encode()
+
+
+def test_a_question_mark_in_a_name_is_no_view(training: Path, tmp_path: Path) -> None:
+    (tmp_path / "1.png").write_bytes(encoded(picture(1)))
+    (training / "x?window=lung").write_bytes(encoded(picture(1)))
+    (training / "y?frame=0.png").write_bytes(encoded(picture(2)))
+    assert found([item("1", "Is it?", tmp_path / "1.png")], training).levels == {"1": "image"}

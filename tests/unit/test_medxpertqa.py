@@ -84,6 +84,7 @@ def test_the_prompts_are_the_owners_to_the_byte(tmp_path: Path) -> None:
         ({"images": ["../../etc/passwd"]}, r"line 1: path '../../etc/passwd' leaves the data folder"),
         ({"images": ["/etc/passwd"]}, r"leaves the data folder"),
         ({"images": [7]}, r"line 1: Expected"),
+        ({"images": ["a.png"] * 101}, r"column 'images': 101 images; a question has at most 100"),
         ({"images": None}, r"line 1: Expected"),
     ],
 )

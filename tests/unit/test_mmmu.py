@@ -11,7 +11,10 @@ import pytest
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import mmmu
 from medvqa.items import Answer, Benchmark, DataError, Item, Result, Score
-from support.mmmu import OPEN, SECRET, row, write
+from support.neighbours import CANARY
+from support.neighbours_choices import OPEN
+from support.neighbours_choices import exam_row as row
+from support.neighbours_choices import write_exam as write
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'pytest-medvqa[data]'")
 
@@ -52,7 +55,7 @@ def test_an_open_question_has_one_reference_or_several(tmp_path: Path, kind: str
 def test_the_explanation_reaches_no_item_and_no_prompt(tmp_path: Path) -> None:
     item = pharmacy(tmp_path, row())
     prompt: Any = VAL.prompt
-    assert SECRET not in json.dumps([asdict(item), asdict(prompt(item, "mc"))], default=str)
+    assert CANARY not in json.dumps([asdict(item), asdict(prompt(item, "mc"))], default=str)
 
 
 def test_the_prompts_are_the_owners_with_images_at_their_marks(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """OmniMedVQA: folders of JSON lists whose key is the text of an option."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +9,12 @@ import pytest
 
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import omnimedvqa
-from medvqa.items import Answer, DataError, DataWarning, Item, UsageError
+from medvqa.data.image_files import ImageFolder, image_file
+from medvqa.items import Answer, DataError, DataWarning, Image, Item, UsageError
+from support.neighbours_choices import OMNI_ROW
 
 (OMNI,) = omnimedvqa.BENCHMARKS
-ROW = {
-    "dataset": "X",
-    "question_id": "X_0001",
-    "question_type": "Modality Recognition",
-    "question": "Which modality is this?",
-    "gt_answer": "CT",
-    "image_path": "Images/X/1.png",
-    "option_A": "MRI",
-    "option_B": "CT",
-    "modality_type": "CT(Computed Tomography)",
-}
+ROW = dict(OMNI_ROW)
 
 
 def write(data: Path, *rows: Mapping[str, Any], file: str = "X.json", root: str = "omnimedvqa") -> Path:
@@ -154,3 +146,31 @@ def test_the_owners_rule_reads_texts_and_no_letters(tmp_path: Path, said: str, o
     (item,) = load(write(tmp_path, ROW))
     scores = (scoring.scorer(OMNI, extraction)(item, Answer(said)) for extraction in ("official", "sound"))
     assert [score.outcome for score in scores] == [official, ours]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("1.png", "a/1.png", "a/b/1.png", "./1.png", "a/./1.png", "a//1.png", "a/../1.png", "missing/x.png", "x "),
+        *("../1.png", "a/../../../x.png", "/etc/passwd", "a\\b.png", "in.png", "out.png", "linked/1.png", "away/x.png"),
+        *("", ".", "a/", "..", "a\0b.png", "é/日本.png"),
+    ],
+)
+def test_a_folder_of_images_names_them_as_one_image_is_named(tmp_path: Path, file: str) -> None:
+    folder = tmp_path / "data" / "set"
+    (folder / "a/b").mkdir(parents=True)
+    (folder / "in.png").symlink_to("a/1.png")
+    (folder / "out.png").symlink_to("/etc/passwd")
+    (folder / "linked").symlink_to("a")
+    (folder / "away").symlink_to("/etc")
+
+    def outcome(refer: Callable[[], Image]) -> Image | str:
+        try:
+            return refer()
+        except DataError as error:
+            return str(error).partition(":")[0]
+
+    images = ImageFolder(folder, tmp_path / "data")
+    expected = outcome(lambda: image_file(file, folder=folder, root=tmp_path / "data", where="row 1"))
+    for _ in range(2):
+        assert outcome(lambda: images.image(file, "row 1")) == expected

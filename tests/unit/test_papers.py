@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import cli
+from medvqa import benchmarks, cli
 from medvqa.cli import main
 from medvqa.data import lexicon, published
 from medvqa.items import Measure
 from medvqa.session.options import Options
+from support import neighbours
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -136,6 +137,78 @@ def test_a_column_of_a_slice_may_come_from_the_other_split() -> None:
         if figure is not None
     }
     assert found == {"val": (0.5, False), "B": (0.4, True)}
+
+
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+KNOWN = {benchmark.name: benchmark for benchmark in benchmarks.pytest_medvqa_benchmarks()}
+KIT = "medevalkit_total_accuracy"
+"""A measure of --metric-like, which is no metric of a benchmark."""
+SAMPLES = {sample.name: sample for sample in neighbours.found()}
+
+
+@pytest.mark.parametrize("name", published.NEIGHBOURS)
+def test_a_table_of_a_neighbour_is_of_its_group_and_its_measures(name: str) -> None:
+    table = published.tables()[name]
+    for row in table.rows:
+        assert len(row.values) == len(table.columns), row.name
+        assert any(value is not None for value in row.values), row.name
+        assert all(value is None or 0 < value < 100 for value in row.values), row.name
+        assert row.checked in published.CHECKED, row.name
+    for benchmark in table.benchmarks.values():
+        assert name in (KNOWN[benchmark].group, benchmark)
+    for column in table.columns:
+        assert column.split in table.benchmarks
+        given = {metric.name for metric in KNOWN[table.benchmarks[column.split]].metrics}
+        assert column.measure in ("", KIT, *given)
+        assert set(column.slice) <= {*KNOWN[table.benchmarks[column.split]].dimensions}
+    assert table.source
+
+
+def test_rows_counted_here_are_shares_of_their_questions() -> None:
+    """The owners' counts in their example outputs: 58 and 47 of 150, by subject of 30 (`test_pinned_scorers.py`)."""
+    rows = {row.name: row.values for row in published.tables()["mmmu-health"].rows if row.checked == "counted"}
+    counts = {"LLaVA-1.5-13B": (58, 15, 12, 11, 8, 12), "Qwen-VL": (47, 9, 9, 5, 11, 13)}
+    for name, (total, *subjects) in counts.items():
+        assert sum(subjects) == total
+        assert rows[name] == (round(total / 1.5, 2), *(round(count / 0.3, 2) for count in subjects))
+
+
+def test_published_rows_stand_only_beside_the_questions_they_are_of() -> None:
+    for name, rows in (("pmc-vqa-test-2", 2), ("mmmu-health-val", 4), ("slake-zh-test", 2), ("medframeqa", 0)):
+        paper = published.overall(name)
+        assert paper is not None
+        assert len(paper.rows) == rows, name
+    assert published.overall("pmc-vqa-test-clean") is None
+    assert published.overall("mmmu-health-test") is None
+    paper = published.overall("vqa-rad")
+    assert paper is not None
+    assert paper.rows[0] == ("MCB_RAD (copied)", "mc", (None, 60.6, 25.4))
+
+
+@pytest.mark.parametrize("name", ["mmmu-health-val", "slake-en-test", "medframeqa"])
+def test_a_neighbours_row_and_page_have_the_published_rows(
+    name: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'pytest-medvqa[data]'")
+    data = here / "data"
+    data.mkdir()
+    SAMPLES[name].write(data)
+    paper = KNOWN[name].group or name
+    typed = ["--model=majority", f"--benchmark={name}", "--data=data", "--technique=mc", "--run=first"]
+    assert main(["paper", paper, *typed]) == 0
+    output = capsys.readouterr().out
+    table = published.tables()[paper]
+    for row in table.rows:
+        assert row.shown in output
+    assert f"published figures: {table.source}" in output
+    assert main(["paper", paper, "reports/first"]) == 0
+    assert capsys.readouterr().out.strip() in output
+    assert ("en, all" in output and KIT in output) == (name == "slake-en-test")
+    page = (here / "reports/first/index.html").read_text()
+    assert ("Compared with published results" in page) == bool(table.rows)
+    for row in table.rows:
+        assert row.shown in page
 
 
 # --- medvqa paper -----------------------------------------------------------------------------------------------------

@@ -93,8 +93,7 @@ def test_prompts_and_origin() -> None:
     ask = TEST.prompts["vlmevalkit"]
     assert callable(ask)
     assert ask(item, "mc").text.endswith("\nPlease directly provide a short answer to the question. ")
-    assert TEST.origin is not None
-    files = [file.to for file in TEST.origin.files]
+    files = [file.to for each in path_vqa.BENCHMARKS if each.origin for file in each.origin.files]
     assert len(files) == len(set(files)) == 13
     assert files[0] == "path-vqa/data/test-00000-of-00003-e9adadb4799f44d3.parquet"
     assert (VALIDATION.on_request, TRAIN.on_request) == (True, True)

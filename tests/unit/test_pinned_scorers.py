@@ -19,7 +19,7 @@ import pytest
 
 from medvqa import scoring
 from medvqa.benchmarks import mmmu, omnimedvqa, pmc_vqa
-from medvqa.items import Answer, Item
+from medvqa.items import Answer, Benchmark, Item, Kit, Result, Score
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(os.environ.get("MEDVQA_PINNED", ROOT.parent / "shared" / "pinned"))
@@ -148,8 +148,11 @@ def test_pmc_vqa_counts_as_its_owners_do() -> None:
     assert hits(items, said, pmc_vqa.official) == expected
 
 
-@pytest.mark.parametrize("form", ["{letter}. {text}", " {letter}:{text}", "{letter}.{text}"])
-def test_medevalkit_counts_choices_as_its_code_does(form: str) -> None:
+@pytest.mark.parametrize(
+    ("benchmark", "form", "tagged"),
+    [(pmc_vqa.BENCHMARKS[1], " {letter}:{text}", False), (omnimedvqa.BENCHMARKS[0], "{letter}. {text}", True)],
+)
+def test_medevalkit_counts_choices_as_its_code_does(benchmark: Benchmark, form: str, tagged: bool) -> None:
     def boxed(text: str) -> str:
         """mathruler's `extract_boxed_content`, by its definition: the last box with its braces closed."""
         start = text.rfind("\\boxed{")
@@ -164,15 +167,13 @@ def test_medevalkit_counts_choices_as_its_code_does(form: str) -> None:
     theirs = owned("medevalkit_utils.py", *names, "get_content_between_a_b", extract_boxed_content=boxed)
     said = responses(3000, 9)
     items = choices(len(said), 10)
-
-    def rule(response: str, options: Any, *, multiple: bool = False) -> scoring.Reading:
-        return scoring.medevalkit_rule(response, options, form=form)
-
-    expected = [
-        theirs["judge_multi_choice"](
-            [form.format(letter=letter, text=text) for letter, text in item.options.items()], item.answers[0], text
-        )
-        for item, text in zip(items, said, strict=True)
-    ]
-    assert hits(items, said, lambda item, answer: scoring.score_single_choice(item, answer, rule)) == expected
+    (metric,) = benchmark.kits["medevalkit"](Kit())
+    counted, expected = [], []
+    for item, text in zip(items, said, strict=True):
+        options = [form.format(letter=letter, text=option) for letter, option in item.options.items()]
+        read = theirs["extract"](text, "answer") if tagged else text
+        expected.append(theirs["judge_multi_choice"](options, item.answers[0], read))
+        (value, _) = metric.terms([Result("run", item, "", Answer(text), Score(None, "unscored"))])
+        counted.append(value == 1)
+    assert counted == expected
     assert expected[0] == (items[0].answers[0] == "A"), "an empty answer is A"

@@ -1,6 +1,5 @@
 """PMC-VQA: rows of both versions, keys that contradict each other, the owners' rule, and the caption."""
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,36 +11,13 @@ import pytest
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import pmc_vqa
 from medvqa.items import Answer, Benchmark, DataError, DataWarning, Item
+from medvqa.scoring import kits
+from support.neighbours import CANARY
+from support.neighbours_choices import CLEAN_ROW as ROW
+from support.neighbours_choices import SECOND_ROW as ROW_2
+from support.neighbours_choices import write_figures as write
 
 CLEAN, SECOND = pmc_vqa.BENCHMARKS
-CHOICES = {"Choice A": " A:Mass", "Choice B": " B:Cyst", "Choice C": " C:Stone", "Choice D": " D:Clip"}
-ROW = {
-    "Figure_path": "PMC1_F1.jpg",
-    "Question": "What does the arrow show?",
-    "Answer": "Cyst",
-    **CHOICES,
-    "Answer_label": "B",
-}
-SECRET = "the caption says cyst"
-ROW_2 = {
-    "index": "0",
-    "Figure_path": "PMC1_Fig4_41.jpg",
-    "Caption": SECRET,
-    "Question": "What is it?",
-    **CHOICES,
-    "Answer": "B",
-    "split": "test",
-}
-
-
-def write(data: Path, *rows: Mapping[str, str], file: str = "test_clean.csv") -> Path:
-    folder = data / "pmc-vqa"
-    folder.mkdir(exist_ok=True)
-    with (folder / file).open("w", newline="") as out:
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return data
 
 
 def load(data: Path, benchmark: Benchmark = CLEAN) -> tuple[Item, ...]:
@@ -143,6 +119,7 @@ def test_questions_of_an_article_share_a_cluster_and_those_of_a_figure_are_numbe
         ROW | {"Figure_path": "PMC1_F2.jpg"},
         ROW | {"Figure_path": "PMC2_F1.jpg"},
         ROW | {"Figure_path": "x.jpg"},
+        ROW | {"Figure_path": "x.png"},
     ]
     assert [(item.id, item.cluster_id) for item in load(write(tmp_path, *rows))] == [
         ("PMC1_F1-1", "PMC1"),
@@ -150,6 +127,7 @@ def test_questions_of_an_article_share_a_cluster_and_those_of_a_figure_are_numbe
         ("PMC1_F2-1", "PMC1"),
         ("PMC2_F1-1", "PMC2"),
         ("x-1", "x.jpg"),
+        ("x-2", "x.png"),
     ]
 
 
@@ -177,7 +155,7 @@ def test_the_caption_reaches_no_item_and_no_prompt(tmp_path: Path) -> None:
     prompts = [SECOND.prompt(item, technique) for technique in SECOND.techniques]  # type: ignore[operator]
     prompts.append(SECOND.prompts["medevalkit"](item, "mc"))  # type: ignore[operator]
     written = json.dumps([asdict(item), *map(asdict, prompts)], default=str)
-    assert SECRET not in written
+    assert CANARY not in written
 
 
 def test_the_prompts_are_those_of_the_owners_and_of_medevalkit(tmp_path: Path) -> None:
@@ -219,14 +197,14 @@ OPTIONS = {"A": "Mass", "B": "Cyst", "C": "Stone", "D": "Clip"}
 )
 def test_rules_of_similarity_beside_ours(said: str, owners: str, medevalkit: str, ours: str) -> None:
     """Read by the owners' code and by MedEvalKit's (`test_pinned_scorers.py`), and by our extraction."""
-    kit = scoring.medevalkit_rule(said, OPTIONS, form=scoring.PMC_VQA)
-    read = (scoring.similar_rule(said, OPTIONS, form=scoring.PMC_VQA), kit, scoring.read_options(said, OPTIONS))
-    assert ["".join(reading.letters) for reading in read] == [owners, medevalkit, ours]
+    written = [scoring.PMC_VQA.format(letter=letter, text=text) for letter, text in OPTIONS.items()]
+    assert [letter for letter in OPTIONS if kits.medevalkit_choice(written, letter, said)] == [medevalkit]
+    read = (scoring.similar_rule(said, OPTIONS, form=scoring.PMC_VQA), scoring.read_options(said, OPTIONS))
+    assert ["".join(reading.letters) for reading in read] == [owners, ours]
 
 
 def test_an_endless_answer_is_not_compared() -> None:
     long = {"A": "x" * 10_000, "B": "y"}
     assert scoring.similar_rule("x" * 10_000, long).why == "most similar option: too long to compare"
-    assert scoring.medevalkit_rule("x" * 10_000, long).status == "unparsed"
-    assert scoring.medevalkit_rule("<answer>" * 100_000, OPTIONS).status == "read"
-    assert scoring.medevalkit_rule("\\boxed{" * 100_000, OPTIONS).status == "read"
+    for said in ("<answer>" * 100_000, "\\boxed{" * 100_000):
+        assert kits.medevalkit_choice(["A. Mass", "B. Cyst"], "B", said) in (True, False)

@@ -251,7 +251,7 @@ then = ["Therefore, among {first} through {last}, the answer is"]
         (
             "mine.toml",
             'text = "{question}"\norder = "x"',
-            ", line 2: order is 'x'; there are: images-first, text-first",
+            ", line 2: order is 'x'; there are: images-first, text-first, in-place",
         ),
         ("mine.toml", 'text = "{question}"\noption = "{letter}"', ", line 2: option needs the field {text}"),
         ("mine.toml", 'text = "{question}"\noption = "{text} {x}"', ", line 2: option needs the field {text}"),

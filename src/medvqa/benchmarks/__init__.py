@@ -288,7 +288,7 @@ def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
     return tuple(
         image
         if image.blank or os.path.isabs(image.path)
-        else replace(image, path=str(inside(data, image.path or image.name, where=where, named=str(data))))
+        else replace(image, path=str(inside(data, image.path or image.file, where=where, named=str(data))))
         for image in item.images
     )
 
@@ -309,6 +309,29 @@ def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | No
         return load(benchmark, data or Path())
     folder = folder_of(benchmark, data)
     return None if folder is None else load(benchmark, folder)
+
+
+def open_answers(benchmark: Benchmark, data: Path | None) -> tuple[str, ...]:
+    """Return the answers to the open questions of a benchmark, each once, in the order of its files; () if missing."""
+    folder = folder_of(benchmark, data)
+    if folder is None:
+        return ()
+    answers = (item.answers[0] for item in _read(benchmark, folder) if item.kind == "short_answer" and item.answers)
+    return tuple(dict.fromkeys(answers))
+
+
+def check_kits(kits: Sequence[str], chosen: Sequence[Benchmark], known: Mapping[str, Benchmark]) -> None:
+    """Raise UsageError for a kit of --metric-like that no benchmark counts like, or none of the `chosen` ones."""
+    for kit in kits:
+        names = sorted(benchmark.name for benchmark in known.values() if kit in benchmark.kits)
+        if not names:
+            there = ", ".join(sorted({name for benchmark in known.values() for name in benchmark.kits}))
+            raise UsageError(f"--metric-like={printing.line(kit)}: no such kit; there are: {there}")
+        if not any(kit in benchmark.kits for benchmark in chosen):
+            asked = ", ".join(benchmark.name for benchmark in chosen)
+            raise UsageError(
+                f"--metric-like={kit}: its counts are known for {', '.join(names)}, and not for {asked}; leave it out"
+            )
 
 
 def _sharing() -> Callable[[_Tags], _Tags]:

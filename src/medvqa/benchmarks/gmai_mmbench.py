@@ -24,7 +24,19 @@ from string import ascii_lowercase
 
 from medvqa import metrics, printing, scoring
 from medvqa.data import folders, index, lexicon, limits, predictions
-from medvqa.items import Answer, Benchmark, DataError, Extractor, Item, Prompt, Result, Score, Technique
+from medvqa.items import (
+    Answer,
+    Benchmark,
+    DataError,
+    Extractor,
+    Item,
+    Origin,
+    OriginFile,
+    Prompt,
+    Result,
+    Score,
+    Technique,
+)
 from medvqa.protocols.prompts import Template
 
 GROUP = "gmai-mmbench"
@@ -219,8 +231,56 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
     return predictions.write(folder / "gmai-mmbench-test-submission.xlsx", results, columns)
 
 
+LICENCE = "Apache-2.0 by its card; the images come from 284 data sets with terms of their own"
+MD5_VAL = "254bd581627866f1c499d3d6b4422324"
+MD5_TEST = (
+    "900d735231230a63f4ed45665c078ef4",
+    "1b27ab621386945d7e4a765ad2d22b0e",
+    "44bdc2b6267dd505d529b8cad06f0fb2",
+    "5a04a04fcac9f1466709f242fdb80acb",
+    "c70baf8909eda9af0ddeab275c721336",
+    "825abc39596b644dead9350d0cfa3b96",
+    "defb8aed2fb77365a76b6b9abd6a2701",
+    "ff490d60b85f2bb0abb67a435b298c65",
+    "ff67c86f40da93b09139ac1d1ba5dc6b",
+    "3dae94627b9ac0fe00180d4780fbf6dc",
+    "d08dc813f0eb6bbab63cae2a9d113c4b",
+)
+"""MD5 of VAL and of TEST's parts 1 to 11, and their repositories: `GMAIMMBenchDataset` of VLMEvalKit,
+https://github.com/open-compass/VLMEvalKit/blob/e8e78f05f3080fe28154f2130321f17951c3be94/vlmeval/dataset/image_mcq.py"""
+
+ORIGIN_VAL = Origin(
+    licence=LICENCE,
+    home="https://uni-medical.github.io/GMAI-MMBench.github.io/",
+    hub="VLMEval/GMAI-MMBench",
+    files=(
+        OriginFile(
+            to=f"{GROUP}/GMAI-MMBench_VAL.tsv",
+            at="GMAI-MMBench_VAL.tsv",
+            digest=f"md5:{MD5_VAL}",
+            also=("from:GMAI_mm_bench_VAL.tsv",),
+        ),
+    ),
+)
+ORIGIN_TEST = Origin(
+    licence=LICENCE,
+    home="https://uni-medical.github.io/GMAI-MMBench.github.io/",
+    hub="OpenGVLab/GMAI-MMBench",
+    files=tuple(
+        OriginFile(
+            to=f"{GROUP}/GMAI_mm_bench_TEST_part_{part}.tsv",
+            at=f"GMAI_mm_bench_TEST_part_{part}.tsv",
+            digest=f"md5:{md5}",
+        )
+        for part, md5 in enumerate(MD5_TEST, 1)
+    ),
+    terms="Open https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, and agree there to share your contact "
+    "information with its owners",
+)
+
 VAL = Benchmark(
     name="gmai-mmbench-val",
+    origin=ORIGIN_VAL,
     group=GROUP,
     title="GMAI-MMBench, validation",
     items=partial(items, split="val"),
@@ -229,8 +289,8 @@ VAL = Benchmark(
     elsewhere=folders.lmu_data,
     release=4550,
     obtain=(
-        "Download GMAI-MMBench_VAL.tsv (9.3 GB) from https://huggingface.co/datasets/VLMEval/GMAI-MMBench "
-        "and put it into DATA/gmai-mmbench/"
+        "Type medvqa fetch gmai-mmbench-val --data=DATA; it brings GMAI-MMBench_VAL.tsv (9.3 GB) of "
+        "https://huggingface.co/datasets/VLMEval/GMAI-MMBench to DATA/gmai-mmbench/"
     ),
     prompt=prompt,
     score=score,
@@ -265,9 +325,11 @@ TEST = replace(
     sought=f"gmai-mmbench/*.tsv with the word TEST in its name, or GMAI_mm_bench_TEST_part_1.tsv to _{PARTS}.tsv",
     # Its number is not published: the paper's counts and its totals differ. Missing parts are refused instead.
     release=None,
+    origin=ORIGIN_TEST,
     obtain=(
-        "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, download "
-        f"GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv and put them into DATA/gmai-mmbench/"
+        "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench and type medvqa fetch "
+        f"gmai-mmbench-test --data=DATA; it brings GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv to "
+        "DATA/gmai-mmbench/"
     ),
     recover=recover,
     submission=submission,

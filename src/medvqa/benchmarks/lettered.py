@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from string import ascii_uppercase
 
+from medvqa.benchmarks.table import LETTERS as LETTERS
+from medvqa.benchmarks.table import MAX_IMAGES
 from medvqa.data import tables
 
-LETTERS = ascii_uppercase[:-1]
-"""Options are called A to Y: for a judge that reads answers, Z is none of them."""
 _PREFIX = re.compile(r"\s*([A-Z])\s*[.:)]\s*(.*)", re.DOTALL)
 
 
@@ -32,6 +31,12 @@ def unprefixed(row: tables.TableRow, texts: Sequence[str], column: str) -> dict[
     if [letter for letter, _ in parts] != list(LETTERS[: len(texts)]):
         raise row.error("the options' prefixes are not A, B, C ... in this order", column)
     return listed(row, [text for _, text in parts], column)
+
+
+def check_count(row: tables.TableRow, images: Sequence[object], column: str) -> None:
+    """Raise DataError for more images than a question may have."""
+    if len(images) > MAX_IMAGES:
+        raise row.error(f"{len(images)} images; a question has at most {MAX_IMAGES}", column)
 
 
 def key(row: tables.TableRow, letter: str | None, options: Mapping[str, str], column: str) -> tuple[str, ...]:

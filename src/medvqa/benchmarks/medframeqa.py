@@ -30,7 +30,7 @@ from medvqa import metrics
 from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
 from medvqa.data.shards import whole
-from medvqa.items import Benchmark, Item, Origin, Prompt, Technique
+from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import medframeqa_rule
@@ -128,10 +128,7 @@ BENCHMARKS = (
         files=files,
         sought=f"{NAME}/data/*.parquet",
         release=2851,
-        obtain=(
-            "Download the Parquet files: hf download SuhaoYu1020/MedFrameQA --repo-type dataset --include 'data/*' "
-            f"--local-dir DATA/{NAME}"
-        ),
+        obtain=f"Type medvqa fetch {NAME} --data=DATA",
         prompt=prompt,
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
@@ -144,7 +141,8 @@ BENCHMARKS = (
             licence="CC BY 4.0",
             home="https://github.com/haojinw0027/MedFrameQA",
             hub="SuhaoYu1020/MedFrameQA",
-            note="the frames come from videos on YouTube; the names of the hub's files are not known here",
+            files=(OriginFile(to=f"{NAME}/data/*.parquet", at="data/*.parquet"),),
+            note="the frames come from videos on YouTube",
         ),
     ),
 )

@@ -36,7 +36,7 @@ from medvqa import metrics
 from medvqa.benchmarks.mediconfusion_prompts import OWNERS, TEMPLATES, VARIATIONS
 from medvqa.data import articles, lexicon, selection, tables
 from medvqa.data.image_files import image_file
-from medvqa.items import Benchmark, DataError, DataWarning, Item, Prompt, Technique, UsageError
+from medvqa.items import Benchmark, DataError, DataWarning, Item, Origin, OriginFile, Prompt, Technique, UsageError
 from medvqa.scoring import mediconfusion_rule, score_single_choice
 
 MAX_BYTES = 64 * 2**20
@@ -196,17 +196,46 @@ def prompt(item: Item, technique: Technique) -> Prompt:
     return TEMPLATES[technique].prompt(item, technique)
 
 
+ORIGIN = Origin(
+    licence="MIT; each image has the licence of its article",
+    home="https://github.com/AIF4S/MediConfusion",
+    hub="shahab7899/MediConfusion",
+    files=(
+        OriginFile(
+            to="mediconfusion/dataset.json",
+            at="dataset.json",
+            size=222311,
+            digest="sha256:36e5052ebe370aac7446f29cb1425fa47b1795b40e2e7a72462c93b5472c0d5f",
+            also=(
+                "https://raw.githubusercontent.com/AIF4S/MediConfusion/a3045b03a0a2b5e9f051842e3fd088ed0861f2b6/"
+                "data/dataset.json",
+            ),
+        ),
+        *(
+            OriginFile(
+                to=f"mediconfusion/images/{one.image}.jpg",
+                at=f"pmc:{one.article}/{one.file}",
+                also=(f"from:{one.roco}", f"from:{one.image}.jpg", f"from:images/{one.image}.jpg"),
+            )
+            for one in articles.released()
+        ),
+    ),
+    note="the images come from the publisher's open-data store; no digests of them are published",
+)
+"""`data/dataset.json` of the owners' repository; size and digest of the file at the commit in its address."""
+
 BENCHMARKS = (
     Benchmark(
         name="mediconfusion",
+        origin=ORIGIN,
         title="MediConfusion",
         items=items,
         files=files,
         sought="mediconfusion/dataset.json or mediconfusion/dataset.csv",
         release=352,
         obtain=(
-            "Put dataset.json of https://huggingface.co/datasets/shahab7899/MediConfusion into DATA/mediconfusion/ and "
-            "the images, which scripts/download.py of https://github.com/AIF4S/MediConfusion fetches, into "
+            "Type medvqa fetch mediconfusion --data=DATA; it brings dataset.json of "
+            "https://huggingface.co/datasets/shahab7899/MediConfusion to DATA/mediconfusion/ and the images to "
             "DATA/mediconfusion/images/ (recorded answers need no images)"
         ),
         prompt=prompt,
@@ -252,6 +281,7 @@ def variant(name: str, folder: str = "", *, public: bool = False) -> Benchmark:
         files=partial(files, folder=folder),
         sought=f"{folder}/dataset.json or {folder}/dataset.csv",
         release=None,
+        origin=None,
         obtain=f"Put dataset.json or dataset.csv into DATA/{folder}/ and its images into DATA/{folder}/images/",
         public=public,
     )

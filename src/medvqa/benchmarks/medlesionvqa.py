@@ -30,7 +30,19 @@ import msgspec
 from medvqa import metrics
 from medvqa.data import lexicon, selection, tables
 from medvqa.data.image_files import image_file
-from medvqa.items import CHOICE_KINDS, OPEN_KINDS, Answer, Benchmark, DataError, Item, Kind, Prompt, Score, Technique
+from medvqa.items import (
+    CHOICE_KINDS,
+    OPEN_KINDS,
+    Answer,
+    Benchmark,
+    DataError,
+    Item,
+    Kind,
+    Origin,
+    Prompt,
+    Score,
+    Technique,
+)
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
 
@@ -181,7 +193,7 @@ def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.Tab
 
 def _links(item: Item, meta: Meta) -> list[str]:
     """Return the texts that an item shares with others of its cluster."""
-    links = [image.name for image in item.images]
+    links = [image.file for image in item.images]
     if meta.patient_id is not None:
         links.append(f"patient {meta.patient_id}")
     if meta.case_id is not None:
@@ -231,9 +243,21 @@ DIMENSIONS = (
     *("language", "body_region", "lesion", "disease"),
 )
 
+ORIGIN = Origin(
+    licence="set by its owners, with the data",
+    home="https://github.com/bytedance/MedLesionVQA",
+    apply=(
+        "No public release was found. Its owners give it on request: write to the authors named in "
+        "https://openreview.net/forum?id=BYtqk6AVuL, or open an issue at https://github.com/bytedance/MedLesionVQA. "
+        "Then write the questions in the format of docs/data.md to DATA/medlesionvqa/*.jsonl, and put the images into "
+        "a folder beside them"
+    ),
+)
+
 BENCHMARKS = tuple(
     Benchmark(
         name=f"medlesionvqa-{split}",
+        origin=ORIGIN,
         group="medlesionvqa",
         title=f"MedLesionVQA {split}",
         items=partial(items, split=split),

@@ -30,7 +30,7 @@ import msgspec
 from medvqa import metrics
 from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
-from medvqa.data.image_files import image_file
+from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, Item, Origin, OriginFile
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
@@ -76,12 +76,13 @@ def files(data: Path) -> Sequence[Path]:
 
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions; DataError, which names file and line, for a row of another form."""
+    folder = ImageFolder(data / NAME / "images", data)
     for path in files(data):
         for row in tables.read(path, name=path.relative_to(data).as_posix(), lines=True):
-            yield _item(row, row.convert(ExamQuestion), data)
+            yield _item(row, row.convert(ExamQuestion), folder)
 
 
-def _item(row: tables.TableRow, line: ExamQuestion, data: Path) -> Item:
+def _item(row: tables.TableRow, line: ExamQuestion, folder: ImageFolder) -> Item:
     named = line.options if isinstance(line.options, dict) else {each.letter: each.content for each in line.options}
     options = lettered.listed(row, list(named.values()), "options")
     if list(options) != list(named):
@@ -95,14 +96,14 @@ def _item(row: tables.TableRow, line: ExamQuestion, data: Path) -> Item:
     if choices and shown != _shown(options):
         raise row.error("the options at the end of the question are not those of the column 'options'", "question")
     names = [image if isinstance(image, str) else image.image_path for image in line.images]
-    folder = data / NAME / "images"
+    lettered.check_count(row, names, "images")
     return Item(
         id=line.id,
         kind="single_choice",
         question=question if choices else line.question.strip(),
         options=options,
         answers=lettered.key(row, labels[0], options, "label"),
-        images=tuple(image_file(name, folder=folder, root=data, where=row.where) for name in names),
+        images=tuple(folder.image(name, row.where) for name in names),
         tags={
             "question_type": lexicon.slugs(line.question_type),
             "medical_task": lexicon.slugs(line.medical_task),

@@ -18,13 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring
 from medvqa.data import lexicon, tables
-from medvqa.data.image_files import image_file
+from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Prompt, Score, Technique
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 
 NAME = "omnimedvqa"
@@ -44,7 +46,7 @@ def items(data: Path) -> Iterator[Item]:
     problems: list[str] = []
     for path in files(data):
         # The folder that holds QA_information and Images.
-        folder = path.parents[2]
+        images = ImageFolder(path.parents[2], data)
         for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=NEEDED):
             options = {letter: text for letter in LETTERS if (text := row.text(f"option_{letter}").strip())}
             key = row.text("gt_answer").strip()
@@ -52,7 +54,7 @@ def items(data: Path) -> Iterator[Item]:
             if len(right) != 1:
                 same = f"of {' and '.join(right)}" if right else "of no option"
                 problems.append(f"{row.where}, {row.identifier('question_id')}: the answer is the text {same}")
-            image = image_file(row.text("image_path"), folder=folder, root=data, where=row.where)
+            image = images.image(row.text("image_path"), row.where)
             tags = {
                 "question_type": row.text("question_type"),
                 "modality": row.text("modality_type") or row.text("modality"),
@@ -121,6 +123,7 @@ BENCHMARKS = (
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, metrics.macro_accuracy("dataset"), *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
         techniques=("mc", "gd", "ps"),
         headline=("accuracy",),
         dimensions=("question_type", "modality", "dataset"),

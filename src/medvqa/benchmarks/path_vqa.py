@@ -22,6 +22,7 @@ from functools import partial
 from medvqa import metrics
 from medvqa.benchmarks import closed_open
 from medvqa.items import Benchmark, Origin, OriginFile
+from medvqa.metrics import kits
 
 GROUP = "path-vqa"
 RELEASED = {"test": 6719, "validation": 6259, "train": 19654}
@@ -33,18 +34,20 @@ _PARTS = {
     "637a58c700b604af",
 }
 """The last part of the name of each file on the hub."""
-ORIGIN = Origin(
-    licence="MIT (the repository); the images belong to their textbooks and to PEIR",
-    home="https://github.com/UCSD-AI4H/PathVQA",
-    hub="flaviagiammarino/path-vqa",
-    revision="7568940e604f3e911441b1f6c7aedb5f1c2866bd",
-    files=tuple(
-        OriginFile(to=f"{GROUP}/{at}", at=at)
-        for split, names in _PARTS.items()
-        for part, name in enumerate(names.split())
-        for at in [f"data/{split}-{part:05}-of-{len(names.split()):05}-{name}.parquet"]
-    ),
-)
+ORIGINS = {
+    split: Origin(
+        licence="MIT (the repository); the images belong to their textbooks and to PEIR",
+        home="https://github.com/UCSD-AI4H/PathVQA",
+        hub="flaviagiammarino/path-vqa",
+        revision="7568940e604f3e911441b1f6c7aedb5f1c2866bd",
+        files=tuple(
+            OriginFile(to=f"{GROUP}/{at}", at=at)
+            for part, name in enumerate(names.split())
+            for at in [f"data/{split}-{part:05}-of-{len(names.split()):05}-{name}.parquet"]
+        ),
+    )
+    for split, names in _PARTS.items()
+}
 
 VLMEVALKIT = "Please directly provide a short answer to the question. "
 """VLMEvalKit's line for all questions, to the byte; it scores all answers by a judge."""
@@ -58,7 +61,7 @@ BENCHMARKS = tuple(
         files=partial(closed_open.hub_files, group=GROUP, split=split),
         sought=f"{GROUP}/data/{split}-*.parquet",
         release=released,
-        obtain=f"Type `medvqa fetch {GROUP}`, or put the Parquet files of "
+        obtain=f"Type `medvqa fetch {GROUP}-{split}`, or put the Parquet files of "
         f"https://huggingface.co/datasets/flaviagiammarino/path-vqa into DATA/{GROUP}/data/",
         prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
         prompts={"vlmevalkit": closed_open.templates(GROUP, "vlmevalkit", VLMEVALKIT, VLMEVALKIT)},
@@ -68,8 +71,13 @@ BENCHMARKS = tuple(
         headline=metrics.open_questions.HEADLINE,
         dimensions=("answer_type",),
         public=True,
+        kits={
+            kits.LLAVA_MED: kits.llava_med,
+            kits.MEDEVALKIT: partial(kits.medevalkit, closed_if_judged="lost"),
+        },
+        training=f"{GROUP}-train",
         on_request=split != "test",
-        origin=ORIGIN,
+        origin=ORIGINS[split],
     )
     for split, released in RELEASED.items()
 )

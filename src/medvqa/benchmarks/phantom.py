@@ -71,6 +71,7 @@ BENCHMARKS = (
         release=None,
         elsewhere=None,
         obtain="",
+        origin=None,
     ),
     replace(
         mediconfusion.BENCHMARKS[0],
@@ -83,6 +84,7 @@ BENCHMARKS = (
         release=None,
         elsewhere=None,
         obtain="",
+        origin=None,
     ),
     replace(
         medlesionvqa.BENCHMARKS[0],
@@ -95,6 +97,7 @@ BENCHMARKS = (
         release=None,
         elsewhere=None,
         obtain="",
+        origin=None,
         public=True,
         prompt=_prompt_medlesionvqa,
         score=_score_medlesionvqa,

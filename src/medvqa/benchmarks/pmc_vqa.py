@@ -16,6 +16,7 @@ blank; the answer may be a text, a prefixed text or a letter; the caption holds 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -24,9 +25,10 @@ from pathlib import Path
 
 from medvqa import metrics, scoring
 from medvqa.data import tables
-from medvqa.data.image_files import image_file
+from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Score
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 
 GROUP = "pmc-vqa"
@@ -46,26 +48,31 @@ _ARTICLE = re.compile(r"PMC\d+")
 def items(data: Path, file: str, benchmark: str) -> Iterator[Item]:
     """Yield the questions of a CSV file; those of one article share a cluster."""
     folder, counts, problems = data / GROUP, Counter[str](), list[str]()
+    held = [(ImageFolder(folder / name, data), _names(folder / name)) for name in FOLDERS]
     for row in tables.read(folder / file, name=f"{GROUP}/{file}", needed=NEEDED, fold=True):
         figure = row.identifier("figure_path")
-        counts[figure] += 1
+        counts[stem := Path(figure).stem] += 1
         options, odd = _options(row)
         letter, why = _key(row, options)
         if odd or not letter:
             problems.append(f"{row.where}, {odd or why}")
-        held = next((name for name in FOLDERS if (folder / name / figure).is_file()), FOLDERS[0])
+        holder = next((images for images, names in held if figure in names), held[0][0])
         article = _ARTICLE.match(figure)
         yield Item(
-            id=f"{Path(figure).stem}-{counts[figure]}",
+            id=f"{stem}-{counts[stem]}",
             benchmark=benchmark,
             kind="single_choice",
             question=row.text("question").strip(),
             options=options,
             answers=(letter,) if letter and not odd else (),
-            images=(image_file(figure, folder=folder / held, root=data, where=row.where),),
+            images=(holder.image(figure, row.where),),
             cluster_id=article[0] if article else figure,
         )
     warn_ambiguous(benchmark, problems)
+
+
+def _names(folder: Path) -> frozenset[str]:
+    return frozenset(os.listdir(folder)) if folder.is_dir() else frozenset()
 
 
 def _options(row: tables.TableRow) -> tuple[dict[str, str], str]:
@@ -176,6 +183,7 @@ BENCHMARKS = tuple(
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=MEDEVALKIT.option.rstrip("\n"))},
         techniques=("mc", "gd", "ps"),
         public=True,
         origin=_origin(file, archive),

@@ -10,7 +10,8 @@ of a question to its fields:
            "Impression": ..., "Indication": ..., and more about study and patient}
 
 Only the columns of `StudyQuestion` are read: Findings, Impression and correct_answer_explanation hold the answer, and
-Indication may. They reach no prompt, report or log. Patients and paths are recorded as keyed hashes (`_hash`).
+Indication may. They reach no prompt, report or log. Patients are clusters. The data are not public, so runs record no
+patient and no path.
 
 Official code: an example script, which asks MedGemma with the first image alone, and its `evaluate_results`:
 https://github.com/rajpurkarlab/ReXrank/blob/0a18a41e580992ac7cd32a8a9463009654f0d390/example_files/medgemma_inference.py.
@@ -20,9 +21,8 @@ left out of its denominator; a text alone answers many of the questions.
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,9 +31,9 @@ import msgspec
 
 from medvqa import metrics
 from medvqa.benchmarks import lettered
-from medvqa.data import lexicon, limits, tables
-from medvqa.data.image_files import image_file
-from medvqa.items import Benchmark, Image, Item, Origin, OriginFile, Prompt, Technique
+from medvqa.data import lexicon, tables
+from medvqa.data.image_files import ImageFolder
+from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import rexvqa_rule
@@ -41,7 +41,6 @@ from medvqa.scoring.letter_rules import rexvqa_rule
 GROUP = "rexvqa"
 SPLITS = ("test", "valid")
 METADATA = "metadata"
-CHUNK = 2**20
 
 
 class StudyQuestion(msgspec.Struct, frozen=True):
@@ -71,28 +70,15 @@ def items(data: Path, split: str) -> Iterator[Item]:
     """
     for path in files(data, split):
         name = path.relative_to(data).as_posix()
-        hashed = _hash(path, name)
+        folder = ImageFolder(data / GROUP, data)
         for row in tables.read(path, name=name, key="question_id"):
-            yield _item(row, row.convert(StudyQuestion), data, hashed)
+            yield _item(row, row.convert(StudyQuestion), folder)
 
 
-def _hash(path: Path, name: str) -> Callable[[str], str]:
-    """Return the function that replaces a name of a patient or path.
-
-    Its key is a digest of the file, which only those have who accepted the terms. So guessed names cannot be checked
-    against a report, and everybody with the data gets the same hashes.
-    """
-    content = hashlib.blake2b(person=b"medvqa patients")
-    with limits.opened(path, name) as file:
-        while chunk := file.read(CHUNK):
-            content.update(chunk)
-    key = content.digest()
-    return lambda text: hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).hexdigest()
-
-
-def _item(row: tables.TableRow, line: StudyQuestion, data: Path, hashed: Callable[[str], str]) -> Item:
+def _item(row: tables.TableRow, line: StudyQuestion, folder: ImageFolder) -> Item:
     options = lettered.unprefixed(row, line.options, "options")
     files = [line.ImagePath] if isinstance(line.ImagePath, str) else line.ImagePath
+    lettered.check_count(row, files, "ImagePath")
     owner = line.study_id if line.PatientID is None else line.PatientID
     return Item(
         id=line.question_id,
@@ -100,21 +86,19 @@ def _item(row: tables.TableRow, line: StudyQuestion, data: Path, hashed: Callabl
         question=line.question.strip(),
         options=options,
         answers=lettered.key(row, line.correct_answer, options, "correct_answer"),
-        images=tuple(_image(row, file, data, hashed) for file in files),
+        images=tuple(folder.image(_within(file), row.where) for file in files),
         tags={
             "task": lexicon.slugs(line.task_name),
             "category": lexicon.slugs(line.category),
             "image_count": (str(len(files)),),
         },
-        cluster_id=None if owner is None else hashed(f"patient {owner}"),
+        cluster_id=None if owner is None else f"patient {owner}",
     )
 
 
-def _image(row: tables.TableRow, file: str, data: Path, hashed: Callable[[str], str]) -> Image:
-    """The image of a path that is relative to the metadata's folder, under a name that tells no patient."""
-    inner = posixpath.normpath(posixpath.join(METADATA, file))
-    image = image_file(inner, folder=data / GROUP, root=data, where=row.where, named=f"DATA/{GROUP}")
-    return replace(image, name=f"{GROUP}/{hashed(inner)}{posixpath.splitext(inner)[1]}")
+def _within(file: str) -> str:
+    """The path within DATA/rexvqa of an image whose path is relative to the metadata's folder."""
+    return posixpath.normpath(posixpath.join(METADATA, file))
 
 
 OWNERS = Template(
@@ -158,10 +142,7 @@ BENCHMARKS = tuple(
             licence="non-commercial research, by the agreements of both data sets",
             home="https://huggingface.co/datasets/rajpurkarlab/ReXVQA",
             hub="rajpurkarlab/ReXVQA",
-            files=tuple(
-                OriginFile(to=f"{GROUP}/{METADATA}/{name}_vqa_data.json", at=f"{METADATA}/{name}_vqa_data.json")
-                for name in SPLITS
-            ),
+            files=(OriginFile(to=f"{GROUP}/{METADATA}/{split}_vqa_data.json", at=f"{METADATA}/{split}_vqa_data.json"),),
             terms=(
                 "accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA and of "
                 "https://huggingface.co/datasets/rajpurkarlab/ReXGradient-160K"

@@ -29,6 +29,8 @@ from medvqa.benchmarks import closed_open
 from medvqa.data import lexicon, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
+from medvqa.metrics import kits
+from medvqa.scoring import clipped
 
 GROUP = "slake"
 FILES = {"test": ("test.json",), "validation": ("validation.json", "validate.json"), "train": ("train.json",)}
@@ -40,16 +42,19 @@ RELEASED = {
 KINDS: Mapping[str, Kind] = {"CLOSED": "judgment", "OPEN": "short_answer"}
 TITLES = {"en": "English", "zh": "Chinese"}
 
-ORIGIN = Origin(
-    licence="CC BY 4.0",
-    home="https://huggingface.co/datasets/BoKelvin/SLAKE",
-    hub="BoKelvin/SLAKE",
-    revision="a9083ce6c34ac3ffb17671a605962924d8a8f9e9",
-    files=(
-        *(OriginFile(to=f"{GROUP}/{names[0]}", at=names[0]) for names in FILES.values()),
-        OriginFile(to=f"{GROUP}/imgs.zip", at="imgs.zip", unpack=GROUP),
-    ),
-)
+ORIGINS = {
+    split: Origin(
+        licence="CC BY 4.0",
+        home="https://huggingface.co/datasets/BoKelvin/SLAKE",
+        hub="BoKelvin/SLAKE",
+        revision="a9083ce6c34ac3ffb17671a605962924d8a8f9e9",
+        files=(
+            OriginFile(to=f"{GROUP}/{names[0]}", at=names[0]),
+            OriginFile(to=f"{GROUP}/imgs.zip", at="imgs.zip", unpack=GROUP),
+        ),
+    )
+    for split, names in FILES.items()
+}
 
 
 class SlakeRow(msgspec.Struct, frozen=True):
@@ -83,7 +88,7 @@ def items(data: Path, split: str, language: str) -> Iterator[Item]:
         for row in tables.read(path, name=path.relative_to(data).as_posix()):
             line = row.convert(SlakeRow)
             if line.q_lang not in TITLES:
-                raise row.error(f"no language {line.q_lang!r}; known: {', '.join(TITLES)}")
+                raise row.error(f"no language {clipped(repr(line.q_lang))}; known: {', '.join(TITLES)}")
             name = row.identifier("qid")
             if name in seen:
                 raise row.error(f"qid {name} is also that of {seen[name]}")
@@ -95,7 +100,7 @@ def items(data: Path, split: str, language: str) -> Iterator[Item]:
 def _item(row: tables.TableRow, line: SlakeRow, name: str, data: Path) -> Item:
     kind = KINDS.get(line.answer_type.strip().upper())
     if kind is None:
-        raise row.error(f"no answer type {line.answer_type!r}; known: {', '.join(KINDS)}")
+        raise row.error(f"no answer type {clipped(repr(line.answer_type))}; known: {', '.join(KINDS)}")
     tags = {"answer_type": line.answer_type, "content_type": line.content_type, "modality": line.modality}
     tags |= {"location": line.location, "base_type": line.base_type, "language": line.q_lang}
     answer = row.text("answer").strip()
@@ -128,8 +133,8 @@ BENCHMARKS = tuple(
         files=partial(files, split=split),
         sought=f"{GROUP}/{FILES[split][0]}",
         release=RELEASED[language][split],
-        obtain="Type `medvqa fetch slake`, or put the files of https://huggingface.co/datasets/BoKelvin/SLAKE into "
-        "DATA/slake/, with its images as DATA/slake/imgs/xmlab1/source.jpg and so on",
+        obtain=f"Type `medvqa fetch {GROUP}-{language}-{split}`, or put the files of "
+        "https://huggingface.co/datasets/BoKelvin/SLAKE into DATA/slake/, with its images in DATA/slake/imgs/",
         prompt=closed_open.templates(GROUP, "medevalkit", *MEDEVALKIT[language]),
         prompts={"lmms-eval": closed_open.templates(GROUP, "lmms-eval", LMMS_EVAL[language], LMMS_EVAL[language], 32)},
         score=closed_open.score,
@@ -138,8 +143,13 @@ BENCHMARKS = tuple(
         headline=metrics.open_questions.HEADLINE,
         dimensions=("answer_type", "content_type", "modality", "location", "base_type"),
         public=True,
+        kits={
+            **({kits.LLAVA_MED: kits.llava_med} if language == "en" else {}),
+            kits.MEDEVALKIT: partial(kits.medevalkit, folded=False, closed_if_judged="judged"),
+        },
+        training=f"{GROUP}-{language}-train",
         on_request=split != "test",
-        origin=ORIGIN,
+        origin=ORIGINS[split],
     )
     for language in TITLES
     for split in FILES

@@ -7,6 +7,7 @@ its role (`ROLES`); docs/own-questions.md has an example of each. `benchmarks.ta
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -15,7 +16,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from medvqa.benchmarks import languages, own
 from medvqa.data import lexicon, selection, tables, workbooks
@@ -67,6 +71,7 @@ def table(
     window: tuple[float, float] | None = None,
     title: str = "",
     public: bool = False,
+    allow_burned_in: bool = False,
 ) -> Benchmark:
     """Return a benchmark whose questions are the rows of a table; nothing is read before it is needed.
 
@@ -76,14 +81,13 @@ def table(
     `--benchmark=NAME` (default: the name of the file). `prompt` is a text with the fields {question} and {options},
     in place of the default prompts. `tags` names columns to select and to report by. `columns` maps a role, or the
     letter of an option, to a column that is called otherwise: {"question": "Frage"}. `window` holds the raw values
-    that are shown as black and as white, for images of more than 8 bits. `public` says that anybody may have the
-    data, so that they may be sent to another machine without --allow-upload.
+    that are shown as black and as white, for images of more than 8 bits without a window of their own. `public` says
+    that anybody may have the data, so that they may be sent to another machine without --allow-upload.
+    `allow_burned_in` shows DICOM files whose header says that annotation is burnt into the pixels.
 
     Errors in the data are DataErrors that name file, row and column; they are raised when the benchmark is read.
     """
-    caller = sys._getframe(1).f_globals
-    is_module = caller.get("__name__") != "__main__" and caller.get("__file__")
-    folder = Path(caller["__file__"]).parent if is_module else Path()
+    folder = folder_of(sys._getframe(1))
     file = _absolute(folder, path)
     source = Source(
         file=file,
@@ -92,6 +96,7 @@ def table(
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         columns=dict(columns or {}),
         window=window,
+        allow_burned_in=allow_burned_in,
     )
     return Benchmark(
         name=name or name_of(file),
@@ -101,6 +106,13 @@ def table(
         dimensions=tuple(lexicon.slug(tag) for tag in source.tags),
         public=public,
     )
+
+
+def folder_of(caller: FrameType) -> Path:
+    """Return the folder where relative paths of a call start: that of a module, else the working folder."""
+    names = caller.f_globals
+    is_module = names.get("__name__") != "__main__" and names.get("__file__")
+    return Path(names["__file__"]).parent if is_module else Path()
 
 
 def name_of(file: Path) -> str:
@@ -141,6 +153,7 @@ class Source:
     tags: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     window: tuple[float, float] | None = None
+    allow_burned_in: bool = False
     where: str = ""
     declared: str = ""
     pictures: tuple[str, ...] = ()
@@ -152,6 +165,7 @@ class Source:
     comma: bool = False
     encoding: str = ""
     delimiter: str = ""
+    sheet: str = ""
 
     def items(self, data: Path) -> Iterator[Item]:
         """Yield the questions in the order of the table; `data` is ignored.
@@ -169,6 +183,7 @@ class Source:
             digests=True,
             encoding=self.encoding,
             delimiter=self.delimiter,
+            sheet=self.sheet,
         )
         yield from self.items_of(rows)
 
@@ -213,6 +228,8 @@ class Source:
                     f"{role} = '{written}'" if self.declared else f"columns={{'{role}': '{written.strip().lower()}'}}"
                 )
                 raise self._missing(what, header, "Write one of these")
+            if self.declared and named.get(column, role) != role:
+                raise self._error(f"{named[column]} and {role} are both the column '{column}'; name another for one")
             named[column] = role
         free: dict[str, str] = {}
         for column in header:
@@ -242,7 +259,7 @@ class Source:
             images.insert(0, roles["image"])
         elif self.images is not None and not images:
             raise self._missing("image", header, f"Rename one of them, {self._advice('image')}, or drop images")
-        return TableColumns(
+        columns = TableColumns(
             question=roles["question"],
             answer=roles["answer"],
             id=roles.get("id", ""),
@@ -255,6 +272,19 @@ class Source:
             tags=self._tags(header),
             slices=tuple((self._sliced(piece, header), piece) for piece in self.slices),
         )
+        if self.declared:
+            self._check_shown(columns)
+        return columns
+
+    def _check_shown(self, columns: TableColumns) -> None:
+        """DataError for a slice or tag of patients or cases: tags stand in every result."""
+        shown = {**columns.tags, **{piece.name: column for column, piece in columns.slices}}
+        for dimension, column in shown.items():
+            if role := next((role for role, of_role in columns.links.items() if of_role == column), None):
+                raise self._error(
+                    f"'{dimension}' shows the column '{column}', which names the {role}: results would hold it. Leave "
+                    f"it out of {self.declared}"
+                )
 
     def _sliced(self, piece: Slice, header: Sequence[str]) -> str:
         """The column of a slice (DataError)."""
@@ -335,6 +365,9 @@ class Source:
         for column in columns.used:
             if isinstance(row.values.get(column), workbooks.Formula):
                 raise row.error("a formula; write its value in its place", column)
+        if self.declared:
+            # Files of a Mac may hold letters and their dots apart; models and scoring read them together.
+            row = msgspec.structs.replace(row, values={name: _composed(value) for name, value in row.values.items()})
         question = row.text(columns.question)
         if not question.strip():
             raise row.error("the question is empty", columns.question)
@@ -362,7 +395,7 @@ class Source:
             pair_id=(row.text(columns.pair).strip() or None) if columns.pair else None,
             extra=shared,
         )
-        shown = [f"image {image.digest or image.name}" for image in images]
+        shown = [f"image {image.digest or image.file}" for image in images]
         return item, [*shown, *(f"{role} {value}" for role, value in shared.items())]
 
     def _values(self, row: tables.TableRow, columns: TableColumns) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -379,7 +412,8 @@ class Source:
         """The number in a cell, None if it is blank (DataError)."""
         value = row.values.get(column)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            # Data frames write NaN for a blank cell.
+            return None if math.isnan(value) else float(value)
         text = folded(row.text(column)).replace("−", "-")
         if not text:
             return None
@@ -466,7 +500,15 @@ class Source:
                 if _URL.match(file):
                     raise DataError(f"{where}: '{_clipped(file)}' is a URL; download the image, and write its path")
                 images.append(
-                    image_file(file, folder=folder, root=folder, where=where, window=self.window, named=f"{folder}")
+                    image_file(
+                        _spelled(file, folder) if self.declared else file,
+                        folder=folder,
+                        root=folder,
+                        where=where,
+                        window=self.window,
+                        named=f"{folder}",
+                        allow_burned_in=self.allow_burned_in,
+                    )
                 )
         if len(images) > MAX_IMAGES:
             raise row.error(f"{len(images)} images; a question has at most {MAX_IMAGES}")
@@ -513,6 +555,23 @@ def _column(written: str, header: Sequence[str]) -> str | None:
         return low
     alike = [column for column in header if folded(column) == folded(written)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _composed(value: Any) -> Any:
+    """A value of a cell with its texts in Unicode's composed form (NFC)."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, list):
+        return [_composed(part) for part in value]
+    return {name: _composed(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def _spelled(file: str, folder: Path) -> str:
+    """The name of a file as the folder spells it: composed, or with letters and their dots apart, as on a Mac."""
+    if file.isascii():
+        return file
+    spelled = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
+    return next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), file)
 
 
 def _held(value: object) -> tuple[Image, ...]:

@@ -21,6 +21,7 @@ import keyword
 import math
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -32,7 +33,7 @@ import msgspec
 
 from medvqa import files, printing, scoring
 from medvqa.benchmarks import languages, own
-from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, name_of
+from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, folder_of, name_of
 from medvqa.data import encodings, lexicon, limits, toml_text
 from medvqa.data.own_tags import RESERVED
 from medvqa.items import KINDS, TECHNIQUES, Benchmark, BenchmarkFile, DataError, Item, Origin, UsageError
@@ -70,12 +71,13 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The content of the file. Only `file` is required.
 
     `file` is the table, `images` the folder of its images; both are relative to the folder of the TOML file. `name` is
-    the benchmark's (default: the file's). `options` is a column with a list, or a column for each option in the order
-    A, B, C; `separator` stands between options in one cell. `numbers_from`: answers are the numbers of options, counted
-    from 0 or 1. `columns` maps roles of `table.ROLES`, or letters of options, to columns; for `image` also to several.
-    `tags` are columns by which questions are selected. `slices` maps names to columns, and `crossings` are joined names
-    such as "modality+age": fixed before the run, and recorded with it. `kind` is the kind of questions in rows that
-    name none. `words` are further words for yes and no.
+    the benchmark's (default: the file's). `sheet` is that of an XLSX file (default: the first). `options` is a column
+    with a list, or a column for each option in the order A, B, C; `separator` stands between options in one cell.
+    `numbers_from`: answers are the numbers of options, counted from 0 or 1. `columns` maps roles of `table.ROLES`, or
+    letters of options, to columns; for `image` also to several. `tags` are columns by which questions are selected.
+    `slices` maps names to columns, and `crossings` are joined names such as "modality+age": fixed before the run, and
+    recorded with it. `kind` is the kind of questions in rows that name none. `allow_burned_in` is as for
+    `medvqa.table`. `words` are further words for yes and no.
     """
 
     file: str
@@ -87,11 +89,13 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     images: str = ""
     encoding: str = ""
     delimiter: str = ""
+    sheet: str = ""
     options: str | list[str] = ""
     separator: str = ""
     numbers_from: int | None = None
     kind: str = ""
     window: list[float] | None = None
+    allow_burned_in: bool = False
     prompt: str = ""
     tags: list[str] = []
     crossings: list[str] = []
@@ -108,10 +112,10 @@ def is_file(name: str) -> bool:
 def benchmark_file(path: str | os.PathLike[str]) -> Benchmark:
     """Return the benchmark that a TOML file declares; the table is read when it is needed.
 
-    A path that is not absolute starts at the working folder. UsageError, which names the file and the key, for a file
-    that is missing or wrong. docs/own-questions.md lists the keys.
+    A path that is not absolute starts at the folder of the file that calls this, as for `medvqa.table`. UsageError,
+    which names the file and the key, for a file that is missing or wrong. docs/own-questions.md lists the keys.
     """
-    return read(Path(path).expanduser())
+    return read(folder_of(sys._getframe(1)) / os.path.expanduser(path), str(path))
 
 
 def read(path: Path, shown: str = "") -> Benchmark:
@@ -151,7 +155,8 @@ def benchmark_of(declaration: TableFile, path: Path) -> Benchmark:
 def _content(declaration: TableFile, note: str) -> bytes:
     values = {key: value for key, value in msgspec.to_builtins(declaration).items() if value is not None}
     comments = "".join(f"# {printing.line(line)}\n" for line in note.splitlines())
-    return f"{comments}{toml_text.written(values)}".encode()
+    # A name of a file that is not UTF-8 has half a surrogate pair: reading the content refuses it.
+    return f"{comments}{toml_text.written(values)}".encode(errors="surrogatepass")
 
 
 def declared(content: bytes, shown: str) -> TableFile:
@@ -186,7 +191,15 @@ def _known(shown: str, table: str, values: Mapping[str, Any], fields: Sequence[s
             meant = f"did you mean '{next(field for field in fields if field.lower() == close[0])}'?" if close else ""
             listed = f"there are: {', '.join(fields)}"
             where = f" in [{table}]" if table else ""
+            if table == "columns" and (role := _role(key)):
+                meant = f'columns are the values: write {role} = "{printing.line(key)}"'
             raise UsageError(f"{shown}: unknown key '{printing.line(key)[:60]}'{where}; {meant or listed}")
+
+
+def _role(column: str) -> str:
+    """The role that a column of this name has, "" for none."""
+    roles = ((role, (*others, *languages.COLUMNS.get(role, ()))) for role, others in ROLES.items())
+    return next((role for role, names in roles if column.casefold() in names), "")
 
 
 def _problems(declaration: TableFile) -> list[tuple[str, str]]:
@@ -199,6 +212,8 @@ def _problems(declaration: TableFile) -> list[tuple[str, str]]:
 
     own_name = declaration.name
     refuse(not declaration.file.strip(), "file", "the path of the table is empty")
+    for key in ("file", "images"):
+        refuse("\0" in getattr(declaration, key), key, "a path has no NUL character")
     refuse(is_file(own_name), "name", f"a name cannot end in {ENDING}, as files do")
     refuse("," in own_name, "name", "a name has no comma, since --benchmark=NAME,NAME names several")
     refuse(
@@ -342,8 +357,8 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
 
 def _source(declaration: TableFile, path: Path, shown: str) -> Source:
     """The table of a declaration, with paths that start at the folder of the declaration."""
-    file = Path(os.path.abspath(path.parent / Path(declaration.file).expanduser()))
-    images = Path(os.path.abspath(path.parent / Path(declaration.images).expanduser())) if declaration.images else None
+    file = Path(os.path.abspath(path.parent / os.path.expanduser(declaration.file)))
+    images = Path(os.path.abspath(path.parent / os.path.expanduser(declaration.images))) if declaration.images else None
     columns = {role: column if isinstance(column, str) else column[0] for role, column in declaration.columns.items()}
     pictures = declaration.columns.get("image", "")
     if isinstance(declaration.options, list):
@@ -357,6 +372,7 @@ def _source(declaration: TableFile, path: Path, shown: str) -> Source:
         tags=tuple(declaration.tags),
         columns=columns,
         window=(declaration.window[0], declaration.window[1]) if declaration.window else None,
+        allow_burned_in=declaration.allow_burned_in,
         declared=shown,
         pictures=tuple(pictures[1:]) if isinstance(pictures, list) else (),
         slices=tuple(
@@ -372,6 +388,7 @@ def _source(declaration: TableFile, path: Path, shown: str) -> Source:
         comma=declaration.language.partition("-")[0] in languages.DECIMAL_COMMA,
         encoding=declaration.encoding,
         delimiter=declaration.delimiter,
+        sheet=declaration.sheet,
     )
 
 

@@ -30,33 +30,31 @@ from medvqa.benchmarks import closed_open
 from medvqa.data import lexicon, selection, tables
 from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
+from medvqa.metrics import kits
+from medvqa.scoring import clipped
 
 GROUP = "vqa-rad"
 PUBLIC = "VQA_RAD Dataset Public.json"
 IMAGES = "VQA_RAD Image Folder"
+HUB, REVISION = "flaviagiammarino/vqa-rad", "bcf91e7654fb9d51c8ab6a5b82cacf3fafd2fae9"
+RELEASED = {("test", False): 451, ("test", True): 451, ("train", False): 1793, ("train", True): 1797}
+"""Questions by split, and whether they are of the OSF form."""
 KINDS: Mapping[str, Kind] = {"CLOSED": "judgment", "OPEN": "short_answer"}
 
-HUB = Origin(
-    licence="CC0 1.0",
-    home="https://osf.io/89kps",
-    hub="flaviagiammarino/vqa-rad",
-    revision="bcf91e7654fb9d51c8ab6a5b82cacf3fafd2fae9",
-    files=tuple(
-        OriginFile(to=f"{GROUP}/{at}", at=at, size=size, digest=f"sha256:{digest}")
-        for at, size, digest in (
-            (
-                "data/test-00000-of-00001-e5bc3d208bb4deeb.parquet",
-                10_312_735,
-                "eb520bdab1116dd4f420120da19049d2315389fa126d031f65ec42e153264ea7",
-            ),
-            (
-                "data/train-00000-of-00001-eb8844602202be60.parquet",
-                24_183_983,
-                "b07c3441467b99060e5ec412ddd05be06f86f01f23bfa3debfbbcab47874a06e",
-            ),
-        )
+_FILES = {
+    "test": OriginFile(
+        to=f"{GROUP}/data/test-00000-of-00001-e5bc3d208bb4deeb.parquet",
+        at="data/test-00000-of-00001-e5bc3d208bb4deeb.parquet",
+        size=10_312_735,
+        digest="sha256:eb520bdab1116dd4f420120da19049d2315389fa126d031f65ec42e153264ea7",
     ),
-)
+    "train": OriginFile(
+        to=f"{GROUP}/data/train-00000-of-00001-eb8844602202be60.parquet",
+        at="data/train-00000-of-00001-eb8844602202be60.parquet",
+        size=24_183_983,
+        digest="sha256:b07c3441467b99060e5ec412ddd05be06f86f01f23bfa3debfbbcab47874a06e",
+    ),
+}
 OSF = Origin(
     licence="CC0 1.0",
     home="https://osf.io/89kps",
@@ -118,7 +116,7 @@ def _told(row: tables.TableRow, column: str) -> str:
 def _item(row: tables.TableRow, line: OsfRow, name: str, data: Path) -> Item:
     kind = KINDS.get(line.answer_type.strip().upper())
     if kind is None:
-        raise row.error(f"no answer type {line.answer_type!r}; known: {', '.join(KINDS)}")
+        raise row.error(f"no answer type {clipped(repr(line.answer_type))}; known: {', '.join(KINDS)}")
     answer = row.text("answer").strip()
     tags = {
         "answer_type": lexicon.slugs(line.answer_type),
@@ -137,56 +135,34 @@ def _item(row: tables.TableRow, line: OsfRow, name: str, data: Path) -> Item:
     )
 
 
-_HUB = Benchmark(
-    name=GROUP,
-    group=GROUP,
-    title="VQA-RAD",
-    items=partial(closed_open.hub_items, group=GROUP, split="test"),
-    files=partial(closed_open.hub_files, group=GROUP, split="test"),
-    sought=f"{GROUP}/data/test-*.parquet",
-    release=451,
-    obtain=f"Type `medvqa fetch {GROUP}`, or put the Parquet files of "
-    f"https://huggingface.co/datasets/flaviagiammarino/vqa-rad into DATA/{GROUP}/data/",
-    prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
-    score=closed_open.score,
-    judged=closed_open.JUDGED,
-    metrics=(*metrics.closed_and_open("answer"), *metrics.rates),
-    headline=metrics.open_questions.HEADLINE,
-    dimensions=("answer_type",),
-    public=True,
-    origin=HUB,
-)
-_OSF = replace(
-    _HUB,
-    name=f"{GROUP}-osf",
-    title="VQA-RAD, OSF",
-    items=partial(osf_items, split="test"),
-    files=osf_files,
-    sought=f"{GROUP}/{PUBLIC}",
-    obtain=OSF.note,
-    metrics=(*metrics.closed_and_open("answer_type"), *metrics.rates),
-    dimensions=("answer_type", "question_type", "organ", "phrase_type"),
-    origin=OSF,
-)
-BENCHMARKS = (
-    _HUB,
-    _OSF,
-    replace(
-        _HUB,
-        name=f"{GROUP}-train",
-        title="VQA-RAD, train",
-        items=partial(closed_open.hub_items, group=GROUP, split="train"),
-        files=partial(closed_open.hub_files, group=GROUP, split="train"),
-        sought=f"{GROUP}/data/train-*.parquet",
-        release=1793,
-        on_request=True,
-    ),
-    replace(
-        _OSF,
-        name=f"{GROUP}-osf-train",
-        title="VQA-RAD, OSF, train",
-        items=partial(osf_items, split="train"),
-        release=1797,
-        on_request=True,
-    ),
-)
+def _named(split: str, osf: bool) -> Benchmark:
+    name = f"{GROUP}{'-osf' * osf}{'-train' * (split == 'train')}"
+    tagged = ("answer_type", *(("question_type", "organ", "phrase_type") if osf else ()))
+    by_hand = f"put the Parquet files of https://huggingface.co/datasets/{HUB} into DATA/{GROUP}/data/"
+    return Benchmark(
+        name=name,
+        group=GROUP,
+        title=f"VQA-RAD{', OSF' * osf}{', train' * (split == 'train')}",
+        items=partial(osf_items, split=split) if osf else partial(closed_open.hub_items, group=GROUP, split=split),
+        files=osf_files if osf else partial(closed_open.hub_files, group=GROUP, split=split),
+        sought=f"{GROUP}/{PUBLIC}" if osf else f"{GROUP}/data/{split}-*.parquet",
+        release=RELEASED[split, osf],
+        obtain=OSF.note if osf else f"Type `medvqa fetch {name}`, or {by_hand}",
+        prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
+        score=closed_open.score,
+        judged=closed_open.JUDGED,
+        metrics=(*metrics.closed_and_open("answer_type" if osf else "answer"), *metrics.rates),
+        headline=metrics.open_questions.HEADLINE,
+        dimensions=tagged,
+        public=True,
+        on_request=split == "train",
+        origin=OSF
+        if osf
+        else Origin(licence=OSF.licence, home=OSF.home, hub=HUB, revision=REVISION, files=(_FILES[split],)),
+        # MedEvalKit tells closed questions by the answer.
+        kits={kits.LLAVA_MED: kits.llava_med, **({} if osf else {kits.MEDEVALKIT: kits.medevalkit})},
+        training=f"{GROUP}{'-osf' * osf}-train",
+    )
+
+
+BENCHMARKS = tuple(_named(split, osf) for split in ("test", "train") for osf in (False, True))

@@ -23,6 +23,8 @@ from medvqa.cli import (
     classify,
     combine,
     compare,
+    data,
+    fetch,
     gate,
     imports,
     leaks,
@@ -185,7 +187,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
         *(run, sweep, paper, report, rescore, compare, table, gate),
-        *(baseline, merge, combine, agreement, classify, lexicon, split, imports, leaks, models, cache),
+        *(data, fetch, imports, leaks, baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)

@@ -60,10 +60,10 @@ def run(options: argparse.Namespace) -> str:
         raise UsageError(f"--near={near}: a number of bits from 0 to {likeness.BITS // 4}")
     output = options.output or DEFAULT
     _check_output(output, ",".join(leaks.COLUMNS))
+    known = known_from(options, options.runs).benchmarks
     sides = [(str(path), comparing.load(path)) for path in dict.fromkeys(options.runs)]
     runs = comparing.beside(sides, listed(options.benchmark), option="--benchmark=") if sides else []
     asked = list(dict.fromkeys(name for side in runs for name in side.asked))
-    known = known_from(options).benchmarks
     items = _items(options, asked, known)
     folder = Path(options.against).expanduser()
     trained = likeness.read(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from medvqa.session.options import Setting
     from medvqa.session.registry import Registry
 
+_NAMES = (*published.PAPERS, *published.NEIGHBOURS)
 _EPILOG = """\
 examples:
   medvqa paper mediconfusion --model=MODEL --judge=JUDGE --data=DIR     Table 1: MC, GD, PS, and FF with a judge
@@ -44,7 +45,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("paper", choices=published.PAPERS, metavar="PAPER", help=", ".join(published.PAPERS))
+    parser.add_argument("paper", choices=_NAMES, metavar="PAPER", help=", ".join(_NAMES))
     parser.add_argument(
         "runs", nargs="*", type=Path, default=[], metavar="RUN", help="run folders, such as reports/RUN"
     )
@@ -82,8 +83,9 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     raw: dict[str, Any] = dict(vars(typed))
     raw["benchmark"] = _benchmarks(table, typed, known)
     raw["extraction"] = typed.extraction or table.extraction
+    raw["metric-like"] = raw["metric-like"] or ([table.metric_like] if table.metric_like else None)
     raw["technique"] = typed.technique or _techniques(table, typed, known, setting, raw["benchmark"])
-    _check_judge(typed, known, raw["benchmark"])
+    _check_judge(table, typed, known, raw["benchmark"])
     try:
         ended = conduct(
             Options.of(raw, here), setting, known, select=typed.select, say=say, on_progress=progress_line().show
@@ -173,9 +175,9 @@ def _techniques(
     return chosen or ["mc"]
 
 
-def _check_judge(typed: argparse.Namespace, known: Registry, names: Iterable[str]) -> None:
-    """Raise UsageError if open answers would stay without a score."""
-    for name in names:
+def _check_judge(table: PaperTable, typed: argparse.Namespace, known: Registry, names: Iterable[str]) -> None:
+    """Raise UsageError if open answers would stay without a score, and the table needs it."""
+    for name in names if table.needs_judge else ():
         benchmark = known.benchmarks.get(name)
         if benchmark is not None and benchmark.judged and benchmark.files is not None and typed.judge is None:
             raise UsageError(f"medvqa paper {typed.paper}: open answers to {name} need a judge: add --judge=MODEL")

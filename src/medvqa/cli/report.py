@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, data_of, known_from
 from medvqa.items import Benchmark, Item, UsageError
+from medvqa.session.options import OPTIONS, listed
 from medvqa.session.registry import Registry
 
 if TYPE_CHECKING:
     from medvqa.report.html import Pictures
+
+_LIKE = (
+    "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit (repeatable, or KIT,KIT; "
+    "default: those of the run)"
+)
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -52,6 +58,14 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder of the data sets, for images (default: MEDVQA_DATA)",
     )
+    report.add_argument("--metric-like", dest="metric-like", **{**OPTIONS["metric-like"], "help": _LIKE})
+    report.add_argument(
+        "--benchmark",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file such as klinik.toml that declares a benchmark of the runs, for images (repeatable)",
+    )
     report.set_defaults(command=run)
 
 
@@ -71,11 +85,15 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         return benchmarks.load_found(benchmark, data)
 
     runs = list(dict.fromkeys(options.runs))
+    typed = vars(options)["metric-like"]
+    like = None if typed is None else listed(typed)
     if options.output is not None and len(runs) < 2:
         raise UsageError("-o names the page that compares several runs: name a second RUN")
     texts, drawn, unfinished = [], [], False
     for folder in runs:
-        built = report.build(folder, registry.benchmarks)
+        built = report.build(folder, registry.benchmarks, like=like, data=data)
+        if like:
+            benchmarks.check_kits(like, [part.benchmark for part in built.parts], registry.benchmarks)
         unfinished |= not built.covered.finished
         drawn.append(html.draw(built, load, options.images))
         texts.append(summary(report.write(built, drawn[-1]), width=100, exits=False))

@@ -52,7 +52,9 @@ def run(options: argparse.Namespace) -> str:
     from medvqa.data import lexicon, selection
 
     data, typed = data_of(options)
-    chosen = benchmarks.choose(listed([options.benchmark]), known_from(options).benchmarks, data, typed)
+    asked_for = options.benchmark
+    known = known_from(options).benchmarks
+    chosen = benchmarks.choose(listed([options.benchmark]), known, data, typed)
     if len(chosen) > 1:
         raise UsageError(
             f"--benchmark={options.benchmark}: these are several; name one of "
@@ -78,7 +80,8 @@ def run(options: argparse.Namespace) -> str:
         lines.append(_table(parts, dimension, lexicon.display))
         lines += _undivided(parts, dimension, lexicon.display)
     tags = shlex.quote(f"--tags={path}")
-    lines.append(f"medvqa run --benchmark={benchmark.name} {tags} --select=\"lexicon(split='{NAMES[1]}')\" asks test")
+    benchmark_option = shlex.quote(f"--benchmark={benchmark.name if benchmark.declared is None else asked_for}")
+    lines.append(f"medvqa run {benchmark_option} {tags} --select=\"lexicon(split='{NAMES[1]}')\" asks test")
     return "\n".join(lines)
 
 

@@ -264,12 +264,12 @@ def _part(
 
 
 def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
-    """The metrics of a benchmark; without users' metrics if a baseline holds no responses, which they may read."""
+    """The metrics of a benchmark; if a baseline holds no responses, without those that read them, or may."""
     if side.run.get("responses") != records.DIGESTS:
         return list(benchmark.metrics)
     why = f"baseline {side.name} holds no responses; write it again without --no-responses"
-    failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.binary is None]
-    return [metric for metric in benchmark.metrics if metric.binary is not None]
+    failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.needs_responses]
+    return [metric for metric in benchmark.metrics if not metric.needs_responses]
 
 
 def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
-
-from medvqa.data import tables
+from typing import NamedTuple
 
 ARTICLES = Path(__file__).parent / "mediconfusion" / "articles.csv"
-"""228 images of 219 articles: data/image_dict.json of https://github.com/AIF4S/MediConfusion at commit
-35cc5f97566438e00b86c8151649c220c34c0aad."""
+"""228 images of 219 articles, with the names of their files: data/image_dict.json of
+https://github.com/AIF4S/MediConfusion at commit 35cc5f97566438e00b86c8151649c220c34c0aad."""
+
+
+class ReleasedImage(NamedTuple):
+    """An image of the release: its number, its path in ROCO, its article, and the file's name in the article."""
+
+    image: str
+    roco: str
+    article: str
+    file: str
+
+
+@cache
+def released() -> tuple[ReleasedImage, ...]:
+    """Return the images of the release, by number."""
+    with ARTICLES.open(encoding="utf-8", newline="") as file:
+        return tuple(ReleasedImage(**row) for row in csv.DictReader(file))
 
 
 @cache
 def articles() -> Mapping[tuple[str, str], str]:
     """Return the article of each image of the release, by its number and its path in ROCO."""
-    return {(row.text("image"), row.text("roco")): row.text("article") for row in tables.read(ARTICLES)}
+    return {(one.image, one.roco): one.article for one in released()}
 
 
 def links(image: str, roco: str) -> list[str]:

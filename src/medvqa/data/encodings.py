@@ -50,12 +50,14 @@ def advice(file: BinaryIO) -> str:
 def guessed(content: bytes) -> tuple[str, str]:
     """Return the likely encoding of text that is not UTF-8, and its name for people.
 
-    Chinese characters in GBK are pairs of bytes, the first above 0x80, and mostly the second; accented letters of
-    Western encodings stand alone.
+    Chinese characters in GBK are pairs of bytes, both mostly above 0x80, and the first of a frequent one is 0xB0 to
+    0xD7. Accented letters of Western encodings mostly stand alone, and small ones begin at 0xDF.
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16", 'UTF-16 (Excel calls it "Unicode Text")'
-    runs = [len(run) for run in _HIGH.findall(content)]
-    if sum(length for length in runs if length % 2 == 0) > sum(runs) / 2:
+    runs = _HIGH.findall(content)
+    firsts = b"".join(run[::2] for run in runs if len(run) % 2 == 0)
+    frequent = sum(0xA1 <= byte <= 0xA9 or 0xB0 <= byte <= 0xD7 for byte in firsts)
+    if 4 * frequent > sum(map(len, runs)):
         return "gb18030", "Chinese text in GBK"
     return "cp1252", "Windows-1252, the encoding of Excel's plain CSV"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from pathlib import Path
 
@@ -37,3 +38,33 @@ def image_file(
         return Image(name, str(path), window=window, allow_burned_in=allow_burned_in)
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
+
+
+class ImageFolder:
+    """References to many image files of a folder, as by `image_file`, without resolving the folder for each."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        """`root` is the data folder, which contains `folder`."""
+        self._folder, self._root = folder, root
+        self._prefix = folder.relative_to(root).as_posix()
+        self._resolved: dict[str, str] = {}
+
+    def image(self, file: str, where: str) -> Image:
+        """Return the reference to an image file; see `image_file`."""
+        inner, _, name = file.rpartition("/")
+        path = f"{self._place(inner)}/{name}"
+        if any(part in ("", ".", "..") for part in file.split("/")) or "\\" in file or "\0" in file or _is_link(path):
+            return image_file(file, folder=self._folder, root=self._root, where=where)
+        if inner not in self._resolved:
+            self._resolved[inner] = str(inside(self._folder, inner, where=where))
+        return Image(f"{self._prefix}/{file}", f"{self._resolved[inner]}/{name}")
+
+    def _place(self, inner: str) -> str:
+        return self._resolved.get(inner) or f"{self._folder}/{inner}"
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return os.path.islink(path)
+    except ValueError:
+        return True

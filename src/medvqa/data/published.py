@@ -1,6 +1,7 @@
 """The main tables of the benchmarks' papers: published figures, and the measures that give the same columns.
 
-The figures are facts, copied from the papers; `published/*.json` names table and known slips.
+The figures are facts, copied from the papers; `published/*.json` names table and known slips. The tables of the
+neighbours hold single rows with their sources.
 """
 
 from __future__ import annotations
@@ -15,6 +16,18 @@ from typing import Any
 from medvqa.items import Measure
 
 PAPERS = ("mediconfusion", "gmai-mmbench", "medlesionvqa")
+NEIGHBOURS = (
+    *("vqa-rad", "slake", "path-vqa", "pmc-vqa", "omnimedvqa", "mmmu-health"),
+    *("medxpertqa-mm", "medframeqa", "radimagenet-vqa", "rexvqa"),
+)
+"""Data sets whose published rows are in one file; each has the name of its group."""
+CHECKED: Mapping[str, str] = {
+    "copied": "as the paper or card prints it",
+    "seen": "in the authors' own data",
+    "counted": "from recorded outputs, by the owners' rules",
+    "second-hand": "as a third party prints it",
+}
+"""How a row of the neighbours was checked."""
 TEST = "test"
 
 
@@ -42,7 +55,7 @@ class Row:
     """A published row: percentages by column, None for a blank one.
 
     `ablation` as in runs. `slip`: a known error of the row; `doubtful`: the techniques whose figures it concerns.
-    `chance`: the values of guessing, which every technique shares.
+    `chance`: the values of guessing, which every technique shares. `checked`: one of CHECKED, "" for a paper's table.
     """
 
     name: str
@@ -51,19 +64,26 @@ class Row:
     slip: str = ""
     doubtful: tuple[str, ...] = ()
     chance: tuple[float, ...] = ()
+    checked: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name, with how the row was checked."""
+        return f"{self.name} ({self.checked})" if self.checked else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Overall:
     """The published figures of a benchmark over all questions, in percent by `measures`.
 
-    `rows`: name, technique ("" if there is one) and values. `abilities`: people's figures by ability, with a source.
+    `rows`: name, technique ("" if there is one) and values, None for a blank. `abilities`: people's figures by ability,
+    with a source.
     """
 
     source: str
     note: str
     measures: tuple[str, ...]
-    rows: tuple[tuple[str, str, tuple[float, ...]], ...]
+    rows: tuple[tuple[str, str, tuple[float | None, ...]], ...]
     abilities: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -72,7 +92,8 @@ class PaperTable:
     """The main table of a paper.
 
     `benchmarks`: names by split. `extraction` and `techniques`: how its authors asked and read answers. `overall`: the
-    column and the measure of all questions, by split.
+    column and the measure of all questions, by split. `needs_judge`: no figure is of use without one, if the benchmark
+    has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like.
     """
 
     title: str
@@ -85,11 +106,13 @@ class PaperTable:
     techniques: tuple[str, ...] = ("mc",)
     overall: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     abilities: Mapping[str, Any] = field(default_factory=dict)
+    needs_judge: bool = True
+    metric_like: str = ""
 
     def of(self, name: str) -> Overall | None:
         """Return the published figures of a benchmark over all questions; None if the table has none."""
         split = next((split for split, benchmark in self.benchmarks.items() if benchmark == name), None)
-        if split is None:
+        if split is None or (self.overall and split not in self.overall):
             return None
         source, names, places = self.source, tuple[str, ...](), dict[str, list[int]]()
         if split in self.overall:
@@ -102,12 +125,16 @@ class PaperTable:
                     i for i, column in enumerate(self.columns) if column.measure and column.technique == technique
                 ]
             names = tuple(self.columns[i].measure for i in places[self.techniques[0]])
-        rows = [(row.name, "", row.chance) for row in self.rows if row.chance]
+        rows: list[tuple[str, str, tuple[float | None, ...]]] = [
+            (row.name, "", row.chance) for row in self.rows if row.chance
+        ]
         for row in self.rows:
             for technique, columns in places.items():
-                values = _numbers(row.values[i] for i in columns)
-                if len(values) == len(columns) and technique not in row.doubtful and not row.ablation:
-                    rows.append((row.name, technique, values))
+                values = tuple(row.values[i] for i in columns)
+                # A row of a paper is whole; rows of the neighbours come from several sources.
+                given = any if row.checked else all
+                if given(value is not None for value in values) and technique not in row.doubtful and not row.ablation:
+                    rows.append((row.shown, technique, values))
         return Overall(source, self.note, names, tuple(rows), self.abilities if split == "val" else {})
 
 
@@ -159,7 +186,13 @@ def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "")
 def tables() -> dict[str, PaperTable]:
     """Return the main table of each paper by the paper's name."""
     folder = resources.files("medvqa").joinpath("data", "published")
-    return {name: _table(json.loads(folder.joinpath(f"{name}.json").read_text("utf-8"))) for name in PAPERS}
+
+    def read(name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(folder.joinpath(f"{name}.json").read_text("utf-8"))
+        return content
+
+    papers, neighbours = {name: read(name) for name in PAPERS}, read("neighbours")
+    return {name: _table(content) for name, content in (*papers.items(), *neighbours.items())}
 
 
 @cache

@@ -202,7 +202,7 @@ def _share_of(items: Iterable[Item], shard: Shard) -> set[str]:
 
 def _joins(item: Item) -> list[str]:
     """The item, and its pair, cluster and images, as nodes of one graph."""
-    joints = [f"image\0{image.digest or image.name}" for image in item.images]
+    joints = [f"image\0{image.digest or image.file}" for image in item.images]
     for kind, name in (("pair", item.pair_id), ("cluster", item.cluster_id)):
         if name is not None:
             joints.append(f"{kind}\0{name}")

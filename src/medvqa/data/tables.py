@@ -119,6 +119,7 @@ def read(
     digests: bool = False,
     encoding: str = "",
     delimiter: str = "",
+    sheet: str = "",
 ) -> Iterator[TableRow]:
     """Yield the rows of a table. The content decides the format, not the file's name.
 
@@ -132,7 +133,8 @@ def read(
     them. `fold` gives names in lower case, without white space around them. `largest` is the limit of the file in bytes
     (default: MAX_BYTES; Parquet files have none, since images stay in them). `hint` ends errors about empty or wrong
     files: it names the expected content. `encoding` (one of `encodings.KNOWN`) and `delimiter` are declared for text
-    and CSV; by default text is UTF-8, and the first line shows the delimiter.
+    and CSV; by default text is UTF-8, and the first line shows the delimiter. `sheet` is that of an
+    XLSX file (default: the first).
 
     Raises DataError for a file that is missing, empty, truncated, without rows, of another kind, not UTF-8 or above one
     of the `limits`, and for a column that is missing or occurs twice.
@@ -152,10 +154,12 @@ def read(
             file = encodings.decoded(file, encoding, name)
             start = file.read(4096)
             file.seek(0)
+        if sheet and not start.startswith(workbooks.START):
+            raise DataError(f"{name}: sheet = {sheet!r} is for XLSX, and this is none; leave it out")
         if packed:
             found = _objects("record", enumerate(parquet.rows(path, name, digests=digests), 1), name, needs)
         else:
-            found = _rows(file, start, name, needs, key, lines, hint, delimiter)
+            found = _rows(file, start, name, needs, key, lines, hint, delimiter, sheet)
         count = 0
         for count, row in enumerate(found, 1):
             if count > limits.MAX_ROWS:
@@ -169,10 +173,18 @@ def read(
 
 
 def _rows(
-    file: BinaryIO, start: bytes, name: str, needs: _Needs, key: str | None, lines: bool, hint: str, delimiter: str
+    file: BinaryIO,
+    start: bytes,
+    name: str,
+    needs: _Needs,
+    key: str | None,
+    lines: bool,
+    hint: str,
+    delimiter: str,
+    sheet: str,
 ) -> Iterator[TableRow]:
     if start.startswith(workbooks.START) and not lines:
-        return _named(workbooks.rows(file, name, hint), name, needs)
+        return _named(workbooks.rows(file, name, hint, sheet), name, needs)
     text = start.removeprefix(codecs.BOM_UTF8).lstrip()
     if not text and len(start) < 4096:
         raise DataError(f"{name}: empty file{hint}")

@@ -18,9 +18,10 @@ class Formula(str):
     """The text of a cell that holds a formula, not its value."""
 
 
-def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[object]]]:
-    """Yield the number of each row of the first sheet, 0 for its line, and its values, "" for a blank cell.
+def rows(file: BinaryIO, name: str, hint: str, sheet: str = "") -> Iterator[tuple[int, int, list[object]]]:
+    """Yield the number of each row of a sheet, 0 for its line, and its values, "" for a blank cell.
 
+    `sheet` is its name (default: the first).
     Rows are filled up to the width of the first; a blank row has no values. Raises DataError, which begins with `name`,
     for a file that is no readable XLSX or above a limit.
     """
@@ -33,10 +34,14 @@ def rows(file: BinaryIO, name: str, hint: str) -> Iterator[tuple[int, int, list[
         # Formulas stay text: an answer may start with "=". Pass the open file: openpyxl judges names by their endings,
         # and must read the checked file.
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()
+            # A sheet of a chart has no rows.
+            known = {each.title: each for each in book.worksheets}
+            if sheet and sheet not in known:
+                raise DataError(f"{name}: no sheet {sheet!r}; there are: {', '.join(known)[:500]}")
+            chosen = known[sheet] if sheet else book.worksheets[0]
+            chosen.reset_dimensions()
             filled = count = 0
-            for number, cells in enumerate(sheet.iter_rows(), 1):
+            for number, cells in enumerate(chosen.iter_rows(), 1):
                 count += len(cells)
                 if number > limits.MAX_ROWS:
                     raise limits.above(name, limits.MAX_ROWS, "rows")

@@ -41,6 +41,7 @@ class EvaluateOptions(TypedDict, total=False):
     rules_first: bool | None
     judge_prompt: Several | None
     extraction: str | None
+    metric_like: Several | None
     ablate: str | None
     prompt: Several | None
     samples: int | None

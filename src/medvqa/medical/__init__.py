@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from medvqa.medical.errors import MedicalError as MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import SLIDES, ImageView
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -31,10 +31,8 @@ HEAD = 1024
 MAX_BYTES = {"dicom": 4 * 2**30, "nifti": 4 * 2**30, "slide": 2**36}
 """Largest files by kind. They are read in parts: one frame, one slice, one region."""
 
-_SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".svslide", ".mrxs", ".vms", ".vmu", ".czi")
 
-
-def kind(head: bytes, name: str, view: View) -> Medical:
+def kind(head: bytes, name: str, view: ImageView) -> Medical:
     """Return the kind of a file by the first HEAD bytes of its content; slides by `region` or the end of the name.
 
     MedicalError if the name promises another content.
@@ -44,7 +42,7 @@ def kind(head: bytes, name: str, view: View) -> Medical:
         return "dicom"
     if _is_nifti(head):
         return "nifti"
-    if view.region is not None or low.endswith(_SLIDES):
+    if view.region is not None or low.endswith(SLIDES):
         return "slide"
     if head and low.endswith((".dcm", ".dicom")):
         raise MedicalError("no DICOM file: DICM is missing at byte 128. Save it with a preamble and file meta header")
@@ -57,14 +55,17 @@ def _is_nifti(head: bytes) -> bool:
     if head.startswith(b"\x1f\x8b"):
         with suppress(zlib.error):
             head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 352)
-    return head[344:348] == b"n+1\0" or head[4:8] == b"n+2\0"
+    # The size of the header, in either order of bytes, and the magic (nifti1.h, nifti2.h).
+    if head[344:348] == b"n+1\0":
+        return head[:4] in (b"\x5c\1\0\0", b"\0\0\1\x5c")
+    return head[4:8] == b"n+2\0" and head[:4] in (b"\x1c\2\0\0", b"\0\0\2\x1c")
 
 
 def picture(
     file: BinaryIO,
     path: str,
     kind: Medical,
-    view: View,
+    view: ImageView,
     *,
     window: tuple[float, float] | None,
     burned_in: bool,

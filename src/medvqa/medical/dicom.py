@@ -12,11 +12,12 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa.medical import windows
 from medvqa.medical.errors import EXTRA, MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +85,7 @@ class Signs(NamedTuple):
 
 
 def picture(
-    file: BinaryIO, view: View, window: tuple[float, float] | None, *, burned_in: bool, max_pixels: int
+    file: BinaryIO, view: ImageView, window: tuple[float, float] | None, *, burned_in: bool, max_pixels: int
 ) -> PIL.Image.Image:
     """Return one frame of a DICOM file (MedicalError)."""
     with _reading():
@@ -214,7 +215,7 @@ def _whole(header: Any, keyword: str, default: int | None = None) -> int:
     return int(value)
 
 
-def _frame(header: Any, view: View) -> int:
+def _frame(header: Any, view: ImageView) -> int:
     """The place of the frame, from 0 (MedicalError)."""
     frames = max(_whole(header, "NumberOfFrames", 1), 1)
     if frames > MAX_FRAMES:
@@ -293,40 +294,51 @@ def _check_frame(file: BinaryIO, header: Any, start: int, number: int, name: str
         raise MedicalError("its pixels are said to be compressed, and are not")
     data = get_frame(file, number, number_of_frames=max(_whole(header, "NumberOfFrames", 1), 1))
     rows, columns = _whole(header, "Rows"), _whole(header, "Columns")
-    if name == "RLE":
-        size = rows * columns * _whole(header, "SamplesPerPixel", 1) * _whole(header, "BitsAllocated") // 8
-        if len(data) > 2 * size + 4096:
-            raise MedicalError("its compressed frame is larger than the picture")
-        return
-    if _size(data) != (columns, rows):
-        raise MedicalError("its compressed frame has another size than its header says")
+    fits = (
+        _unpacked(data) <= rows * columns + 1
+        if name == "RLE"
+        else _size(data) == (columns, rows, _whole(header, "SamplesPerPixel", 1))
+    )
+    if not fits:
+        raise MedicalError("its compressed frame is damaged, or has another size than its header says")
 
 
-def _size(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a JPEG, JPEG-LS or JPEG 2000 stream by its own header; None without one."""
-    place = data.find(b"\xff\x4f\xff\x51", 0, 4096)
-    if place >= 0:
-        # SIZ: marker, length, capabilities, then the far and the near corner of the image (ISO 15444-1 A.5.1).
-        if len(data) < place + 24:
-            return None
-        right, low, left, high = struct.unpack_from(">4I", data, place + 8)
-        return right - left, low - high
+def _unpacked(data: bytes) -> int:
+    """The bytes of the longest segment of an RLE frame, unpacked (PS3.5 Annex G)."""
+    ends = [place for place in struct.unpack_from("<15I", data, 4) if place] + [len(data)]
+    longest = 0
+    for place, end in pairwise(ends[: int.from_bytes(data[:4], "little")] + ends[-1:]):
+        length = 0
+        while place < min(end, len(data)):
+            code = data[place]
+            length += code + 1 if code < 128 else 257 - code if code > 128 else 0
+            place += code + 2 if code < 128 else 2 if code > 128 else 1
+        longest = max(longest, length)
+    return longest
+
+
+def _size(data: bytes) -> tuple[int, int, int] | None:
+    """Width, height and components of a JPEG, JPEG-LS or JPEG 2000 stream by its own header; None without one."""
+    if data.startswith(b"\xff\x4f\xff\x51") and len(data) >= 42:
+        # SIZ: far and near corner of the image, then components (ISO 15444-1 A.5.1).
+        right, low, left, high = struct.unpack_from(">4I", data, 8)
+        return right - left, low - high, int.from_bytes(data[40:42], "big")
     place = 2
-    while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
+    while data[:2] == b"\xff\xd8" and place + 10 <= len(data) and data[place] == 0xFF:
         marker = data[place + 1]
         if marker == 0xFF:
             place += 1
             continue
         # SOF0 to SOF15 but DHT, JPG and DAC; SOF55 is JPEG-LS (ITU T.81 B.2.2, T.87 C.2.2).
         if (0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xF7:
-            rows, columns = struct.unpack_from(">2H", data, place + 5)
-            return columns, rows
+            rows, columns, components = struct.unpack_from(">2HB", data, place + 5)
+            return columns, rows, components
         place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
     return None
 
 
 def _levels(
-    raw: np.ndarray[Any, Any], header: Any, number: int, view: View, window: tuple[float, float] | None
+    raw: np.ndarray[Any, Any], header: Any, number: int, view: ImageView, window: tuple[float, float] | None
 ) -> np.ndarray[Any, Any]:
     """Return a grey frame as levels between 0 (black) and 1."""
     import numpy as np

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from medvqa.medical.errors import EXTRA, MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import PIL.Image
 
 MAX_READ = 2**26
 """Pixels that are read before a region is made smaller."""
-_SEVERAL = (".mrxs", ".vms", ".vmu")
+_ONE_FILE = ("aperio", "generic-tiff", "hamamatsu", "leica", "philips", "sakura", "trestle", "ventana", "zeiss")
+"""Formats, by openslide's names, whose slides are one file. A file of another one may name files outside its folder."""
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
-def picture(path: str, view: View, *, max_pixels: int) -> PIL.Image.Image:
+def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
     """Return a region of a slide on white (MedicalError)."""
     try:
         import openslide
@@ -23,9 +25,14 @@ def picture(path: str, view: View, *, max_pixels: int) -> PIL.Image.Image:
         raise MedicalError(f"slides need openslide: {EXTRA}") from None
     if not path:
         raise MedicalError("a slide is a file of its own")
-    if path.lower().endswith(_SEVERAL):
-        raise MedicalError("a slide of several files, whose digest would not tell of a change; convert it to one file")
     try:
+        with open(path, "rb") as file:
+            is_tiff = file.read(4) in _TIFF
+        found = openslide.OpenSlide.detect_format(path)
+        if found is not None and (found not in _ONE_FILE or (found == "hamamatsu" and not is_tiff)):
+            raise MedicalError(
+                "a slide of several files, or in DICOM; convert it to one file, such as a pyramidal TIFF"
+            )
         with openslide.OpenSlide(path) as slide:
             return _region(slide, view, max_pixels)
     except MedicalError:
@@ -37,7 +44,7 @@ def picture(path: str, view: View, *, max_pixels: int) -> PIL.Image.Image:
         raise MedicalError(f"no slide that openslide reads, or a damaged one ({type(error).__name__})") from error
 
 
-def _region(slide: Any, view: View, max_pixels: int) -> PIL.Image.Image:
+def _region(slide: Any, view: ImageView, max_pixels: int) -> PIL.Image.Image:
     import PIL.Image
 
     width, height = slide.dimensions

@@ -1,7 +1,8 @@
 """References to a picture within a medical file: `x.dcm?window=lung`, `v.nii.gz?axis=2&slice=40`.
 
 A reference is the path of a file, then `?` and parts joined by `&`. The text after the last `?` is such a list only if
-every part has the form word=value; else it belongs to the file's name.
+every part has the form word=value, and one word is in PARTS or the file's name ends in one of SUFFIXES. Else it belongs
+to the file's name.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _NUMBER = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})")
 _COUNT = re.compile(r"\d{1,9}")
 MAX_SIDE = 2**14
 """Longest side in pixels of a resized region."""
+SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".svslide", ".mrxs", ".vms", ".vmu", ".czi")
+SUFFIXES = (".dcm", ".dicom", ".nii", ".nii.gz", *SLIDES)
 DISPLAYS = ("radiological", "neurological")
 """Left-right conventions of NIfTI slices, the default first."""
 _OF: dict[str, tuple[str, ...]] = {
@@ -32,7 +35,7 @@ PARTS = ("window", "range", "frame", "axis", "slice", "volume", "display", "regi
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ImageView:
     """The picture within a file.
 
     `named` is the name of a window in Hounsfield units, "" without one; `window` holds the values shown as black and
@@ -84,11 +87,14 @@ class View:
 def split(reference: str) -> tuple[str, str]:
     """Return the path of a reference and its parts, "" without any."""
     path, mark, parts = reference.rpartition("?")
-    return (path, parts) if mark and path and _PARTS.fullmatch(parts) else (reference, "")
+    if not (mark and path and _PARTS.fullmatch(parts)):
+        return reference, ""
+    names = {part.partition("=")[0] for part in parts.split("&")}
+    return (path, parts) if names & set(PARTS) or path.lower().endswith(SUFFIXES) else (reference, "")
 
 
 @lru_cache(maxsize=4096)
-def parse(parts: str) -> View:
+def parse(parts: str) -> ImageView:
     """Return the view of the parts of a reference; MedicalError says which part is wrong."""
     values: dict[str, str] = {}
     for part in filter(None, parts.split("&")):
@@ -101,6 +107,8 @@ def parse(parts: str) -> View:
     for one, other in (("window", "range"), ("level", "size")):
         if one in values and other in values:
             raise MedicalError(f"?{one}= and ?{other}= say the same thing twice; drop one of them")
+    if "region" not in values and (without := [name for name in ("level", "size") if name in values]):
+        raise MedicalError(f"?{without[0]}= goes with ?region=X,Y,WIDTH,HEIGHT of a slide")
     named, window = _window(values)
     axis = _count(values, "axis")
     if axis is not None and axis > 2:
@@ -112,7 +120,7 @@ def parse(parts: str) -> View:
     size = _count(values, "size")
     if size is not None and not 1 <= size <= MAX_SIDE:
         raise MedicalError(f"?size=: the longest side in pixels, 1 to {MAX_SIDE}")
-    return View(
+    return ImageView(
         window=window,
         named=named,
         frame=frame,
@@ -126,8 +134,8 @@ def parse(parts: str) -> View:
     )
 
 
-def of(text: str) -> View:
-    """Return the view of a canonical form (`View.text`)."""
+def of(text: str) -> ImageView:
+    """Return the view of a canonical form (`ImageView.text`)."""
     return parse(text)
 
 

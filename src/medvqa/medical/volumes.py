@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medvqa.medical import windows
 from medvqa.medical.errors import EXTRA, MedicalError
-from medvqa.medical.views import View
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import gzip
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 MAX_UNPACKED = 8 * 2**30
 """Bytes of all voxels, unpacked."""
+MAX_OFFSET = 2**26
+"""Bytes of header and extensions."""
 MAX_VOLUME = 2**31
 """Bytes of the voxels of one volume: for a slice across the file, all of them may be read."""
 
 
 def picture(
-    file: BinaryIO | gzip.GzipFile, view: View, window: tuple[float, float] | None, *, max_pixels: int
+    file: BinaryIO | gzip.GzipFile, view: ImageView, window: tuple[float, float] | None, *, max_pixels: int
 ) -> PIL.Image.Image:
     """Return one slice of a volume; `file` is unpacked (MedicalError)."""
     try:
@@ -94,11 +96,13 @@ def _check(header: Any, shape: tuple[int, int, int], volumes: tuple[int, ...]) -
         raise MedicalError(f"a volume of more than {MAX_VOLUME // 2**30} GiB")
     if size * math.prod(volumes) > MAX_UNPACKED:
         raise MedicalError(f"more than {MAX_UNPACKED // 2**30} GiB of voxels")
+    if header.get_data_offset() > MAX_OFFSET:
+        raise MedicalError(f"more than {MAX_OFFSET // 2**20} MiB before its voxels")
     if kind.kind not in "iufV":
         raise MedicalError(f"voxels of type {kind.name} are not shown")
 
 
-def _place(view: View, shape: tuple[int, int, int], turned: list[tuple[int, bool]]) -> tuple[int, int]:
+def _place(view: ImageView, shape: tuple[int, int, int], turned: list[tuple[int, bool]]) -> tuple[int, int]:
     sizes = [shape[place] for place, _ in turned]
     if view.axis is None or view.slice is None:
         raise MedicalError(
@@ -110,7 +114,7 @@ def _place(view: View, shape: tuple[int, int, int], turned: list[tuple[int, bool
     return view.axis, view.slice
 
 
-def _volume(view: View, volumes: tuple[int, ...]) -> tuple[int, ...]:
+def _volume(view: ImageView, volumes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the place in the further dimensions."""
     longer = [size for size in volumes if size > 1]
     if len(longer) > 1:

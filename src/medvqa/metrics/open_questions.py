@@ -69,11 +69,12 @@ def closed_and_open(by: ClosedBy) -> tuple[Metric, ...]:
     """
     signs = (("closed", by), ("normalise", overlap.NORMALISATION))
     counted = (*signs, ("tokens", overlap.TOKENS))
+    # A baseline without responses has digests in place of texts.
     return (
         replace(closed_accuracy, signs=signs),
-        replace(open_recall, signs=counted),
-        replace(open_f1, signs=counted),
-        replace(open_exact, signs=signs),
+        replace(open_recall, signs=counted, reads_text=True),
+        replace(open_f1, signs=counted, reads_text=True),
+        replace(open_exact, signs=signs, reads_text=True),
         replace(open_judged, signs=(("closed", by),)),
     )
 

@@ -80,12 +80,12 @@ def common_names(images: Iterable[Image]) -> dict[Image, str]:
     image's name.
     """
     distinct = set(images)
-    names = {image: image.digest or image.name for image in distinct}
+    names = {image: image.digest or image.file for image in distinct}
     by_size: defaultdict[int, list[Image]] = defaultdict(list)
     for image in distinct:
         if not image.digest and Path(image.path).is_file():
             by_size[image.length or Path(image.path).stat().st_size - image.start].append(image)
     for alike in by_size.values():
-        if len({image.name for image in alike}) > 1:
+        if len({image.file for image in alike}) > 1:
             names |= {image: image.sha256() for image in alike}
     return names

@@ -100,16 +100,19 @@ def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
 def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:
     """Return the benchmark with the names of its measures under a protocol: an oracle's begin with `ORACLE`.
 
-    An oracle's numbers are upper bounds, so they must not pass for the measures of the same names.
+    An oracle's numbers are upper bounds, so they must not pass for the measures of the same names. Its answers have no
+    text, so that metrics of texts are left out.
     """
     if protocol.combine != "best-oracle":
         return benchmark
     # Its answers are right or invalid, so rates of wrong ones, such as confusion, say nothing.
-    rates = {metric.name for metric in benchmark.metrics if metric.better == "lower"}
+    left_out = {metric.name for metric in benchmark.metrics if metric.better == "lower" or metric.reads_text}
     return replace(
         benchmark,
-        metrics=tuple(replace(metric, name=f"{ORACLE}{metric.name}") for metric in benchmark.metrics),
-        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline if name not in rates),
+        metrics=tuple(
+            replace(metric, name=f"{ORACLE}{metric.name}") for metric in benchmark.metrics if not metric.reads_text
+        ),
+        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline if name not in left_out),
     )
 
 

@@ -242,13 +242,13 @@ def _image_links(images: Iterable[Image]) -> dict[Image, tuple[str, ...]]:
     if any(image.digest for image in distinct):
         # Some data sets have digests, others have files: compare their bytes.
         for image in distinct:
-            if contents[image] == image.name and Path(image.path).is_file():
+            if contents[image] == image.file and Path(image.path).is_file():
                 try:
                     contents[image] = image.sha256()
                 except DataError:
                     # The question about this image ends in an error.
                     continue
-    return {image: (f"image\0{image.name}", f"image\0{contents[image]}") for image in distinct}
+    return {image: (f"image\0{image.file}", f"image\0{contents[image]}") for image in distinct}
 
 
 # Prompts

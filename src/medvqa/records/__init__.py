@@ -48,7 +48,7 @@ from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
 from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
 from medvqa.records.lock import LOCK, Lock
-from medvqa.records.private import groups, make_private, without_patient
+from medvqa.records.private import Pseudonyms, is_pseudonym, make_private
 from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
 from medvqa.records.store import (
     OWN_ANSWERS,
@@ -86,6 +86,7 @@ __all__ = [
     "Journal",
     "Lock",
     "Portion",
+    "Pseudonyms",
     "Recalled",
     "Recorder",
     "Selection",
@@ -115,6 +116,7 @@ __all__ = [
     "identity_of_run",
     "is_baseline",
     "is_identified",
+    "is_pseudonym",
     "joined_identity",
     "judge_name",
     "judged_by_rule",

@@ -190,6 +190,7 @@ class _Run(msgspec.Struct):
     protocol: _Protocol = msgspec.field(default_factory=_Protocol)
     judge: _Judge | None = None
     extraction: ExtractionName = "sound"
+    metric_like: list[str] = []
     ablation: str | None = None
     tags: _Tags | None = None
     benchmarks: dict[str, _Benchmark] = {}

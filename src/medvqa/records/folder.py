@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, files
-from medvqa.items import DataError, Item, QuestionKey, Result, UsageError
+from medvqa.items import DataError, Image, Item, QuestionKey, Result, UsageError
 from medvqa.records import about
 from medvqa.records.private import make_private
 from medvqa.records.store import write_all
@@ -32,6 +32,8 @@ MAX_LINE = 2**26
 MAX_RUN = 2**26
 """Bytes of run.json and of other JSON of a run folder."""
 
+LATER = frozenset({"cell", "view", "allow_burned_in"})
+"""Fields of images that earlier versions do not write."""
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
@@ -60,15 +62,20 @@ def run_name(model: str, when: str, folder: Path) -> str:
 def encode(result: Result) -> bytes:
     """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped.
 
-    The last fields are `variant` and `ranking`, left out if they are empty.
+    Left out if they are empty: the last fields `variant` and `ranking`, and the fields LATER of images.
     """
-    images = tuple(replace(image, path="") for image in result.item.images)
+    images: Any = tuple(map(_image, result.item.images))
     answer: Any = None if result.answer is None else answers.to_json(result.answer)
     line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
     if result.ranking is not None:
         return line
     line = line.removesuffix(_NO_RANKING) + b"}"
     return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
+
+
+def _image(image: Image) -> dict[str, Any]:
+    fields = {name: getattr(image, name) for name in Image.__slots__}
+    return {name: value for name, value in fields.items() if value or name not in LATER} | {"path": ""}
 
 
 def decode(line: bytes) -> Result:

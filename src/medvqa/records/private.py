@@ -1,21 +1,26 @@
-"""Private folders and items without patients: the files of a run may identify people."""
+"""Private folders and private names: the files of a run may identify patients."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import Any
 
 from medvqa import files
-from medvqa.items import Item
-from medvqa.protocols.shots import SOURCES, source_of
+from medvqa.items import Image, Item, Result
+from medvqa.medical import views
+from medvqa.protocols.shots import SOURCES
 
 REPORTS = "reports"
 """The folder of run folders; git is kept from it."""
 IGNORE = ".gitignore"
 IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: it is written once.\n"
+DIGITS = 12
+"""Hexadecimal digits of an image's digest in its pseudonym."""
+_PSEUDONYM = re.compile(rf"sha256-[0-9a-f]{{{DIGITS}}}|unread-\d{{1,3}}")
 
 
 def make_private(folder: Path) -> None:
@@ -33,35 +38,98 @@ def make_private(folder: Path) -> None:
             files.write_new(above / IGNORE, IGNORED, mode=0o644)
 
 
-def groups(items: Iterable[Item]) -> dict[str, str]:
-    """Return the names of clusters for a run folder: no patient, no case, in a benchmark that is not public.
+def is_pseudonym(image: Image) -> bool:
+    """Whether an image of a result has a pseudonym in place of its name."""
+    return _PSEUDONYM.fullmatch(image.file) is not None
 
-    A cluster is called after its first question. One that has the name of an image keeps it: results name images.
+
+@dataclass(frozen=True)
+class Pseudonyms:
+    """Names in place of files, patients and groups in the results of a benchmark that is not declared public.
+
+    An image is called by the first digits of its SHA-256, or by its place in the question if it was not read. Patients,
+    cases and groups have numbers. All of these follow from the data alone, so that workers, shards and later
+    sessions give the same names; nobody can guess a file's name or a patient's number and check it.
+    `digests`: whether files are read for their digests.
     """
-    items = list(items)
-    images = {name for item in items for image in item.images for name in (image.name, f"image {image.name}")}
-    first: dict[str, str] = {}
-    for item in items:
+
+    groups: Mapping[str, str]
+    sources: Mapping[str, str]
+    digests: bool
+
+    @classmethod
+    def of(cls, items: Iterable[Item], *, digests: bool) -> Pseudonyms:
+        """Return the pseudonyms of a benchmark with these items."""
+        groups: set[str] = set()
+        sources: set[str] = set()
+        for item in items:
+            groups |= {item.cluster_id} if item.cluster_id is not None else set()
+            sources.update(text for _, _, value in _sources(item.extra) for text in map(str, _listed(value)))
+        return cls(_numbered("group", groups), _numbered("source", sources), digests)
+
+    def hidden(self, result: Result) -> Result:
+        """Return the result without names of files, patients and groups, also in the reason of its score."""
+        item = result.item
+        images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
+        names = dict[str, str]()
+        for image, other in zip(item.images, images, strict=True):
+            for name in (image.path, image.name, image.file, PurePath(image.path).name, PurePath(image.file).name):
+                # A short number may be another one of the message: HTTP 429.
+                if name and (len(name) > 3 or not name.isdecimal()):
+                    names.setdefault(name, other.name if name == image.name else other.file)
         if item.cluster_id is not None:
-            first[item.cluster_id] = min(item.id, first.get(item.cluster_id, item.id))
-    return {name: name if name in images else f"{_GROUP}{id}" for name, id in first.items()}
+            item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
+        why = result.score.why
+        if any(name in why for name in names):
+            pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+            why = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", lambda match: names[match[0]], why)
+        return replace(
+            result,
+            item=replace(item, images=images, extra=self._extra(item.extra)),
+            score=replace(result.score, why=why),
+        )
+
+    def _image(self, image: Image, place: int) -> Image:
+        known = image.pinned() if self.digests else image
+        _, parts = views.split(image.name)
+        name = f"sha256-{known.digest[:DIGITS]}" if known.digest else f"unread-{place}"
+        return replace(known, name=f"{name}?{parts}" if parts else name)
+
+    def _extra(self, extra: Mapping[str, Any]) -> Mapping[str, Any]:
+        changed = dict(extra)
+        for outer, inner, value in _sources(extra):
+            other = [self.sources.get(str(text), "source") for text in _listed(value)]
+            new = other if isinstance(value, list | tuple) else other[0]
+            if inner is None:
+                changed[outer] = new
+            else:
+                changed[outer] = {**changed[outer], inner: new}
+        return changed
 
 
-def without_patient(item: Item, names: Mapping[str, str]) -> Item:
-    """Return the item for a run folder: without fields that name a patient or a case, and with a name of `groups`."""
-    if item.cluster_id is None and not item.extra:
-        return item
-    name = item.cluster_id if item.cluster_id is None else names.get(item.cluster_id, f"{_GROUP}{item.id}")
-    return replace(item, cluster_id=name, extra=_impersonal(item.extra))
+def _numbered(word: str, names: Iterable[str]) -> dict[str, str]:
+    """Number names in their order, so that numbers sort as names do."""
+    ordered = sorted(names)
+    return {name: f"{word} {place:0{len(str(len(ordered)))}}" for place, name in enumerate(ordered, 1)}
 
 
-def _impersonal(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that name no patient and no case, and those within them."""
-    return {
-        name: _impersonal(value) if isinstance(value, Mapping) else value
-        for name, value in fields.items()
-        if not ((source := source_of(name)) in SOURCES or source.startswith("patient"))
-    }
+def _sources(extra: Mapping[str, Any]) -> Iterable[tuple[str, str | None, Any]]:
+    """Yield the fields that name a patient or a case, in `extra` and one level below: key, inner key, value."""
+    for outer, value in extra.items():
+        if _names_source(outer) and not isinstance(value, Mapping) and value is not None:
+            yield outer, None, value
+        elif isinstance(value, Mapping):
+            yield from (
+                (outer, inner, part)
+                for inner, part in value.items()
+                if _names_source(inner) and not isinstance(part, Mapping) and part is not None
+            )
 
 
-_GROUP = "group of "
+def _names_source(key: object) -> bool:
+    plain = re.sub(r"[\W_]+", "", str(key).casefold())
+    return plain.removesuffix("id") in SOURCES or plain.startswith("patient")
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

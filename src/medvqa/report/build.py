@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import metrics, records, scoring
-from medvqa.benchmarks import not_known
+from medvqa.benchmarks import not_known, open_answers
 from medvqa.comparing import gating
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Benchmark,
+    DataError,
     FailedMetric,
+    Kit,
     Measure,
+    Metric,
     Outcome,
     Result,
     Technique,
@@ -169,8 +172,14 @@ def build(
     folder: Path,
     benchmarks: Mapping[str, Benchmark],
     stored: records.Stored | None = None,
+    *,
+    like: Sequence[str] | None = None,
+    data: Path | None = None,
 ) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
+
+    `like`: the kits whose counts are shown too (`Benchmark.kits`), by default those of the run. `data` is the data
+    folder, where they find training questions.
 
     Questions selected by an earlier outcome (--lf) have no measures.
     UsageError if it is no run folder, or holds results of an unknown benchmark.
@@ -186,7 +195,12 @@ def build(
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        parts_of_benchmark = parts_of(benchmarks[name], list(group), run)
+        kits = run.get("metric_like", ()) if like is None else like
+        benchmark, unread = _with_kits(benchmarks[name], kits, run, data, benchmarks)
+        parts_of_benchmark = [
+            replace(part, failed=(*part.failed, *unread)) if part.results else part
+            for part in parts_of(benchmark, list(group), run)
+        ]
         if selection.ranked_by_outcome:
             parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
         for part in parts_of_benchmark:
@@ -218,6 +232,35 @@ def build(
         error_shares=tuple(shares),
         errors_stale=classified is not None and errors is None,
     )
+
+
+def _with_kits(
+    benchmark: Benchmark,
+    kits: Sequence[str],
+    run: Mapping[str, Any],
+    data: Path | None,
+    known: Mapping[str, Benchmark],
+) -> tuple[Benchmark, tuple[FailedMetric, ...]]:
+    """Return the benchmark with metrics that count like these kits, as headline measures too.
+
+    Then the kits that lack columns, because their training questions cannot be read.
+    """
+    trained, failed = known.get(benchmark.training), list[FailedMetric]()
+
+    def training() -> tuple[str, ...]:
+        try:
+            return () if trained is None else open_answers(trained, data)
+        except DataError as error:
+            failed.append(FailedMetric(f"{kit} with training answers", str(error)))
+            return ()
+
+    setting, added = Kit(judged=bool(run.get("judge")), training=training), list[Metric]()
+    for kit in dict.fromkeys(kits):
+        if kit in benchmark.kits:
+            added += benchmark.kits[kit](setting)
+    names = (metric.name for metric in added)
+    changed = replace(benchmark, metrics=(*benchmark.metrics, *added), headline=(*benchmark.headline, *names))
+    return changed, tuple(failed)
 
 
 def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:

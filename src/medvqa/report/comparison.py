@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
@@ -22,6 +22,7 @@ RESPONSE = 60
 UNNAMED = " (--json=FILE names them)"
 """Ends lines without ids: printed output may be public, and the data are not declared public."""
 EXPLORATORY = "exploratory, p by Holm over all its slices"
+FIXED = "fixed before the runs, p by Holm over all its slices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def sections(
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline))
         named = benchmark.public or shown.names
         notes = _warnings(part, paired, named=named)
-        tables = [headline(own, paired.difference), *_sliced(own, benchmark, shown, paired.difference)]
+        tables = [headline(own, paired.difference), *_sliced(own, benchmark, shown, paired)]
         if named:
             tables += _flipped(flips, shown.flips)
         elif flips and shown.flips != 0:
@@ -201,16 +202,21 @@ def numbers(compared: Sequence[Compared]) -> list[str]:
     ]
 
 
-def _sliced(
-    compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, difference: Difference | None
-) -> list[TextTable]:
+def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired) -> list[TextTable]:
     wanted = shown.measures or benchmark.headline[:1]
+    fixed = fixed_slices(paired.new.run, benchmark.name) & fixed_slices(paired.baseline.run, benchmark.name)
     return [
         table
         for metric in wanted
         for dimension in benchmark.dimensions
-        if (table := by_dimension(compared, metric, dimension, shown.slices, difference)).rows
+        if (table := by_dimension(compared, metric, dimension, shown.slices, paired.difference, fixed)).rows
     ]
+
+
+def fixed_slices(run: Mapping[str, Any], benchmark: str) -> set[str]:
+    """The dimensions of a benchmark that were fixed before the run."""
+    declared = run.get("benchmarks", {}).get(benchmark, {}).get("declared") or {}
+    return set(declared.get("slices") or ())
 
 
 def by_dimension(
@@ -219,8 +225,12 @@ def by_dimension(
     dimension: str,
     limit: int | None = None,
     difference: Difference | None = None,
+    fixed: Collection[str] = (),
 ) -> TextTable:
-    """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all."""
+    """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all.
+
+    `fixed`: the dimensions that were fixed before the runs.
+    """
     slices = [row for row in compared if row.metric == metric and dimension in row.slice]
     slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
     kept = slices if limit is None else slices[:limit]
@@ -238,7 +248,7 @@ def by_dimension(
         for row in kept
     ]
     columns = (dimension, *values(difference), "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
-    title = f"{metric} by {dimension} ({meaning(difference)}{EXPLORATORY}{more})"
+    title = f"{metric} by {dimension} ({meaning(difference)}{FIXED if dimension in fixed else EXPLORATORY}{more})"
     return TextTable(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
 
 

@@ -62,7 +62,7 @@ def _benchmark(name: str, found: Overlaps, near: int) -> list[str]:
         rows.append((level, f"{own:,}", f"{all_of_these:,}", figure(all_of_these / total), meaning))
     columns = ("overlap", "items", "with those above", "%", "the training set has")
     lines = [printing.line(f"{name}: {total:,} items, {found.images:,} images"), ""]
-    lines.append(draw(TextTable("", columns, tuple(rows), frozenset({1, 2, 3}))))
+    lines.append(draw(TextTable("", columns, tuple(rows), frozenset({1, 2, 3}))).rstrip("\n"))
     if found.alone:
         lines.append(f"question alone: {len(found.alone):,} more items; no overlap, as other images are asked the same")
     if found.lacking:

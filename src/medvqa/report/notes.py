@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from medvqa import metrics, records, scoring, statistics
 from medvqa.items import Kind, Result
@@ -25,6 +26,11 @@ def notes_of(report: Report) -> list[str]:
     """
     notes = [*_selected(report), *_less_than_released(report), *left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
+    notes += [
+        f"{name}: {line}."
+        for name in dict.fromkeys(part.benchmark.name for part in report.parts)
+        if (line := fixed_slices(report.run, name))
+    ]
     if report.run.get("rescoring"):
         notes.append("scoring this run again was stopped: run medvqa rescore again.")
     for part in report.parts:
@@ -39,6 +45,11 @@ def notes_of(report: Report) -> list[str]:
         notes.extend(f"{name}: {line}" for line in advice_of(part))
         notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
         about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
+        if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
+            notes.append(
+                f"{name}: measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
+                "them beside numbers of that kit alone. No gate reads them."
+            )
         if judged := [result for result in part.results if result.judgement is not None]:
             judges = _some(sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}))
             notes.append(f"{name}: {len(judged)} of {len(part.results)} answers went to the judge {judges}.")
@@ -112,6 +123,16 @@ def notes_of(report: Report) -> list[str]:
     if unread := report.run.get("unread_answers"):
         notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
     return notes
+
+
+def fixed_slices(run: Mapping[str, Any], benchmark: str) -> str:
+    """Say which slices of a benchmark were fixed before the run, with the number of their values; "" for none."""
+    fixed = (run.get("benchmarks", {}).get(benchmark, {}).get("declared") or {}).get("slices") or {}
+    if not fixed:
+        return ""
+    counts = ", ".join(f"{name} ({values} values)" for name, values in fixed.items())
+    were = "1 slice was" if len(fixed) == 1 else f"{len(fixed)} slices were"
+    return f"{were} fixed before the run: {counts}; all others are exploratory"
 
 
 def _incomplete(part: Part) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medvqa.data.published import PaperTable, PublishedFigure, Row, figures
+from medvqa.data.published import CHECKED, PaperTable, PublishedFigure, Row, figures
 from medvqa.items import UsageError
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
@@ -59,7 +59,7 @@ def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
 def beside(table: PaperTable, row: PaperRow) -> TextTable:
     """The published rows of the row's ablation in percent, and the row below them."""
     rows = [
-        (f"{of.name} {SLIP}" if of.slip else of.name, *(_published(value) for value in of.values))
+        (f"{of.shown} {SLIP}" if of.slip else of.shown, *(_published(value) for value in of.values))
         for of in _rows(table, row)
     ]
     rows.append((f"> {row.name}", *(_shown(figure) for figure in row.figures)))
@@ -79,7 +79,8 @@ def own(table: PaperTable, row: PaperRow) -> TextTable:
 
 def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[str]:
     """Sentences about the published rows, and about differences of the runs."""
-    lines = [f"published figures: {table.source}. {table.note}"]
+    lines = [f"published figures: {table.source}. {table.note}".rstrip()]
+    lines += [f"{how}: {CHECKED[how]}" for how in dict.fromkeys(of.checked for of in _rows(table, row)) if how]
     lines += [f"{SLIP} {of.name}: {of.slip}" for of in _rows(table, row) if of.slip]
     if row.stands_in:
         lines.append(f"the questions are those of {row.stands_in}: compare no figure with the published ones")
@@ -89,7 +90,9 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     if blank:
         lines.append(f"no figure for {', '.join(blank)}")
     if closed := [column.title for column in table.columns if not (column.measure or column.best)]:
-        lines.append(f"no weighting of the questions gives the paper's {', '.join(closed)}: no run has them")
+        means = any(column.mean for column in table.columns)
+        why = "no weighting of the questions gives the paper's" if means else "no measure gives"
+        lines.append(f"{why} {', '.join(closed)}: no run has them")
     for report in reports:
         name = report.folder.name
         lines += [f"{name} is {line}" if line.startswith("unfinished") else line for line in report.covered.lines]
@@ -111,9 +114,8 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
             for gap in sorted(gaps - {PAPER_GAP})
         ]
         if report.run.get("extraction", "sound") != table.extraction:
-            lines.append(
-                f"{name}: answers were read by {report.extraction}; the owners' rule is --extraction={table.extraction}"
-            )
+            rule = "the rule of this table" if table.extraction == "sound" else "the owners' rule"
+            lines.append(f"{name}: answers were read by {report.extraction}; {rule} is --extraction={table.extraction}")
     if row.ablation:
         lines.append(f"asked with {LABELS.get(row.ablation, row.ablation)}")
     return list(dict.fromkeys(lines))

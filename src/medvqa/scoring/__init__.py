@@ -20,7 +20,7 @@ from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, medic
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 from medvqa.scoring.results import by_rule, check, result
 from medvqa.scoring.rules import scorer
-from medvqa.scoring.similar import OMNIMEDVQA, PMC_VQA, medevalkit_rule, similar_rule
+from medvqa.scoring.similar import OMNIMEDVQA, PMC_VQA, similar_rule
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "gmai_rule",
     "is_yes_or_no",
     "likeliest",
-    "medevalkit_rule",
     "mediconfusion_rule",
     "mmmu_rule",
     "normalise",

@@ -184,6 +184,7 @@ class Asker:
         self.problem: MedVQAError | None = None
         """The error that made `open` return a stand-in for the model."""
         self._tally = _Tally()
+        self._pseudonyms: dict[str, records.Pseudonyms] = {}
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
         self._traffic = Traffic(plan.secrets)
@@ -485,12 +486,13 @@ class Asker:
         tally, self._tally = self._tally, _Tally()
         if not tally.results:
             return None
+        tally.results = list(map(self._hidden, tally.results))
         self._count_errors(tally.results)
         first, self._first = self._first, {}
         outcomes: list[tuple[QuestionKey, Outcome]] = [(result.key, result.score.outcome) for result in tally.results]
         served = {result.answer.served_by for result in tally.results if result.answer is not None}
         delivery = Delivery(
-            lines=[records.encode(self.plan.kept(result)).decode() for result in tally.results],
+            lines=[records.encode(result).decode() for result in tally.results],
             outcomes=outcomes,
             usage=used(tally.new_answers),
             reused=tally.reused,
@@ -501,6 +503,16 @@ class Asker:
             **first,
         )
         return delivery, tally.results
+
+    def _hidden(self, result: Result) -> Result:
+        """The result without names of files and patients, if its data are not declared public."""
+        name = result.item.benchmark
+        if self.plan.benchmarks[name].public:
+            return result
+        if name not in self._pseudonyms:
+            digests = self.plan.model.backend.looks and self.plan.ablation != "text-only"
+            self._pseudonyms[name] = records.Pseudonyms.of(self.plan.items(name), digests=digests)
+        return self._pseudonyms[name].hidden(result)
 
     def _count_errors(self, results: Sequence[Result]) -> None:
         most, streaks = self.plan.options.max_errors, self._streaks

@@ -13,6 +13,9 @@ from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
 
+MAX_HEADERS = 2000
+"""DICOM headers of a benchmark that are read before a run, about a millisecond each."""
+
 
 def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
     """Load the data, and ask backends about their models (UsageError, DataError).
@@ -164,12 +167,12 @@ def check_images(plan: Plan, name: str) -> None:
         "" if len(absent) == number else "; or select questions, as by -k: those whose image is missing end in errors"
     )
     # Without files in the data folder, another data folder does not help: the full path does.
-    own = plan.benchmarks[name].files is None
+    benchmark = plan.benchmarks[name]
+    own = benchmark.files is None
     first = plan.missing_path(name) if own else absent[0]
+    how = f"medvqa fetch {name}" if benchmark.origin and benchmark.origin.files else "docs/data.md says from where"
     advice = (
-        "Put them there, correct the names,"
-        if own
-        else ("Put them there (docs/data.md says from where), name another folder with --data=DIR,")
+        "Put them there, correct the names," if own else f"Put them there ({how}), name another folder with --data=DIR,"
     )
     raise UsageError(
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
@@ -179,7 +182,13 @@ def check_images(plan: Plan, name: str) -> None:
 
 def notices(plan: Plan) -> list[str]:
     """Lines that the user reads before the first question: folders of data, missing images, and uploads."""
-    return [*_sources(plan), *_unread(plan), *_missing_notices(plan), *uploads.notices(plan)]
+    return [
+        *_sources(plan),
+        *_unread(plan),
+        *_missing_notices(plan),
+        *_burnt_in_notices(plan),
+        *uploads.notices(plan),
+    ]
 
 
 def _sources(plan: Plan) -> list[str]:
@@ -211,3 +220,32 @@ def _missing_notices(plan: Plan) -> list[str]:
         for name, number, absent in missing
         if absent
     ]
+
+
+def _burnt_in_notices(plan: Plan) -> list[str]:
+    """Return lines for each benchmark with DICOM files that say, or may be suspected, to show burnt-in text.
+
+    The header decides (`Image.burnt_in`); no pixel is looked at. At most MAX_HEADERS files of a benchmark are opened.
+    """
+    if not _needs_images(plan):
+        return []
+    lines = []
+    for name in plan.benchmarks:
+        images = {image.path: image for item in plan.items(name) for image in item.images if image.may_be_medical}
+        looked_at = [images[path] for path in sorted(images)[:MAX_HEADERS]]
+        signs = [(*image.burnt_in(), image.allow_burned_in) for image in looked_at]
+        refused = sum(declared and not allowed for declared, _, allowed in signs)
+        suspected = sum(suspected for _, suspected, _ in signs)
+        of = f"{len(images):,}" if len(looked_at) == len(images) else f"the first {len(looked_at):,}"
+        if refused:
+            lines.append(
+                f"medvqa: {name}: {refused:,} of {of} medical files say that annotation is burnt into their pixels "
+                "(BurnedInAnnotation = YES); questions about them end in errors. If nobody is named there: "
+                "allow_burned_in"
+            )
+        if suspected:
+            lines.append(
+                f"medvqa: {name}: {suspected:,} of {of} medical files are ultrasound, secondary captures or the like, "
+                "and do not say BurnedInAnnotation = NO: names may be burnt into their pixels. Look at some"
+            )
+    return lines

@@ -191,9 +191,12 @@ def _with_images(
 
 def _same(was: Item, now: Item) -> bool:
     """Whether the images of an item are those of the run, as far as digests are known."""
-    if [image.name for image in was.images] != [image.name for image in now.images]:
+    hidden = any(map(records.is_pseudonym, was.images))
+    if len(was.images) != len(now.images):
         return False
-    pairs = zip(was.images, now.images, strict=True)
+    if not hidden and [image.name for image in was.images] != [image.name for image in now.images]:
+        return False
+    pairs = zip(was.images, (image.pinned() for image in now.images) if hidden else now.images, strict=True)
     return all(one.digest == other.digest for one, other in pairs if one.digest and other.digest)
 
 

@@ -36,8 +36,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "benchmark": {
         "metavar": "NAME",
         "action": "append",
-        "help": "evaluate this benchmark or group (repeatable, or NAME,NAME; default: all whose data are "
-        "found, and phantom if there is no folder of data)",
+        "help": "evaluate this benchmark or group, or the benchmark that a file such as klinik.toml declares "
+        "(repeatable, or NAME,NAME; default: all whose data are found, and phantom if there is no folder of data)",
     },
     "data": {
         "metavar": "DIR",
@@ -78,6 +78,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "RULE",
         "help": "how answers are read: sound (default), or official, the rule of each benchmark's owners where they "
         "published one; official:2025-08 is the version of that month",
+    },
+    "metric-like": {
+        "metavar": "KIT",
+        "action": "append",
+        "help": "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit (repeatable, "
+        "or KIT,KIT; medvqa report has it for stored runs)",
     },
     "ablate": {
         "metavar": "HOW",
@@ -254,7 +260,7 @@ SELECT: Mapping[str, Any] = {
 OLD_NAMES: Mapping[str, str] = {"repeat": "samples"}
 """Earlier names of options, which remain valid."""
 
-LISTS = frozenset({"benchmark", "technique", "prompt", "gate-slices"})
+LISTS = frozenset({"benchmark", "technique", "prompt", "gate-slices", "metric-like"})
 """Options that take NAME,NAME."""
 
 
@@ -279,6 +285,7 @@ class Options:
     rules_first: bool
     judge_prompts: tuple[str, ...]
     extraction: str
+    metric_like: tuple[str, ...]
     ablate: str | None
     prompts: tuple[str, ...]
     samples: int | None
@@ -342,6 +349,7 @@ class Options:
             rules_first=bool(raw["rules-first"]),
             judge_prompts=tuple(map(_expanded, raw["judge-prompt"] or ())),
             extraction=raw["extraction"] or "sound",
+            metric_like=listed(raw["metric-like"] or ()),
             ablate=raw["ablate"],
             prompts=tuple(map(os.path.expanduser, listed(raw["prompt"] or ()))),
             samples=raw["samples"],

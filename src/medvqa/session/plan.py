@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, configs, engine, records, scoring
+from medvqa import benchmarks, configs, engine, scoring
 from medvqa.backend import Backend, says
 from medvqa.benchmarks import own
 from medvqa.data import own_tags
@@ -73,7 +73,6 @@ class Plan:
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
-    _groups: dict[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _variants: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
@@ -417,15 +416,6 @@ class Plan:
             score=score,
         )
         return shown if item is query.item else rotation.result_back(shown, query.item)
-
-    def kept(self, result: Result) -> Result:
-        """The result for the run folder: without patients and cases, unless its benchmark is public."""
-        name = result.item.benchmark
-        if name not in self.benchmarks or self.benchmarks[name].public:
-            return result
-        if name not in self._groups:
-            self._groups[name] = records.groups(self.items(name))
-        return replace(result, item=records.without_patient(result.item, self._groups[name]))
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""

@@ -31,6 +31,7 @@ from typing import Annotated, Any
 import msgspec
 
 from medvqa import benchmarks, configs, printing, records
+from medvqa.benchmarks import own, table_files
 from medvqa.benchmarks.table import Source
 from medvqa.data import folders
 from medvqa.data.tables import TableRow
@@ -92,6 +93,11 @@ def find(typed: str, known: Mapping[str, Benchmark], cwd: Path) -> PoolSource:
             raise UsageError(
                 f"--shot-pool={printing.line(typed)}: the file has the name of a pool or benchmark; rename it"
             )
+        if table_files.is_file(typed) and "file" in _toml(path, typed):
+            benchmark = own.completed(table_files.read(path, typed))
+            if benchmark.name in names:
+                raise UsageError(f"{printing.line(typed)}: a pool or benchmark is called '{benchmark.name}' already")
+            return PoolSource(benchmark.name, benchmark)
         return PoolSource(printing.line(path.name), path=path)
     close = get_close_matches(typed, names, n=1)
     meant = f" Did you mean '{close[0]}'?" if close else ""
@@ -148,11 +154,16 @@ def _fixed(source: PoolSource, pool: Pool, benchmark: Benchmark) -> Pool:
 
 def _content(source: PoolSource) -> _PoolFile:
     try:
-        return msgspec.convert(configs.read_toml(source.path), _PoolFile)
+        return msgspec.convert(_toml(source.path, source.name), _PoolFile)
     except msgspec.ValidationError as error:
         raise UsageError(f"--shot-pool={source.name}: {error}") from None
+
+
+def _toml(path: Path, name: str) -> dict[str, Any]:
+    try:
+        return configs.read_toml(path)
     except OSError as error:
-        raise UsageError(f"--shot-pool={source.name}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"--shot-pool={printing.line(name)}: cannot be read: {error.strerror}") from None
 
 
 def _row(file: str, number: int, shot: Mapping[str, Any]) -> TableRow:

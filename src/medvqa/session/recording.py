@@ -232,7 +232,8 @@ class Recording:
         self._write()
         self.verdict = gates.settle(gate, folder, self._about, covered, stored)
         # An earlier session may have asked a benchmark whose file this one does not name.
-        drawn = report.build(folder, self._plan.registry.with_runs([folder]).benchmarks, stored)
+        known = self._plan.registry.with_runs([folder]).benchmarks
+        drawn = report.build(folder, known, stored, data=self._plan.options.data)
         # Thousands of images would take minutes: `medvqa report --images` draws them.
         return report.write(drawn, html.draw(drawn, self._items, many="none"))
 

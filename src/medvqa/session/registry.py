@@ -6,6 +6,7 @@ They are attributes of modules. Nothing registers itself on import.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -95,7 +96,7 @@ class Registry:
                 self._check_ending(name, cwd)
                 chosen.append(name)
                 continue
-            benchmark = table_files.read(cwd / Path(name).expanduser(), name)
+            benchmark = table_files.read(cwd / os.path.expanduser(name), name)
             for taken in (declared.get(benchmark.name), *self._called(benchmark.name)):
                 if taken is not None and _path(taken) != _path(benchmark):
                     raise UsageError(
@@ -133,7 +134,7 @@ class Registry:
     def _check_ending(self, name: str, cwd: Path) -> None:
         """UsageError for an unknown benchmark whose name is that of a file without its ending."""
         file = f"{name}{table_files.ENDING}"
-        if name and not self._called(name) and (cwd / Path(file).expanduser()).is_file():
+        if name and not self._called(name) and (cwd / os.path.expanduser(file)).is_file():
             raise UsageError(f"no benchmark '{printing.line(name)}'; the file is named by --benchmark={file}")
 
     def with_metrics(self, metrics: Iterable[Metric]) -> Registry:

@@ -64,6 +64,7 @@ def resolve(
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
+    benchmarks.check_kits(options.metric_like, chosen, registry.benchmarks)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     _check_token_limits(options, model, techniques, registry)

@@ -37,7 +37,7 @@ class PartDifference:
 
     None where undefined. `low` and `high` bound the difference at `level`; both are None with fewer than LEAST_DF
     degrees of freedom (`df`), and if no value varies. `units` and `groups` are those of the whole; `left_out` and
-    `groups_left_out` are the units outside of the part, and the groups with any.
+    `groups_left_out` are the units outside of the part, in whole or with one of their questions, and their groups.
     """
 
     whole: float | None
@@ -81,7 +81,7 @@ def part_difference(
     value, minus, other = _linearised(part, slices, weights)
     coefficient, influence = minus - coefficient, other - influence
     counted = (table.denominator > 0) & np.isin(table.slice, slices)
-    outside = counted & (part.denominator == 0)
+    outside = counted & (part.denominator < table.denominator)
     _, group = np.unique(table.group[counted], return_inverse=True)
     groups = int(group.max(initial=-1)) + 1
     total = sums(group, influence[counted], groups)

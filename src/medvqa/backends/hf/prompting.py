@@ -62,16 +62,23 @@ class PromptWriter:
         return Rendered(written, images)
 
     def _keeps_order(self, written: str, turns: Sequence[Shot]) -> bool:
-        """Whether texts and image tokens stand in a written prompt in the order of their marks."""
-        at = 0
+        """Whether texts and images stand in a written prompt in the order of their marks.
+
+        Some templates write another token than the processor's: then anything between two texts is taken for the image.
+        """
+        known = bool(self.image_token) and self.image_token in written
+        at, pending = 0, False
         for turn in turns:
             for part in placed(turn.text, turn.images, "in-place"):
+                if not isinstance(part, str) and not known:
+                    pending = True
+                    continue
                 wanted = part.strip() if isinstance(part, str) else self.image_token
-                at = written.find(wanted, at) if wanted else -1
-                if at < 0:
+                found = written.find(wanted, at)
+                if found < 0 or (pending and not written[at:found].strip()):
                     return False
-                at += len(wanted)
-        return True
+                at, pending = found + len(wanted), False
+        return known or self.form == "chat"
 
     def _chat(self, system: str, turns: Sequence[Shot], parts: Sequence[Sequence[str | Image]]) -> str:
         import jinja2

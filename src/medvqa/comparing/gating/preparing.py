@@ -158,11 +158,11 @@ def _check_combined(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
 
 
 def unmeasurable(results: Iterable[Result], metric: Metric, run: Mapping[str, Any]) -> str | None:
-    """Return why a metric of a user cannot be gated on these results of a run; None if it can."""
+    """Return why a metric cannot be gated on these results of a run; None if it can."""
+    if metric.needs_responses and run.get("responses") == records.DIGESTS:
+        return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
     if metric.binary is not None:
         return None
-    if run.get("responses") == records.DIGESTS:
-        return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
     failed: list[FailedMetric] = []
     tabled = metrics.tables(list(results), [metric], (), failed)
     if failed:

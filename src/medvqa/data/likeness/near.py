@@ -15,15 +15,11 @@ KEPT = 50
 
 
 class NearPairs(NamedTuple):
-    """Pairs of hashes: places in either array and the bits that differ, sorted by the first place and by bits.
-
-    `total`, (hashes,), is the number of all near hashes of each one, also of those above KEPT.
-    """
+    """Pairs of hashes: places in either array and the bits that differ, sorted by the first place and by bits."""
 
     one: NDArray[np.intp]
     other: NDArray[np.intp]
     bits: NDArray[np.intp]
-    total: NDArray[np.intp]
 
 
 def within(one: NDArray[np.uint64], other: NDArray[np.uint64], most: int) -> NearPairs:
@@ -35,36 +31,37 @@ def within(one: NDArray[np.uint64], other: NDArray[np.uint64], most: int) -> Nea
     """
     import numpy as np
 
-    blocks = [_block(one[start : start + ROWS], other, most) for start in range(0, len(one), ROWS)]
+    last = np.ascontiguousarray(other[:, -1])
+    blocks = [_block(one[start : start + ROWS], other, last, most) for start in range(0, len(one), ROWS)]
     nothing = np.empty(0, dtype=np.intp)
     if not blocks:
-        return NearPairs(nothing, nothing, nothing, nothing)
+        return NearPairs(nothing, nothing, nothing)
     starts = np.repeat(np.arange(len(blocks)) * ROWS, [len(block.one) for block in blocks])
-    first, second, bits, count = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    return NearPairs(first + starts, second, bits, count)
+    first, second, bits = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return NearPairs(first + starts, second, bits)
 
 
-def _block(rows: NDArray[np.uint64], others: NDArray[np.uint64], most: int) -> NearPairs:
-    """The pairs of a few hashes with all of the other side."""
+def _block(rows: NDArray[np.uint64], others: NDArray[np.uint64], last: NDArray[np.uint64], most: int) -> NearPairs:
+    """The pairs of a few hashes with all of the other side; `last` has the last words of these."""
     import numpy as np
 
     first, second, bits = (np.empty(0, dtype=np.intp) for _ in range(3))
-    count = np.zeros(len(rows), dtype=np.intp)
     for place in range(0, len(others), COLUMNS):
         columns = others[place : place + COLUMNS]
-        i, j = np.nonzero(_bits(rows[:, None, -1] ^ columns[None, :, -1]) <= most)
+        near_last = _bits(rows[:, None, -1] ^ last[None, place : place + COLUMNS]) <= most
+        # Much faster than np.nonzero, since few pairs are near.
+        i, j = np.divmod(np.flatnonzero(near_last), len(columns))
         apart = _bits(rows[i] ^ columns[j]).sum(axis=1, dtype=np.intp)
         near = apart <= most
         if not near.any():
             continue
-        count += np.bincount(i[near], minlength=len(rows))
         first, second = np.append(first, i[near]), np.append(second, j[near] + place)
         bits = np.append(bits, apart[near])
         order = np.lexsort((second, bits, first))
         first, second, bits = first[order], second[order], bits[order]
         rank = np.arange(len(first)) - np.searchsorted(first, first)
         first, second, bits = first[rank < KEPT], second[rank < KEPT], bits[rank < KEPT]
-    return NearPairs(first, second, bits, count)
+    return NearPairs(first, second, bits)
 
 
 def _bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:

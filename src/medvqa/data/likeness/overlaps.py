@@ -31,6 +31,8 @@ LEVELS: Mapping[Level, str] = {
 
 MOST = 5
 """Training images and rows that are listed for an item; the others are counted."""
+MATCHED = 10_000
+"""Training images that an image is compared with further, if more are like it: copies of one picture, mostly."""
 LEAST_STEM = 8
 """Characters of a file's name without ending that a cell may give in its place: a shorter one may be any number."""
 
@@ -69,8 +71,8 @@ class QuestionMatch:
 class Overlap:
     """An item that the training set has in part; `level` is None for the question alone of an item with images.
 
-    `image` is the name of the item's image, `trained` that of the training set's, None without one. `images` and `rows`
-    count all like images, and all rows with the question. `joined`: the row of `question` names `trained`.
+    `image` is the name of the item's image, `trained` that of the training set's, "" without one. `images` counts all
+    like images (up to MATCHED), `rows` all rows with the question. `joined`: the row of `question` names `trained`.
     """
 
     item: str
@@ -167,7 +169,7 @@ def find(
     prints = dict(zip(images, fingerprints(images, folder, turned=turned, progress=progress), strict=True))
     matches = _image_matches(prints, trained.prints, near, turned)
     index = QuestionIndex(item.question for item in items)
-    asked = _ask(index, trained, {match.place for found in matches.values() for match in found.listed})
+    asked = _ask(index, trained, {match.place for found in matches.values() for match in found})
     found: list[Overlap] = []
     levels: dict[str, Level] = {}
     alone = set()
@@ -200,17 +202,9 @@ def _lacking(items: Iterable[Item], prints: Mapping[Image, Fingerprint]) -> dict
     return reasons
 
 
-@dataclass(frozen=True, slots=True)
-class _Matches:
-    """The matches of an image, the closest first, and the number of all."""
-
-    listed: tuple[ImageMatch, ...] = ()
-    count: int = 0
-
-
 def _image_matches(
     prints: Mapping[Image, Fingerprint], trained: Sequence[Fingerprint], near: int, turned: bool
-) -> dict[Image, _Matches]:
+) -> dict[Image, tuple[ImageMatch, ...]]:
     """The training images that are like each image."""
     by_content, by_pixels, by_look = (_places(trained, kind) for kind in ("content", "pixels", "look"))
     wanted: dict[str, list[tuple[Image, str]]] = {}
@@ -220,26 +214,21 @@ def _image_matches(
     looks, known = list(wanted), list(by_look)
     pairs = within(_words(looks), _words(known), near)
     alike: dict[Image, list[tuple[int, str, str]]] = {}
-    counts: Counter[Image] = Counter()
     for one, other, bits in zip(pairs.one.tolist(), pairs.other.tolist(), pairs.bits.tolist(), strict=True):
         for image, turn in wanted[looks[one]]:
             alike.setdefault(image, []).append((bits, turn, known[other]))
-    for look, count in zip(looks, pairs.total.tolist(), strict=True):
-        for image, _ in wanted[look]:
-            counts[image] += count
     found = {}
     for image, print_ in prints.items():
+        exact = [("bytes", place) for place in by_content.get(print_.content, ())]
+        exact += [("pixels", place) for place in by_pixels.get(print_.pixels, ())]
         best: dict[int, ImageMatch] = {}
-        for place in by_content.get(print_.content, ()):
-            best[place] = ImageMatch("bytes", 0, "", place)
-        for place in by_pixels.get(print_.pixels, ()) if print_.pixels else ():
-            best.setdefault(place, ImageMatch("pixels", 0, "", place))
+        for kind, place in exact[:MATCHED]:
+            best.setdefault(place, ImageMatch(kind, 0, "", place))  # type: ignore[arg-type]
         for bits, turn, look in sorted(alike.get(image, ())):
-            for place in by_look[look]:
+            for place in by_look[look][: max(MATCHED - len(best), 0)]:
                 best.setdefault(place, ImageMatch("look-alike", bits, turn, place))
         if best:
-            listed = tuple(sorted(best.values(), key=lambda match: match.order))
-            found[image] = _Matches(listed, max(len(listed), counts[image]))
+            found[image] = tuple(sorted(best.values(), key=lambda match: match.order))
     return found
 
 
@@ -360,22 +349,22 @@ def _same_end(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _overlaps(
-    item: Item, question: int, matches: Mapping[Image, _Matches], asked: _Asked, images: Sequence[Image]
+    item: Item, question: int, matches: Mapping[Image, Sequence[ImageMatch]], asked: _Asked, images: Sequence[Image]
 ) -> Iterator[Overlap]:
     """The overlaps of one item, the closest first."""
     rows = asked.rows.get(question, [])
     count = asked.counts[question]
     own: list[Overlap] = []
     for image in item.images:
-        found = matches.get(image, _Matches())
-        for match in found.listed:
+        found = matches.get(image, ())
+        for match in found:
             joined = asked.joined.get((question, match.place))
             level: Level = "look-alike" if match.kind == "look-alike" else "image"
             if joined is not None:
                 level = "image and question"
             row = joined or (rows[0] if rows else None)
             trained = images[match.place].name
-            own.append(Overlap(item.id, level, image.name, match, trained, found.count, row, count, joined is not None))
+            own.append(Overlap(item.id, level, image.name, match, trained, len(found), row, count, joined is not None))
     own.sort(key=lambda overlap: (list(LEVELS).index(overlap.level or "image"), overlap.match and overlap.match.order))
     yield from own[:MOST]
     if not own and rows:

@@ -6,12 +6,17 @@ import hashlib
 import io
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from medvqa import files, medical
 from medvqa.image import MAX_PIXELS
 from medvqa.items import DataError, Image, UsageError
+from medvqa.medical import views
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -33,6 +38,9 @@ patients begin.
 
 FLAT = 2.0
 """Standard deviation of the grey values, from 0 to 255, below which an image is plain: all plain images look alike."""
+
+ALONE = 2**24
+"""Pixels from which on only one picture is decoded at a time: several would fill the memory."""
 
 _EXTERNAL = frozenset({"EPS", "WMF", "GRIB", "BUFR", "HDF5"})
 """Formats that Pillow opens through another program, or not at all."""
@@ -69,18 +77,32 @@ def fingerprint(data: bytes, *, turned: bool = False) -> Fingerprint:
 
 
 def of_image(image: Image, *, turned: bool = False) -> Fingerprint:
-    """Return the fingerprint of an image; without `content` if its file is missing or cannot be read."""
+    """Return the fingerprint of an image; without `content` if its file is missing or cannot be read.
+
+    The content of a medical file is the whole file, its look that of the picture that the view names.
+    """
+    content = ""
     try:
+        # Only hashes leave this function, so annotation that is burnt in is no matter.
+        image = replace(image, allow_burned_in=True)
+        content = image.sha256() if _is_medical(image) else ""
         found = fingerprint(image.read(), turned=turned)
     except DataError as error:
-        return Fingerprint("", why=str(error))
-    if found.pixels:
-        return found
+        return Fingerprint(content, why=str(error))
+    return msgspec.structs.replace(found, content=content or found.content)
+
+
+def _is_medical(image: Image) -> bool:
+    """Whether an image lies in a medical file of its own."""
+    if image.blank or image.cell is not None or image.length is not None or image.encoding != "raw":
+        return False
     try:
-        # Files that only the benchmark can show: DICOM, or a slice of a volume.
-        return Fingerprint(found.content, *_seen(image.pil(), turned))
-    except DataError as error:
-        return Fingerprint(found.content, why=str(error))
+        with files.reading(Path(image.path)) as file:
+            return bool(medical.kind(file.read(medical.HEAD), image.file, views.parse(image.view)))
+    except medical.MedicalError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 def _seen(picture: PIL.Image.Image, turned: bool) -> tuple[str, tuple[str, ...]]:
@@ -137,10 +159,11 @@ def decoded(data: bytes) -> PIL.Image.Image:
         with PIL.Image.open(io.BytesIO(data), formats=_formats()) as opened:
             if opened.width * opened.height > MAX_PIXELS:
                 raise DataError(f"more than {MAX_PIXELS:,} pixels")
-            upright = PIL.ImageOps.exif_transpose(opened)
-            if upright.mode in ("I", "F") or upright.mode.startswith("I;"):
-                upright = _scaled(upright)
-            return upright.convert("RGB")
+            with _large if opened.width * opened.height > ALONE else nullcontext():
+                upright = PIL.ImageOps.exif_transpose(opened)
+                if upright.mode in ("I", "F") or upright.mode.startswith("I;"):
+                    upright = _scaled(upright)
+                return upright.convert("RGB")
     except DataError:
         raise
     except PIL.Image.DecompressionBombError:
@@ -153,6 +176,7 @@ def decoded(data: bytes) -> PIL.Image.Image:
 
 
 _loading = threading.Lock()
+_large = threading.Lock()
 
 
 def _formats() -> list[str]:

@@ -12,23 +12,30 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import ceil
 
-ENOUGH = 0.8
+ENOUGH = 0.9
 """Share of a question's runs of three words that a text must have to be nearly equal."""
 LEAST = 8
 """Words of the shortest question that is compared for near equality."""
 RUN = 3
 LINES = 1000
 """Lines of a text that are compared by themselves; the others are compared as part of the whole."""
-REMEMBERED = 200_000
+REMEMBERED = 100_000
 """Distinct texts whose matches are kept, since training sets repeat their questions."""
 SHORT = 500
 """Characters of the longest text that is kept so."""
 
-_MARK = re.compile(r"<\s*/?\s*(?:image|img|video|vision|start_of_image)\w*(?:[\s_-]*\d+)?\s*/?\s*>", re.I)
+MOST = 50
+"""Nearly equal questions that a text is reported for, the nearest: more share a form, and little else."""
+MANY = 500
+"""Candidates of a text from which on they are counted by numpy."""
+
+# All repetitions are limited, so that a hostile text takes no longer than another.
+_MARK = re.compile(
+    r"<\s{0,3}/?\s{0,3}(?:image|img|video|vision|start_of_image)\w{0,20}[\s_-]{0,3}\d{0,6}\s{0,3}/?\s{0,3}>", re.I
+)
 _WORD = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]|[^\W_぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]+")
 
 
@@ -47,6 +54,8 @@ class QuestionIndex:
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Index the questions."""
+        import numpy as np
+
         places: dict[str, int] = {}
         self.of = [places.setdefault(" ".join(words(text)), len(places)) for text in texts]
         self._equal = {text: place for text, place in places.items() if text}
@@ -55,12 +64,18 @@ class QuestionIndex:
             for text, place in self._equal.items()
             if len(split := text.split(" ")) >= LEAST and (found := runs(split))
         }
-        frequency = Counter(run for found in self._runs.values() for run in found)
+        by_run: dict[str, list[int]] = {}
+        for place, found in self._runs.items():
+            for run in found:
+                by_run.setdefault(run, []).append(place)
+        self._places = {run: np.array(places, dtype=np.intp) for run, places in by_run.items()}
+        self._needed = np.full(len(places), np.inf)
         # A text with `needed` of n runs has one of any n - needed + 1 of them: the rarest are looked up.
         self._rare: dict[str, list[int]] = {}
         for place, found in self._runs.items():
             needed = ceil(ENOUGH * len(found))
-            for run in sorted(found, key=lambda run: (frequency[run], run))[: len(found) - needed + 1]:
+            self._needed[place] = needed
+            for run in sorted(found, key=lambda run: (len(by_run[run]), run))[: len(found) - needed + 1]:
                 self._rare.setdefault(run, []).append(place)
         self._remembered: dict[str, tuple[tuple[int, float], ...]] = {}
 
@@ -95,10 +110,23 @@ class QuestionIndex:
         found = {self._equal[line]: 0.0 for line in self._lines(text) if line in self._equal}
         if self._rare:
             has = runs(words(text))
-            candidates = {place for run in has & self._rare.keys() for place in self._rare[run]}
-            for place in candidates - found.keys():
-                wanted = self._runs[place]
-                share = len(wanted & has) / len(wanted)
-                if share >= ENOUGH:
-                    found[place] = round(1 - share, 6)
+            near = ((place, self._lacks(place, has)) for place in self._candidates(has) if place not in found)
+            nearest = sorted((lacks, place) for place, lacks in near if lacks is not None)[:MOST]
+            found |= {place: lacks for lacks, place in nearest}
         return tuple(sorted(found.items()))
+
+    def _candidates(self, has: set[str]) -> Collection[int]:
+        """The questions that a text with these runs may hold."""
+        import numpy as np
+
+        rare = [self._rare[run] for run in has & self._rare.keys()]
+        if sum(map(len, rare)) < MANY:
+            return {place for places in rare for place in places}
+        counts = np.bincount(np.concatenate([self._places[run] for run in has & self._places.keys()]))
+        return np.flatnonzero(counts >= self._needed[: len(counts)]).tolist()
+
+    def _lacks(self, place: int, has: set[str]) -> float | None:
+        """The share of a question's runs that are not there, None if they are too many."""
+        wanted = self._runs[place]
+        count = len(wanted & has)
+        return round(1 - count / len(wanted), 6) if count >= self._needed[place] else None

@@ -96,7 +96,7 @@ def _name(image: Image) -> str:
     """The name of an image in the cache: its file, and its place within."""
     place = [str(image.start)] if image.start else list(map(str, image.cell)) if image.cell is not None else []
     window = [repr(image.window)] if image.window is not None else []
-    return "\0".join([image.path, *place, *window]).encode(errors="surrogateescape").hex()
+    return "\0".join([image.path, *place, *window, image.view]).encode(errors="surrogateescape").hex()
 
 
 def _states(images: Sequence[Image]) -> list[tuple[int, int]]:
@@ -105,7 +105,7 @@ def _states(images: Sequence[Image]) -> list[tuple[int, int]]:
     for image in images:
         if image.path not in known:
             try:
-                status = os.stat(image.path.partition("?")[0])
+                status = os.stat(image.path)
                 known[image.path] = status.st_size, status.st_mtime_ns
             except (OSError, ValueError):
                 known[image.path] = -1, 0

@@ -85,7 +85,8 @@ class TrainingSet:
     def pictures(self) -> Iterator[Image]:
         """Yield the image files."""
         for name in self.images:
-            yield Image(name, os.path.join(self.folder, name))
+            # A question mark in a name of an image begins a view.
+            yield Image(name.replace("?", "\ufffd"), os.path.join(self.folder, name))
 
     def rows(self, table: str) -> Iterator[TrainingRow]:
         """Yield the rows of a table (DataError for one that cannot be read, or not to its end)."""

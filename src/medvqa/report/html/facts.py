@@ -98,6 +98,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
             prompts = [", ".join(named)]
         rows.append((f"Prompts of {name}", "; ".join(prompts)))
         rows.append((f"Token limits of {name}", _limits(about.get("max_tokens", {}))))
+        rows += _declared(name, about.get("declared") or {})
         rows.append(
             (f"Data of {name}", f"{about.get('items', 0):,} items, SHA-256 {about.get('data_sha256', '')[:16]}…")
         )
@@ -126,6 +127,17 @@ def facts(report: Report) -> list[tuple[str, str]]:
         names = [name for name in ("pytest-medvqa", "python", "torch", "transformers", "openai") if name in versions]
         rows.append(("Versions", ", ".join(f"{name} {versions[name]}" for name in names)))
     return [(name, value) for name, value in rows if value]
+
+
+def _declared(name: str, declared: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The file that declares a benchmark, its language and its licence."""
+    file = f"{PurePath(declared['file']).name}, " if declared.get("file") else ""
+    digest = f"{file}SHA-256 {declared['sha256'][:16]}…" if declared.get("sha256") else ""
+    return [
+        (f"Declaration of {name}", digest),
+        (f"Language of {name}", declared.get("language", "")),
+        (f"Licence of {name}", declared.get("licence", "")),
+    ]
 
 
 def _protocol(protocol: Protocol) -> list[tuple[str, str]]:

@@ -10,11 +10,11 @@ import base64
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from medvqa import files
+from medvqa import files, records
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, UsageError
 from medvqa.report.build import Part, Report
 
@@ -102,17 +102,23 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
         return {}
     try:
         items = load(benchmark)
-        current = {image.name: image for item in items for image in item.images} if items is not None else None
+        loaded = {item.id: item for item in items} if items is not None else None
     except MedVQAError as error:
         notes.append(f"Images of {benchmark.name} are left out: {error}.")
         return {}
-    if current is None:
+    if loaded is None:
         notes.append(f"Images of {benchmark.name} are left out: name the folder of its data with --data=DIR.")
         return {}
+    current = {image.name: image for item in loaded.values() for image in item.images}
     images = {}
     changed = 0
     for result in part.results:
-        shown = [_same(image, current.get(image.name)) for image in result.item.images]
+        recorded = result.item.images
+        if any(map(records.is_pseudonym, recorded)):
+            own = loaded[result.item.id].images if result.item.id in loaded else ()
+            shown = [_same(image, own[place] if place < len(own) else None) for place, image in enumerate(recorded)]
+        else:
+            shown = [_same(image, current.get(image.name)) for image in recorded]
         changed += None in shown
         if shown and None not in shown:
             images[benchmark.name, result.item.id] = tuple(image for image in shown if image is not None)
@@ -122,10 +128,12 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
 
 
 def _same(recorded: Image, current: Image | None) -> Image | None:
-    """The data folder's image, if it is the recorded one; else None."""
-    if current is None or (recorded.digest and current.digest and recorded.digest != current.digest):
+    """The data folder's image, by its recorded name, if it is the recorded one; else None."""
+    if current is None:
         return None
-    return current
+    if records.is_pseudonym(recorded):
+        current = replace(current.pinned(), name=recorded.name)
+    return None if recorded.digest and current.digest and recorded.digest != current.digest else current
 
 
 def _drawn(distinct: Iterable[Image], folder: Path, mode: Images) -> tuple[dict[Image, str], list[str]]:

@@ -451,13 +451,14 @@ def published(part: Part) -> Published | None:
     if paper is None or not part.results:
         return None
     own = {measure.name: measure.value for measure in part.headline}
-    if own and own.keys().isdisjoint(paper.measures):
+    if (own and own.keys().isdisjoint((*paper.measures, *part.benchmark.headline))) or not paper.rows:
         # An oracle's numbers are no scores.
         return None
+    own |= {m.name: m.value for m in part.measures if m.name in paper.measures and not m.slice}
     # A model of the paper was asked in one order.
     own |= {name: own[mean] for name in paper.measures if (mean := position.MEAN + name) in own}
     rows = [
-        (name, False, tuple(value / 100 for value in values))
+        (name, False, tuple(None if value is None else value / 100 for value in values))
         for name, of, values in paper.rows
         if of in ("", part.technique)
     ]

@@ -99,6 +99,7 @@ def test_examples_never_share_an_image_with_the_question_in_either_language(tmp_
     ("change", "message"),
     [
         ({"q_lang": "de"}, "slake/test.json record 1: no language 'de'; known: en, zh"),
+        ({"answer_type": "x" * 9999}, "^.{30,200}$"),
         ({"answer_type": "HALF"}, "slake/test.json record 1: no answer type 'HALF'; known: CLOSED, OPEN"),
         ({"img_name": "../../secret.jpg"}, "slake/test.json record 1: .*leaves"),
         ({"qid": " "}, "slake/test.json record 1, column 'qid': blank"),

@@ -1,0 +1,230 @@
+"""Unpack zip and tar archives, which are not trusted: no name leads out, no link is made, and sizes are limited."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import shutil
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, cast
+
+from medvqa import files, printing
+from medvqa.fetching.parts import ROOM
+from medvqa.fetching.web import NotFetched
+
+MAX_FILES = 2**20
+MAX_RATIO = 100
+"""Bytes unpacked for each byte of the archive; images are packed already, so real archives stay below 20."""
+SLACK = 2**26
+"""Bytes that any archive may give."""
+OURS = ".medvqa"
+"""Start of the names of this project's own files, such as the list of received files."""
+MAX_NAME = 255
+MAX_DEPTH = 20
+CHUNK = 2**18
+MAX_PIECE = 2**24
+"""Bytes that are read at once, headers of a tar included."""
+DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError, struct.error),
+)
+"""Errors of the readers of archives. Encrypted ones raise RuntimeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMember:
+    """An entry of an archive: its name, its size, and its CRC-32 (None if unknown).
+
+    `plain`: it is a file or a folder, and no link or device. The name of a folder ends in "/".
+    """
+
+    name: str
+    size: int
+    crc: int | None
+    plain: bool
+    open: Callable[[], IO[bytes] | None]
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that refuses to be read in large pieces: a tar's long header would be held in memory."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= MAX_PIECE:
+            raise tarfile.ReadError("a header is too long")
+        return self._stream.read(size)
+
+
+def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int:
+    """Unpack an archive into a folder, and return the number of its files (NotFetched, OSError).
+
+    A file that is there already, with the right size and CRC, is left alone, so that a second call continues; any
+    other file in the way is an error. `tick` takes the bytes done and the bytes in total.
+    """
+    shown = printing.line(archive.name)
+    try:
+        with _members(archive) as listed:
+            members = list(_checked(listed, archive, shown))
+            total = sum(member.size for member in members)
+            folder.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(folder).free - ROOM
+            if total > free:
+                raise NotFetched(f"{shown} needs {total:,} bytes unpacked, and {max(free, 0):,} are free in {folder}")
+            done = 0
+            for member in members:
+                tick(done, total)
+                _extract(member, folder, shown)
+                done += member.size
+            tick(done, total)
+    except (*DAMAGED, OSError) as error:
+        # A damaged bzip2 is an OSError without number; any other is the disk's.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise NotFetched(f"{shown} is damaged or no archive: {printing.line(str(error))[:200]}") from None
+    return len(members)
+
+
+@contextmanager
+def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
+    """Yield the entries of an archive, unchecked."""
+    with files.reading(archive) as file:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as opened:
+                yield (
+                    ArchiveMember(
+                        info.filename,
+                        info.file_size,
+                        info.CRC,
+                        info.is_dir() or not stat.S_IFMT(info.external_attr >> 16) & ~stat.S_IFREG,
+                        partial(opened.open, info),
+                    )
+                    for info in opened.infolist()
+                )
+            return
+        file.seek(0)
+        start = file.read(6)
+        file.seek(0)
+        with _unpacked(file, start) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r:") as tape:
+            yield (
+                ArchiveMember(
+                    f"{info.name}/" if info.isdir() else info.name,
+                    info.size,
+                    None,
+                    info.isdir() or info.isreg(),
+                    partial(tape.extractfile, info),
+                )
+                for info in tape
+            )
+
+
+def _unpacked(file: IO[bytes], start: bytes) -> IO[bytes]:
+    """Return the stream of a tar that may be packed as a whole."""
+    if start.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+    if start.startswith(b"BZh"):
+        return bz2.BZ2File(file)
+    return lzma.LZMAFile(file) if start.startswith(b"\xfd7zXZ\x00") else file
+
+
+def _checked(listed: Iterable[ArchiveMember], archive: Path, shown: str) -> Iterator[ArchiveMember]:
+    """Yield the files of an archive with clean names; NotFetched for one that no data set has."""
+    allowed = archive.stat().st_size * MAX_RATIO + SLACK
+    total = 0
+    seen: set[str] = set()
+    for number, member in enumerate(listed, 1):
+        where = f"{shown}: {printing.line(member.name)[:100]!r}"
+        if number > MAX_FILES:
+            raise NotFetched(f"{shown} has more than {MAX_FILES:,} entries")
+        if not member.plain:
+            raise NotFetched(f"{where} is a link or a device; nothing was unpacked")
+        path = _path(member.name)
+        if path is None:
+            raise NotFetched(f"{where} leads out of the folder or is no name of a file; nothing was unpacked")
+        if member.name.endswith("/"):
+            continue
+        # Some file systems ignore case: two such files would overwrite each other.
+        if path.lower() in seen:
+            raise NotFetched(f"{where} occurs twice; nothing was unpacked")
+        seen.add(path.lower())
+        total += member.size
+        if total > allowed:
+            raise NotFetched(f"{shown} would have more than {allowed:,} bytes unpacked, {MAX_RATIO} times its size")
+        yield replace(member, name=path)
+
+
+def _path(name: str) -> str | None:
+    """Return a member's path below the folder, None for one that is not allowed."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    fine = (
+        parts
+        and not name.startswith("/")
+        and len(parts) <= MAX_DEPTH
+        and name.isprintable()
+        and "\\" not in name
+        and ":" not in parts[0]
+        and ".." not in parts
+        and not any(part.startswith(OURS) for part in parts)
+        and all(len(os.fsencode(part)) <= MAX_NAME for part in parts)
+    )
+    return "/".join(parts) if fine else None
+
+
+def _extract(member: ArchiveMember, folder: Path, shown: str) -> None:
+    """Write one file, whole or not at all."""
+    *parents, name = member.name.split("/")
+    for parent in parents:
+        folder = files.subfolder(folder, parent)
+    target = folder / name
+    if os.path.lexists(target):
+        # A tar has no CRC: its files are written again.
+        same = not target.is_symlink() and target.is_file() and target.stat().st_size == member.size
+        if same and member.crc is not None and _crc(target) == member.crc:
+            return
+        if not same or member.crc is not None:
+            raise NotFetched(f"{target} is in the way: it is not the {member.name} of {shown}; move it away")
+    opened = member.open()
+    if opened is None:
+        raise NotFetched(f"{shown}: {member.name} cannot be read")
+    left = member.size
+    with opened, files.replacing(target, sync=False) as file:
+        while chunk := opened.read(min(CHUNK, left + 1)):
+            left -= len(chunk)
+            if left < 0:
+                raise NotFetched(f"{shown}: {member.name} has more than the {member.size:,} bytes that it claims")
+            file.write(chunk)
+        if left:
+            raise NotFetched(f"{shown}: {member.name} has {left:,} bytes less than it claims")
+
+
+def _crc(path: Path) -> int:
+    value = 0
+    with files.reading(path, follow=False) as file:
+        while chunk := file.read(CHUNK):
+            value = zlib.crc32(chunk, value)
+    return value

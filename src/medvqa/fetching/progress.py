@@ -1,0 +1,108 @@
+"""Progress of a download: bars on a terminal, else a line now and then, on standard error."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from medvqa import printing
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+EVERY = 10.0
+"""Seconds between two lines if standard error is no terminal."""
+
+
+def size_text(size: int | None) -> str:
+    """Return a number of bytes for people, such as 9.3 GB."""
+    if size is None:
+        return "unknown size"
+    value = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 999.5 or unit == "GB":
+            return f"{value:,.0f} {unit}" if unit == "bytes" or value >= 99.5 else f"{value:,.1f} {unit}"
+        value /= 1000
+    raise AssertionError("GB ends the loop")
+
+
+class FetchProgress:
+    """Files done of a number of files; methods may be called by several threads."""
+
+    def __init__(self, bars: Progress | None) -> None:
+        """Draw `bars`, or write lines without them."""
+        self._bars = bars
+        self._total = 0
+        self._files = 0
+        self._bytes: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._shown = time.monotonic()
+        self._lock = threading.Lock()
+        self._whole: TaskID | None = None
+
+    def expect(self, total: int) -> None:
+        """Count to a number of files."""
+        self._total = total
+        if self._bars is not None:
+            self._whole = self._bars.add_task("files", total=total, amount=f"0 of {total:,} files")
+
+    def received(self, name: str, done: int, size: int | None) -> None:
+        """Show the bytes of a file that are there."""
+        with self._lock:
+            self._bytes[name] = done
+            if self._bars is not None:
+                if name not in self._tasks:
+                    self._tasks[name] = self._bars.add_task(printing.line(name), total=size, amount="")
+                amount = size_text(done) if size is None else f"{size_text(done)} of {size_text(size)}"
+                self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
+            elif time.monotonic() - self._shown >= EVERY:
+                self._line(f"; {name}: {size_text(done)}" + (f" of {size_text(size)}" if size else ""))
+
+    def ended(self, name: str) -> None:
+        """Count a file that is done or given up."""
+        with self._lock:
+            self._files += 1
+            if self._bars is not None and self._whole is not None:
+                if name in self._tasks:
+                    self._bars.remove_task(self._tasks.pop(name))
+                self._bars.update(
+                    self._whole, completed=self._files, amount=f"{self._files:,} of {self._total:,} files"
+                )
+            elif time.monotonic() - self._shown >= EVERY:
+                self._line("")
+
+    def tell(self, text: str) -> None:
+        """Show a line."""
+        with self._lock:
+            if self._bars is not None:
+                self._bars.console.print(printing.lines(f"medvqa: {text}"), markup=False, highlight=False)
+            else:
+                printing.to_stderr(printing.lines(f"medvqa: {text}") + "\n")
+
+    def _line(self, more: str) -> None:
+        self._shown = time.monotonic()
+        text = f"  {self._files:,} of {self._total:,} files, {size_text(sum(self._bytes.values()))}{more}"
+        printing.to_stderr(printing.lines(text) + "\n")
+
+
+@contextmanager
+def show() -> Iterator[FetchProgress]:
+    """Yield the progress of a download."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield FetchProgress(None)
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TextColumn("{task.fields[amount]}", markup=False),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield FetchProgress(bars)

@@ -1,0 +1,1275 @@
+"""Downloads: from servers that fail in every way, into a data folder that nothing leaves."""
+
+import errno
+import gzip
+import hashlib
+import io
+import json
+import os
+import ssl
+import tarfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.error import URLError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+from medvqa.fetching import archives, fetch, hub, manifest, parts, pmc, progress, summary, web
+from medvqa.fetching.web import Manners, NotFetched
+from medvqa.items import Benchmark, Origin, OriginFile, UsageError
+from support.laws import examples
+from support.stores import Asked, FileServer, Sent, ranged
+
+QUICK = Manners(timeout=0.3, attempts=3, first_wait=0.01, longest_wait=2, pause=0, jobs=4)
+CONTENT = bytes(range(256)) * 400
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+def receive(
+    server: FileServer, target: Path, *, url: str = "", size: int | None = None, most: int = 2**30, **more: Any
+) -> str:
+    """Receive a file of the server to its place."""
+    source = parts.FileAddress(url or f"{server.url}/file.bin", size, **more)
+    return parts.receive(web.Web(QUICK), source, target, most=most, report=lambda done, size: None)
+
+
+def reason(server: FileServer, target: Path, **more: Any) -> str:
+    """Return why a file of the server cannot be had."""
+    with pytest.raises(NotFetched) as failed:
+        receive(server, target, **more)
+    return str(failed.value)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "file.bin"
+
+
+# --- one file ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("digest", [f"sha256:{sha256(CONTENT)}", f"md5:{md5(CONTENT)}", ""])
+def test_a_file_arrives_whole_under_its_name(target: Path, digest: str) -> None:
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert receive(server, target, digests=(digest,) if digest else ()) == sha256(CONTENT)
+    assert target.read_bytes() == CONTENT
+    assert [path.name for path in target.parent.iterdir()] == ["file.bin"]
+    assert server.asked[0].headers["User-Agent"].startswith("pytest-medvqa/")
+    assert server.asked[0].headers["Accept-Encoding"] == "identity"
+
+
+def test_a_blob_of_git_is_checked_by_its_name(target: Path) -> None:
+    name = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        receive(server, target, digests=(f"git:{name}",))
+        assert "its git is" in reason(server, target.with_name("b"), digests=(f"git:{'0' * 40}",))
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_connection_that_is_cut_goes_on_where_it_ended(target: Path, chunked: bool) -> None:
+    def script(n: int, asked: Asked) -> Sent:
+        whole = ranged(CONTENT, asked, chunked=chunked)
+        return replace(whole, cut=len(whole.body) // 2 if n < 2 else 0)
+
+    with FileServer(script) as server:
+        assert receive(server, target) == sha256(CONTENT)
+    half, quarter = len(CONTENT) // 2, len(CONTENT) * 3 // 4
+    assert [asked.start for asked in server.asked] == [0, half, quarter]
+    assert server.asked[1].headers["If-Range"] == '"1"'
+
+
+def test_a_file_that_is_cut_for_ever_is_given_up_and_its_part_kept(target: Path) -> None:
+    with FileServer(lambda n, asked: replace(ranged(CONTENT, asked), cut=len(CONTENT) - asked.start - 10)) as server:
+        assert "the connection was cut after 30 of 102,400 bytes" in reason(server, target)
+    assert not target.exists()
+    assert target.with_name("file.bin.part").stat().st_size == 30
+
+
+def test_tries_that_get_on_are_not_counted(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "MOVED", 10)
+    with FileServer(
+        lambda n, asked: replace(ranged(CONTENT[:100], asked), cut=max(0, 100 - asked.start - 12))
+    ) as server:
+        assert receive(server, target) == sha256(CONTENT[:100])
+    assert len(server.asked) == 9
+
+
+def test_a_server_without_ranges_sends_the_file_from_its_start(target: Path) -> None:
+    with FileServer(lambda n, asked: Sent(CONTENT, cut=100 if n == 0 else 0, headers={"ETag": '"1"'})) as server:
+        assert receive(server, target) == sha256(CONTENT)
+    assert server.asked[1].start > 0
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_file_without_name_of_its_version_is_not_continued(target: Path) -> None:
+    with FileServer(lambda n, asked: replace(ranged(CONTENT, asked, etag=""), cut=100 if n == 0 else 0)) as server:
+        assert receive(server, target) == sha256(CONTENT)
+    assert [asked.start for asked in server.asked] == [0, 0]
+
+
+def test_a_weak_etag_names_no_version(target: Path) -> None:
+    with FileServer(lambda n, asked: Sent(CONTENT, headers={"ETag": 'W/"1"'}, cut=5 * (n == 0))) as server:
+        receive(server, target)
+    assert server.asked[1].headers["Range"] is None
+
+
+@pytest.mark.parametrize("respects_if_range", [True, False])
+def test_versions_of_a_file_are_never_mixed(target: Path, respects_if_range: bool) -> None:
+    other = CONTENT[::-1]
+
+    def script(n: int, asked: Asked) -> Sent:
+        if n == 0:
+            return replace(ranged(CONTENT, asked, '"old"'), cut=500)
+        if not respects_if_range and "If-Range" in asked.headers:
+            del asked.headers["If-Range"]
+        return ranged(other, asked, '"new"')
+
+    with FileServer(script) as server:
+        assert receive(server, target) == sha256(other)
+
+
+def test_a_part_of_an_earlier_call_is_continued(target: Path) -> None:
+    target.with_name("file.bin.part").write_bytes(CONTENT[:1000])
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        receive(server, target, size=len(CONTENT), digests=(f"md5:{md5(CONTENT)}",))
+    assert [asked.start for asked in server.asked] == [1000]
+
+
+def test_a_whole_part_of_an_earlier_call_needs_no_server(target: Path) -> None:
+    target.with_name("file.bin.part").write_bytes(CONTENT)
+    with FileServer(lambda n, asked: Sent(status=500)) as server:
+        receive(server, target, size=len(CONTENT), digests=(f"md5:{md5(CONTENT)}",))
+    assert server.asked == []
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_whole_part_of_unknown_size_is_whole_by_the_server(target: Path) -> None:
+    target.with_name("file.bin.part").write_bytes(CONTENT)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        receive(server, target, digests=(f"md5:{md5(CONTENT)}",))
+    assert [asked.start for asked in server.asked] == [len(CONTENT)]
+
+
+@pytest.mark.parametrize("part", [b"\0" * 1000, CONTENT + b"more"])
+def test_a_wrong_part_of_an_earlier_call_is_forgotten(target: Path, part: bytes) -> None:
+    target.with_name("file.bin.part").write_bytes(part)
+    target.with_name("file.bin.part.json").write_text('{"url": 3')
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        receive(server, target, size=len(CONTENT), digests=(f"sha256:{sha256(CONTENT)}",))
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_part_that_is_a_link_is_not_written_through(target: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    target.with_name("file.bin.part").symlink_to(precious)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server, pytest.raises(OSError, match="symbolic link"):
+        receive(server, target)
+    assert precious.read_text() == "precious"
+
+
+def test_one_process_at_a_time_receives_a_file(target: Path) -> None:
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server, parts.PartFile(target) as part:
+        part.write(b"x")
+        assert reason(server, target) == "another medvqa fetch is receiving it"
+
+
+def test_a_file_system_without_locks_will_do(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert receive(server, target) == sha256(CONTENT)
+
+
+def test_a_wrong_length_is_noticed_before_the_file_is_received(target: Path) -> None:
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert reason(server, target, size=7).endswith("has 102,400 bytes, and the release 7")
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_wrong_digest_is_an_error_after_a_second_try(target: Path) -> None:
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        text = reason(server, target, digests=(f"md5:{'0' * 32}",))
+    assert f"its md5 is {md5(CONTENT)}, expected {'0' * 32}" in text
+    assert len(server.asked) == 2
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "tries"),
+    [
+        (403, "refuses", 1),
+        (404, "does not exist (404)", 1),
+        (410, "does not exist (410)", 1),
+        (418, "answers 418", 1),
+        (204, "answers 204", 1),
+        (429, "is busy (429)", 3),
+        (500, "is busy (500)", 3),
+        (503, "is busy (503)", 3),
+    ],
+)
+def test_a_status_is_a_reason(target: Path, status: int, words: str, tries: int) -> None:
+    with FileServer(lambda n, asked: Sent(b"no", status)) as server:
+        assert words in reason(server, target)
+    assert len(server.asked) == tries
+
+
+def test_a_busy_server_is_asked_again_when_it_says(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(web.Web, "_wait", lambda self, seconds: waits.append(seconds))
+
+    def script(n: int, asked: Asked) -> Sent:
+        return Sent(b"", 429, {"Retry-After": "2"}) if n == 0 else ranged(CONTENT, asked)
+
+    with FileServer(script) as server:
+        receive(server, target)
+    assert max(waits) == 2
+
+
+def test_a_server_that_wants_to_be_left_alone_is_asked_nothing_more(target: Path) -> None:
+    with FileServer(lambda n, asked: Sent(b"", 429, {"Retry-After": "86400"})) as server:
+        visits = web.Web(QUICK)
+        for _ in range(3):
+            with pytest.raises(NotFetched, match=r"is busy \(429\)"):
+                visits.patiently(lambda: visits.open(f"{server.url}/a"))
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("7", 7), ("", 0), ("soon", 0), ("-5", 0), ("Fri, 31 Dec 1999 23:59:59 GMT", 0), ("9" * 40, 999999999)],
+)
+def test_a_wait_that_a_server_asks_for_is_read(value: str, seconds: float) -> None:
+    assert web._retry_after(value) == seconds
+
+
+def test_a_date_to_wait_for_is_read() -> None:
+    assert 3000 < web._retry_after(time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 3600))) < 3700
+
+
+def test_a_server_that_stalls_is_asked_again(target: Path) -> None:
+    def script(n: int, asked: Asked) -> Sent:
+        return ranged(CONTENT, asked, drip=0.6, piece=50_000) if n == 0 else ranged(CONTENT, asked)
+
+    with FileServer(script) as server:
+        assert receive(server, target) == sha256(CONTENT)
+    assert [asked.start for asked in server.asked] == [0, 50_000]
+
+
+def test_a_connection_that_drips_is_too_slow(target: Path) -> None:
+    visits = web.Web(replace(QUICK, timeout=0.1, attempts=9))
+    with FileServer(lambda n, asked: ranged(CONTENT[:20], asked, drip=0.015)) as server:
+        source = parts.FileAddress(f"{server.url}/file.bin")
+        parts.receive(visits, source, target, most=100, report=lambda done, size: None)
+    assert len(server.asked) > 1
+
+
+def test_a_host_that_cannot_be_reached_is_asked_a_few_times_for_all_files(target: Path) -> None:
+    visits = web.Web(QUICK)
+    for _ in range(5):
+        with pytest.raises(NotFetched, match=r"127\.0\.0\.1:9 cannot be reached: Connection refused"):
+            visits.patiently(lambda: visits.open("http://127.0.0.1:9/file"))
+    begun = time.monotonic()
+    with pytest.raises(NotFetched):
+        visits.patiently(lambda: visits.open("http://127.0.0.1:9/other"))
+    assert time.monotonic() - begun < 0.5
+
+
+def test_an_unknown_certificate_is_explained() -> None:
+    failed = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    failed.verify_message = "self-signed certificate"
+    error = web.broken("https://hub.hospital/x", URLError(failed))
+    assert str(error).startswith("the certificate of hub.hospital is not trusted (self-signed certificate); if your ")
+    assert not error.again
+
+
+def test_redirects_are_followed_without_the_token(target: Path) -> None:
+    def script(n: int, asked: Asked) -> Sent:
+        if asked.path == "/file.bin":
+            return Sent(b"see there", 302, {"Location": f"{server.other_url}/far?Signature=secret"})
+        return ranged(CONTENT, asked)
+
+    with FileServer(script) as server:
+        receive(server, target, token="hf_secret")
+    assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer hf_secret", None]
+
+
+def test_a_redirect_within_a_host_keeps_the_token(target: Path) -> None:
+    def script(n: int, asked: Asked) -> Sent:
+        return Sent(b"", 307, {"Location": "/new"}) if asked.path == "/file.bin" else ranged(CONTENT, asked)
+
+    with FileServer(script) as server:
+        receive(server, target, token="hf_secret")
+    assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer hf_secret"] * 2
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("/file.bin", "redirects more than 8 times"),
+        ("file:///etc/passwd", "redirects to 'file:///etc/passwd'"),
+        ("ftp://127.0.0.1/x", "redirects to 'ftp://127.0.0.1/x'"),
+        ("http://user:password@127.0.0.1/", "only https, or http from http, is followed"),
+        ("http://[::1", "redirects nowhere"),
+        ("", "redirects nowhere"),
+        ("data:text/plain,x", "only https"),
+    ],
+)
+def test_redirects_in_a_circle_or_to_another_scheme_are_refused(target: Path, location: str, words: str) -> None:
+    with FileServer(lambda n, asked: Sent(b"", 302, {"Location": location})) as server:
+        assert words in reason(server, target)
+    assert len(server.asked) <= 9
+
+
+def test_a_redirect_from_https_to_http_is_refused() -> None:
+    response = SimpleNamespace(headers={"Location": "http://example.org/file"}, close=lambda: None)
+    with pytest.raises(NotFetched, match=r"redirects to 'http://example\.org/file'"):
+        web.Web(QUICK)._next_url("https://example.org/file", cast(Any, response))
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/octet-stream"])
+def test_a_web_page_is_not_the_file(target: Path, kind: str) -> None:
+    page = b"\n<!DOCTYPE html><html>Please log in</html>"
+    with FileServer(lambda n, asked: Sent(page, headers={"Content-Type": kind})) as server:
+        assert "is a web page, not the file" in reason(server, target)
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.zip", "a.parquet", "a.gz"])
+def test_a_file_begins_as_its_kind_does(tmp_path: Path, name: str) -> None:
+    with FileServer(lambda n, asked: Sent(b"GIF89a something else")) as server:
+        assert f"is not a {name[2:]} file" in reason(server, tmp_path / name)
+
+
+def test_an_endless_file_is_cut_off_at_the_limit(target: Path) -> None:
+    with FileServer(lambda n, asked: Sent(CONTENT, chunked=True)) as server:
+        assert "sends more than 1,000 bytes" in reason(server, target, most=1000)
+    with FileServer(lambda n, asked: Sent(CONTENT)) as server:
+        assert "has 102,400 bytes, and 1,000 are allowed" in reason(server, target, most=1000)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_file_without_length_or_digest_cannot_be_known_to_be_whole(target: Path) -> None:
+    with FileServer(lambda n, asked: Sent(CONTENT, announced=None)) as server:
+        assert "does not say how long it is" in reason(server, target)
+        assert receive(server, target, digests=(f"md5:{md5(CONTENT)}",)) == sha256(CONTENT)
+
+
+def test_a_packed_answer_is_refused(target: Path) -> None:
+    packed = Sent(gzip.compress(CONTENT), headers={"Content-Encoding": "gzip"})
+    with FileServer(lambda n, asked: packed) as server:
+        assert "sends it packed" in reason(server, target)
+
+
+def test_a_full_disk_is_noticed_before_the_file_is_received(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROOM", 2**62)
+    with FileServer(lambda n, asked: ranged(CONTENT, asked)) as server:
+        assert "it needs 102,400 bytes, and 0 are free" in reason(server, target)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.org/x", "file:///etc/passwd", "http://", "http://a@b/", "http://[", "x"]
+)
+def test_only_http_and_https_are_opened(url: str) -> None:
+    with pytest.raises(NotFetched, match="is not a http or https address"):
+        web.Web(QUICK).open(url)
+
+
+def test_requests_to_a_host_keep_a_distance() -> None:
+    with FileServer(lambda n, asked: Sent(b"x")) as server:
+        visits = web.Web(replace(QUICK, pause=0.05))
+        for _ in range(4):
+            visits.open(f"{server.url}/x").close()
+    assert server.asked[3].at - server.asked[0].at >= 0.14
+
+
+def test_a_mirror_takes_the_place_of_a_host(target: Path) -> None:
+    mirrors = web.mirrors_of(["http://mirror/hub/", "store.example=http://other:8/s?x"], "huggingface.co")
+    visits = web.Web(QUICK, mirrors)
+    assert visits.mirrored("https://huggingface.co/datasets/a?b=1") == "http://mirror/hub/datasets/a?b=1"
+    assert visits.mirrored("https://example.org/a") == "https://example.org/a"
+
+
+@pytest.mark.parametrize(
+    "value", ["", "mirror", "ftp://mirror", "host=", "host=ftp://x", "a/b=http://x", "http://u:p@x"]
+)
+def test_a_mirror_is_an_address(value: str) -> None:
+    with pytest.raises(UsageError, match="write --mirror=URL in place of the hub"):
+        web.mirrors_of([value], "huggingface.co")
+
+
+# --- the hub ----------------------------------------------------------------------------------------------------
+
+ORIGIN = Origin(
+    licence="CC0 1.0",
+    home="https://example.org/stars",
+    hub="owner/stars",
+    terms="Accept the terms on https://hub/owner/stars",
+    files=(OriginFile(to="stars/a.bin", at="data/a b.bin"),),
+)
+
+
+def named(server: FileServer, **more: Any) -> hub.Hub:
+    return hub.Hub(server.url, **{"token": "hf_secret", **more})
+
+
+def test_the_hub_names_size_and_digest_of_a_large_file() -> None:
+    headers = {
+        "Location": "https://cdn.example/x?Signature=s",
+        "X-Linked-Etag": f'"{sha256(CONTENT)}"',
+        "X-Linked-Size": str(len(CONTENT)),
+    }
+    with FileServer(lambda n, asked: Sent(b"", 302, headers)) as server:
+        source = hub.source(web.Web(QUICK), named(server), ORIGIN, "data/a b.bin")
+    assert source.url == f"{server.url}/datasets/owner/stars/resolve/main/data/a%20b.bin"
+    assert (source.size, source.digests) == (len(CONTENT), (f"sha256:{sha256(CONTENT)}",))
+    assert server.asked[0].method == "HEAD"
+    assert server.asked[0].headers["Authorization"] == "Bearer hf_secret"
+    assert "hf_secret" not in repr(source) + repr(named(server))
+
+
+def test_the_hub_names_the_blob_of_a_small_file() -> None:
+    with FileServer(lambda n, asked: Sent(b"abc", headers={"ETag": f'W/"{"a" * 40}"'})) as server:
+        source = hub.source(web.Web(QUICK), named(server), replace(ORIGIN, revision="v1/x"), "a")
+    assert (source.size, source.digests) == (3, (f"git:{'a' * 40}",))
+    assert server.asked[0].path == "/datasets/owner/stars/resolve/v1%2Fx/a"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "have", "words"),
+    [
+        (401, "GatedRepo", {"token": ""}, "log in (hf auth login) and try again"),
+        (401, "GatedRepo", {"token": "", "installed": False}, "type pip install 'pytest-medvqa[data]'"),
+        (403, "GatedRepo", {}, "Accept the terms on https://hub/owner/stars; and try again"),
+        (404, "EntryNotFound", {}, "this file does not exist"),
+        (404, "RepoNotFound", {}, "this data set or revision does not exist"),
+    ],
+)
+def test_the_hub_says_no_and_the_message_what_to_do(status: int, code: str, have: dict[str, Any], words: str) -> None:
+    with (
+        FileServer(lambda n, asked: Sent(b"", status, {"X-Error-Code": code})) as server,
+        pytest.raises(NotFetched) as failed,
+    ):
+        hub.source(web.Web(QUICK), named(server, **have), ORIGIN, "a")
+    assert words in str(failed.value)
+    assert "hf_secret" not in str(failed.value)
+
+
+def test_a_mirror_and_a_stranger_in_clear_never_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FileServer(lambda n, asked: Sent(b"abc")) as server:
+        mirrored = web.Web(QUICK, {"huggingface.co": server.url})
+        source = hub.source(mirrored, hub.Hub(token="hf_secret"), ORIGIN, "a")
+        assert source.token == ""
+        monkeypatch.setattr(hub, "is_loopback", lambda host: False)
+        source = hub.source(web.Web(QUICK), named(server), ORIGIN, "a")
+        assert source.token == ""
+    assert [asked.headers["Authorization"] for asked in server.asked] == [None, None]
+
+
+def test_the_environment_names_hub_and_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://hub.hospital/")
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_secret")
+    assert hub.from_environment().endpoint == "https://hub.hospital"
+    assert hub.from_environment().token == "hf_secret"
+
+
+def test_without_huggingface_hub_public_files_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
+    assert hub.from_environment() == hub.Hub("https://huggingface.co", "", installed=False)
+
+
+# --- the store of articles --------------------------------------------------------------------------------------
+
+
+def listing(*files: tuple[str, bytes], more: str = "") -> Sent:
+    """Answer as S3 does; `more` is the token of the next page."""
+    entries = "".join(
+        f"<Contents><Key>{key}</Key><LastModified>2026-01-01</LastModified><ETag>&quot;{md5(content)}&quot;</ETag>"
+        f"<Size>{len(content)}</Size></Contents>"
+        for key, content in files
+    )
+    following = f"<NextContinuationToken>{more}</NextContinuationToken>" if more else ""
+    text = f'<?xml version="1.0"?><ListBucketResult xmlns="s3">{entries}{following}</ListBucketResult>'
+    return Sent(text.encode(), headers={"Content-Type": "application/xml"})
+
+
+def stored(script: Callable[[int, Asked], Sent], at: str = "pmc:PMC12/f.jpg") -> tuple[parts.FileAddress, FileServer]:
+    with FileServer(script) as server:
+        visits = web.Web(QUICK, {"pmc-oa-opendata.s3.amazonaws.com": server.url})
+        store = pmc.ArticleStore(visits)
+        store.source(at)
+        return store.source(at), server
+
+
+def test_the_newest_version_that_has_the_file_is_taken() -> None:
+    files = [("PMC12.2/f.jpg", b"old"), ("PMC12.10/f.jpg", JPEG), ("PMC12.11/g.jpg", b"g"), ("PMC12.x/f.jpg", b"x")]
+    source, server = stored(lambda n, asked: listing(*files))
+    assert source.url == "https://pmc-oa-opendata.s3.amazonaws.com/PMC12.10/f.jpg"
+    assert (source.size, source.digests) == (len(JPEG), (f"md5:{md5(JPEG)}",))
+    assert [asked.path for asked in server.asked] == ["/?list-type=2&prefix=PMC12."], "asked once"
+
+
+def test_a_long_list_has_pages() -> None:
+    pages = [listing(("PMC12.1/a.jpg", b"a"), more="1+&amp;/="), listing(("PMC12.1/f.jpg", JPEG))]
+    source, server = stored(lambda n, asked: pages[n])
+    assert source.url.endswith("/PMC12.1/f.jpg")
+    assert server.asked[1].path.endswith("&continuation-token=1%2B%26%2F%3D")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (listing(), "PMC12 is not in the store https://pmc-oa-opendata.s3.amazonaws.com; look at https://pmc.ncbi"),
+        (listing(("PMC12.1/g.jpg", b"g")), "PMC12 is in the store https://pmc-oa-opendata.s3.amazonaws.com, without"),
+        (listing(("PMC12.1/x/f.jpg", b"g")), "without f.jpg"),
+        (Sent(listing(("PMC12.1/g.jpg", b"g")).body[:-20]), "does not list its files as S3 does"),
+        (replace(listing(("PMC12.1/g.jpg", b"g")), cut=9), "the connection was cut"),
+        (Sent(b"<html>blocked</html>"), "does not list its files as S3 does"),
+        (Sent(b"", 404), "does not exist (404)"),
+        (Sent(b"x" * 2**17), "does not answer with a list of files"),
+    ],
+)
+def test_an_article_may_be_missing(answer: Sent, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pmc, "MAX_LISTING", 2**16)
+    with pytest.raises(NotFetched) as failed:
+        stored(lambda n, asked: answer)
+    assert words in str(failed.value)
+
+
+def test_a_file_of_several_pieces_has_no_md5() -> None:
+    text = b"<ListBucketResult><Contents><Key>PMC12.1/f.jpg</Key><ETag>&quot;ab-2&quot;</ETag></Contents>"
+    source, _ = stored(lambda n, asked: Sent(text + b"</ListBucketResult>"))
+    assert (source.size, source.digests) == (None, ())
+
+
+@pytest.mark.parametrize("at", ["pmc:PMC12/../f", "pmc:PMC12/a/b", "pmc:12/f", "pmc:PMCx/f", "pmc:PMC12/"])
+def test_the_address_of_an_articles_file_is_checked(at: str) -> None:
+    with pytest.raises(NotFetched, match="is not an article's file"):
+        pmc.ArticleStore(web.Web(QUICK)).source(at)
+
+
+# --- archives ---------------------------------------------------------------------------------------------------
+
+
+def zipped(path: Path, *members: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+def taped(path: Path, *members: tarfile.TarInfo | tuple[str, bytes], packed: str = "gz") -> Path:
+    with tarfile.open(path, f"w:{packed}") as archive:
+        for member in members:
+            if isinstance(member, tuple):
+                info = tarfile.TarInfo(member[0])
+                info.size = len(member[1])
+                archive.addfile(info, io.BytesIO(member[1]))
+            else:
+                archive.addfile(member)
+    return path
+
+
+def unpacked(archive: Path) -> dict[str, bytes]:
+    folder = archive.parent / "out"
+    count = archives.unpack(archive, folder, lambda done, total: None)
+    files = contents(folder)
+    assert count == len(files)
+    return files
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_zip_is_unpacked(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a.zip", ("imgs/", b""), ("imgs/xmlab1/source.jpg", JPEG), ("./b.txt", b"b"))
+    assert unpacked(archive) == {"imgs/xmlab1/source.jpg": JPEG, "b.txt": b"b"}
+
+
+@pytest.mark.parametrize("packed", ["", "gz", "bz2", "xz"])
+def test_a_tar_is_unpacked(tmp_path: Path, packed: str) -> None:
+    folder = tarfile.TarInfo("imgs")
+    folder.type = tarfile.DIRTYPE
+    archive = taped(tmp_path / "a.tar", folder, ("imgs/a.jpg", JPEG), ("b", b"b"), packed=packed)
+    assert unpacked(archive) == {"imgs/a.jpg": JPEG, "b": b"b"}
+    assert unpacked(archive) == {"imgs/a.jpg": JPEG, "b": b"b"}, "again"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".medvqa-fetch.jsonl",
+        "../x",
+        "a/../../x",
+        "/etc/x",
+        "a\\..\\x",
+        "C:/x",
+        "..",
+        "a/\x1b[31m",
+        "d/" * 30 + "x",
+        "n" * 300,
+    ],
+)
+@pytest.mark.parametrize("make", [zipped, taped])
+def test_no_name_in_an_archive_leads_out(tmp_path: Path, name: str, make: Callable[..., Path]) -> None:
+    archive = make(tmp_path / "archive", ("fine", b"fine"), (name, b"x"))
+    with pytest.raises(NotFetched, match=r"leads out of the folder or is no name of a file; nothing was unpacked"):
+        unpacked(archive)
+    assert [path.name for path in tmp_path.iterdir()] == ["archive"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_no_link_or_device_is_unpacked(tmp_path: Path, kind: bytes) -> None:
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = kind, "/etc/passwd"
+    with pytest.raises(NotFetched, match="is a link or a device; nothing was unpacked"):
+        unpacked(taped(tmp_path / "a.tgz", link))
+    info = zipfile.ZipInfo("link")
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    with pytest.raises(NotFetched, match="is a link or a device"):
+        unpacked(zipped(tmp_path / "a.zip", (info, b"/etc/passwd")))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_occurs_once(tmp_path: Path) -> None:
+    with pytest.raises(NotFetched, match="occurs twice"):
+        unpacked(zipped(tmp_path / "a.zip", ("A.jpg", JPEG), ("a.jpg", JPEG)))
+
+
+def test_an_archive_that_grows_without_measure_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "SLACK", 1000)
+    for archive in (zipped(tmp_path / "a.zip", ("a", bytes(10**6))), taped(tmp_path / "a.tgz", ("a", bytes(10**6)))):
+        with pytest.raises(NotFetched, match="100 times its size"):
+            unpacked(archive)
+    monkeypatch.setattr(archives, "MAX_FILES", 2)
+    with pytest.raises(NotFetched, match="more than 2 entries"):
+        unpacked(zipped(tmp_path / "b.zip", *((str(n), b"") for n in range(3))))
+
+
+def test_a_tar_with_an_endless_header_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_PIECE", 2**16)
+    long = tarfile.TarInfo("a")
+    long.pax_headers = {"comment": "x" * 10**6}
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(long)
+    with pytest.raises(NotFetched, match="a header is too long"):
+        unpacked(tmp_path / "a.tar")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"nothing", b"PK\x03\x04 cut", b"\x1f\x8b cut", b"BZh9 cut", b"\xfd7zXZ\0cut"]
+)
+def test_a_damaged_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(NotFetched, match="is damaged or no archive"):
+        unpacked(tmp_path / "a.zip")
+
+
+def test_a_cut_tar_and_a_zip_with_a_wrong_crc_are_errors(tmp_path: Path) -> None:
+    archive = taped(tmp_path / "a.tar", ("a", os.urandom(5000)), ("b", os.urandom(50_000)))
+    archive.write_bytes(archive.read_bytes()[:40_000])
+    with pytest.raises(NotFetched, match="is damaged or no archive"):
+        unpacked(archive)
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w") as stored_only:
+        stored_only.writestr("c", b"right content")
+    archive.write_bytes(archive.read_bytes().replace(b"right", b"wrong"))
+    with pytest.raises(NotFetched, match="Bad CRC-32"):
+        unpacked(archive)
+    assert "c" not in contents(tmp_path / "out")
+
+
+def test_unpacking_goes_on_and_overwrites_nothing_else(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a.zip", ("a", b"a"), ("b", b"b"))
+    unpacked(archive)
+    before = (tmp_path / "out" / "a").stat().st_mtime_ns
+    (tmp_path / "out" / "b").unlink()
+    assert unpacked(archive) == {"a": b"a", "b": b"b"}
+    assert (tmp_path / "out" / "a").stat().st_mtime_ns == before
+    (tmp_path / "out" / "b").write_bytes(b"mine")
+    with pytest.raises(NotFetched, match="is in the way"):
+        archives.unpack(archive, tmp_path / "out", lambda done, total: None)
+
+
+def test_a_folder_that_is_a_link_is_not_unpacked_into(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "imgs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        unpacked(zipped(tmp_path / "a.zip", ("imgs/a.jpg", JPEG)))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+# --- benchmarks -------------------------------------------------------------------------------------------------
+
+
+def stars(*files: OriginFile, read: str = "stars/*.bin", **more: Any) -> Benchmark:
+    """Return a benchmark of these files."""
+    origin = Origin(
+        **{"licence": "CC0 1.0", "home": "https://example.org", "hub": "owner/stars", "files": files, **more}
+    )
+    return Benchmark(name="stars", items=lambda data: [], files=lambda data: sorted(data.glob(read)), origin=origin)
+
+
+@pytest.fixture
+def shelf() -> Iterator[tuple[FileServer, dict[str, Sent | bytes]]]:
+    """A server with files by path, and the files."""
+    held: dict[str, Sent | bytes] = {}
+
+    def script(n: int, asked: Asked) -> Sent:
+        found = held.get(asked.path, Sent(b"", 404))
+        return found if isinstance(found, Sent) else ranged(found, asked)
+
+    with FileServer(script) as server:
+        yield server, held
+
+
+Shelf = tuple[FileServer, dict[str, Sent | bytes]]
+
+
+def test_a_benchmark_arrives_and_is_there_the_next_time(tmp_path: Path, shelf: Shelf) -> None:
+    server, held = shelf
+    held |= {"/a.bin": CONTENT, "/b.bin": b"b"}
+    benchmark = stars(
+        OriginFile(to="stars/a.bin", at=f"{server.url}/a.bin?signed", size=len(CONTENT), digest=f"md5:{md5(CONTENT)}"),
+        OriginFile(to="stars/deep/b.bin", at=f"{server.url}/b.bin"),
+    )
+    held["/a.bin?signed"] = CONTENT
+    done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    assert (sorted(done.received), done.lacking) == (["stars/a.bin", "stars/deep/b.bin"], [])
+    text = summary.text([benchmark], tmp_path, done)
+    assert text.startswith(
+        f"stars: complete, 2 files, 102 kB in {tmp_path}, 2 of them fetched now\n1 file has no published"
+    )
+    notes = manifest.read(tmp_path / "stars")
+    assert notes["a.bin"].checked == f"md5:{md5(CONTENT)}"
+    assert notes["a.bin"].source == f"{server.url}/a.bin", "no signature"
+    assert notes["deep/b.bin"].sha256 == sha256(b"b")
+    before = len(server.asked)
+    again = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    assert (again.received, again.lacking, len(again.notes)) == (set(), [], 2)
+    assert len(server.asked) == before
+    assert "0 of them fetched now" in summary.text([benchmark], tmp_path, again)
+
+
+def test_a_file_that_changed_is_named_and_left_alone(tmp_path: Path, shelf: Shelf) -> None:
+    server, held = shelf
+    held |= {"/a.bin": b"a", "/b.bin": b"b"}
+    benchmark = stars(
+        OriginFile(to="stars/a.bin", at=f"{server.url}/a.bin", digest=f"sha256:{sha256(b'a')}"),
+        OriginFile(to="stars/b.bin", at=f"{server.url}/b.bin"),
+    )
+    fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    for name in ("a.bin", "b.bin"):
+        (tmp_path / "stars" / name).write_bytes(b"x")
+    reasons = [lacking.reason for lacking in fetch.fetch([benchmark], tmp_path, manners=QUICK).lacking]
+    assert f"is not the released file: its sha256 is {sha256(b'x')}, not {sha256(b'a')}" in reasons[0]
+    assert "has changed since 20" in reasons[1]
+    assert (tmp_path / "stars" / "a.bin").read_bytes() == b"x"
+
+
+def test_a_large_file_is_read_again_only_if_it_changed(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "SMALL", 10)
+    server, held = shelf
+    held["/a.bin"] = CONTENT
+    benchmark = stars(OriginFile(to="stars/a.bin", at=f"{server.url}/a.bin", digest=f"md5:{md5(CONTENT)}"))
+    fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    read: list[Path] = []
+    digests_of = manifest.digests_of
+    monkeypatch.setattr(manifest, "digests_of", lambda path, names: read.append(path) or digests_of(path, names))
+    assert fetch.fetch([benchmark], tmp_path, manners=QUICK).lacking == []
+    assert read == []
+    (tmp_path / "stars" / "a.bin").write_bytes(CONTENT[:-1] + b"x")
+    assert "is not the released file" in fetch.fetch([benchmark], tmp_path, manners=QUICK).lacking[0].reason
+
+
+def test_a_file_of_the_wrong_size_or_kind_is_in_the_way(tmp_path: Path) -> None:
+    benchmark = stars(*(OriginFile(to=f"stars/{name}", at="http://127.0.0.1:9/", size=7) for name in ("a", "b")))
+    (tmp_path / "stars" / "b").mkdir(parents=True)
+    (tmp_path / "stars" / "a").write_bytes(b"short")
+    reasons = [lacking.reason for lacking in fetch.fetch([benchmark], tmp_path, manners=QUICK).lacking]
+    assert "has 5 bytes, and the release 7; move it away to fetch it again" in reasons[0]
+    assert "is in the way: it is not a file" in reasons[1]
+
+
+def test_the_release_under_another_name_is_recognised(tmp_path: Path) -> None:
+    benchmark = stars(OriginFile(to="stars/a.bin", at="http://127.0.0.1:9/", digest=f"md5:{md5(CONTENT)}"))
+    (tmp_path / "stars").mkdir()
+    (tmp_path / "stars" / "mine.bin").write_bytes(b"mine")
+    (tmp_path / "stars" / "other.bin").write_bytes(CONTENT)
+    for _ in range(2):
+        done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+        assert (done.lacking, done.notes["stars/a.bin"].to) == ([], "other.bin")
+
+
+def test_released_parts_under_other_names_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [OriginFile(to=f"stars/{n}.bin", at="x", digest=f"md5:{md5(b'%d' % n)}") for n in range(3)]
+    (tmp_path / "stars").mkdir()
+    for n in range(3):
+        (tmp_path / "stars" / f"mine-{2 - n}.bin").write_bytes(b"%d" % n)
+    done = fetch.fetch([stars(*files)], tmp_path, offline=True)
+    assert {to: note.to for to, note in done.notes.items()} == {f"stars/{n}.bin": f"mine-{2 - n}.bin" for n in range(3)}
+    monkeypatch.setattr(manifest, "digests_of", lambda path, names: pytest.fail("was read again"))
+    assert fetch.fetch([stars(*files)], tmp_path, offline=True).lacking == []
+
+
+def test_another_tools_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "LMUData" / "stars").mkdir(parents=True)
+    (tmp_path / "LMUData" / "stars" / "a.bin").write_bytes(b"a")
+    file = OriginFile(to="stars/a.bin", at="http://127.0.0.1:9/", digest=f"md5:{md5(b'a')}")
+    benchmark = replace(stars(file), elsewhere=lambda: tmp_path / "LMUData")
+    assert len(fetch.fetch([benchmark], tmp_path / "data", manners=QUICK).lacking) == 1
+    assert f"--from={tmp_path / 'LMUData'} takes them" in capsys.readouterr().err
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[tmp_path / "LMUData"], manners=QUICK)
+    assert done.lacking == []
+    assert capsys.readouterr().err == ""
+
+
+def test_a_second_place_is_asked_if_the_first_has_the_wrong_file(tmp_path: Path, shelf: Shelf) -> None:
+    server, held = shelf
+    held |= {"/wrong.bin": b"b", "/right.bin": b"a"}
+    file = OriginFile(
+        to="stars/a.bin",
+        at=f"{server.url}/wrong.bin",
+        digest=f"md5:{md5(b'a')}",
+        also=("from:x", f"{server.url}/right.bin"),
+    )
+    done = fetch.fetch([stars(file)], tmp_path, manners=QUICK)
+    assert (done.lacking, (tmp_path / "stars/a.bin").read_bytes()) == ([], b"a")
+    held["/right.bin"] = Sent(b"", 404)
+    (tmp_path / "stars/a.bin").unlink()
+    (lacking,) = fetch.fetch([stars(file)], tmp_path, manners=QUICK).lacking
+    assert lacking.reason.startswith(f"{server.url}/wrong.bin has the wrong content")
+    assert lacking.reason.endswith(f"; {server.url}/right.bin does not exist (404)")
+
+
+def lacking_now(benchmark: Benchmark, data: Path, folder: Path) -> str:
+    """Return why the one missing file cannot be had from servers."""
+    (lacking,) = fetch.fetch([benchmark], data, folders=[folder], manners=QUICK).lacking
+    return lacking.reason
+
+
+def test_files_of_a_folder_need_no_server(tmp_path: Path) -> None:
+    usb = tmp_path / "usb"
+    (usb / "PMC12.3").mkdir(parents=True)
+    (usb / "roco").mkdir()
+    (usb / "PMC12.3" / "f.jpg").write_bytes(JPEG)
+    (usb / "roco" / "2.jpg").write_bytes(JPEG + b"2")
+    (usb / "c.bin").write_bytes(CONTENT)
+    (usb / "d.bin").write_bytes(b"d")
+    benchmark = stars(
+        OriginFile(to="stars/1.jpg", at="pmc:PMC12/f.jpg"),
+        OriginFile(to="stars/2.jpg", at="pmc:PMC13/f.jpg", also=("from:roco/2.jpg",)),
+        OriginFile(to="stars/c.bin", at="https://example.org/x/c.bin?y", digest=f"md5:{md5(CONTENT)}"),
+        OriginFile(to="stars/d.bin", at="http://127.0.0.1:9/d.bin", digest=f"md5:{md5(b'e')}"),
+    )
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[usb], offline=True)
+    assert [lacking.name for lacking in done.lacking] == ["stars/d.bin"], "its digest is another"
+    assert "127.0.0.1:9 cannot be reached" in lacking_now(benchmark, tmp_path / "data", usb)
+    assert contents(tmp_path / "data" / "stars").keys() - {manifest.NAME} == {"1.jpg", "2.jpg", "c.bin"}
+
+
+def test_offline_lists_the_missing_files_and_their_places(tmp_path: Path) -> None:
+    benchmark = stars(
+        OriginFile(to="stars/a.bin", at="a.bin"),
+        OriginFile(to="stars/b.bin", at="https://example.org/b.bin?key=1"),
+        OriginFile(to="stars/c.jpg", at="pmc:PMC12/f.jpg"),
+    )
+    done = fetch.fetch([benchmark], tmp_path / "data", offline=True)
+    assert [lacking.reason for lacking in done.lacking] == [
+        "it comes from https://huggingface.co/datasets/owner/stars",
+        "it comes from https://example.org/b.bin",
+        "it comes from PubMed Central's open-data store, https://pmc-oa-opendata.s3.amazonaws.com",
+    ]
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_offline_hub_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub("http://127.0.0.1:9", offline=True))
+    (lacking,) = fetch.fetch([stars(OriginFile(to="stars/a", at="a"))], tmp_path, manners=QUICK).lacking
+    assert lacking.reason.startswith("HF_HUB_OFFLINE is set")
+
+
+def test_another_version_on_the_hub_is_noticed_before_it_is_received(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url))
+    tag = {"X-Linked-Etag": f'"{"b" * 64}"', "X-Linked-Size": "5", "Location": "https://cdn.example/"}
+    held["/datasets/owner/stars/resolve/main/a"] = Sent(b"", 302, tag)
+    benchmark = stars(
+        OriginFile(to="stars/a", at="a", digest=f"sha256:{'a' * 64}"), OriginFile(to="stars/b", at="a", size=7)
+    )
+    reasons = [lacking.reason for lacking in fetch.fetch([benchmark], tmp_path, manners=QUICK).lacking]
+    assert "is another version: its sha256:bbbb" in reasons[0]
+    assert reasons[1].endswith("has 5 bytes, and the release 7")
+    assert {asked.method for asked in server.asked} == {"HEAD"}
+
+
+def test_nothing_is_looked_at_outside_of_the_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    done = fetch.fetch([stars(OriginFile(to="../a", at="a"))], tmp_path / "data", offline=True)
+    assert [lacking.reason for lacking in done.lacking] == ["'../a' is no path in the data folder"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("to", ["../a", "/etc/a", "stars/../../a", "stars//a", "a\\b", "stars/\n", "", "stars/.", "."])
+def test_nothing_is_written_outside_of_the_data_folder(tmp_path: Path, to: str, shelf: Shelf) -> None:
+    server, held = shelf
+    held["/a"] = b"a"
+    done = fetch.fetch([stars(OriginFile(to=to, at=f"{server.url}/a"))], tmp_path / "data", manners=QUICK)
+    assert done.received == set()
+    assert len(done.lacking) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_folder_that_is_a_link_is_not_written_through(tmp_path: Path, shelf: Shelf) -> None:
+    server, held = shelf
+    held["/a"] = b"a"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "stars").symlink_to(tmp_path / "elsewhere")
+    (lacking,) = fetch.fetch(
+        [stars(OriginFile(to="stars/a", at=f"{server.url}/a"))], tmp_path / "data", manners=QUICK
+    ).lacking
+    assert "is a symbolic link" in lacking.reason
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def tree(*files: tuple[str, bytes], large: bool = True, following: str = "") -> Sent:
+    """Answer as the hub does when it lists a folder."""
+    entries = [{"type": "directory", "path": "data/deep", "oid": "0" * 40, "size": 0}]
+    for path, content in files:
+        lfs = {"lfs": {"oid": sha256(content), "size": len(content), "pointerSize": 130}} if large else {}
+        entries.append({"type": "file", "path": path, "oid": "0" * 40, "size": len(content), **lfs})
+    link = {"Link": f'<{following}>; rel="next"'} if following else {}
+    return Sent(json.dumps(entries).encode(), headers={"Content-Type": "application/json", **link})
+
+
+PARQUET = b"PAR1 rows PAR1"
+PARTS = OriginFile(to="stars/data/*.parquet", at="data/*.parquet")
+
+
+def test_a_pattern_stands_for_the_files_that_the_hub_lists(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url, "hf_secret"))
+    base = "/api/datasets/owner/stars/tree/main/data"
+    held[base] = tree(
+        ("data/a.parquet", PARQUET), ("data/readme.md", b"no"), following="https://evil.example/?cursor=2"
+    )
+    held[f"{base}?cursor=2"] = tree(("data/b.parquet", PARQUET), ("data/deep/c.parquet", b"no"))
+    for name in "ab":
+        held[f"/datasets/owner/stars/resolve/main/data/{name}.parquet"] = PARQUET
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    for asked in (6, 0):  # two pages, and a look and a file each; then nothing, as all are there
+        before = len(server.asked)
+        done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+        assert (sorted(done.notes), done.lacking) == (["stars/data/a.parquet", "stars/data/b.parquet"], [])
+        assert len(server.asked) - before == asked
+        assert "stars: complete, 2 files" in summary.text([benchmark], tmp_path, done)
+    (tmp_path / "stars/data/b.parquet").unlink()
+    done = fetch.fetch([benchmark], tmp_path, offline=True)
+    assert [lacking.name for lacking in done.lacking] == ["stars/data/b.parquet"]
+    (tmp_path / "stars/data/a.parquet").write_bytes(PARQUET[::-1])
+    done = fetch.fetch([benchmark], tmp_path, offline=True)
+    assert "is not the released file: its sha256 is" in done.lacking[0].reason
+
+
+def test_a_pattern_without_the_hub(tmp_path: Path) -> None:
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    done = fetch.fetch([benchmark], tmp_path / "data", offline=True)
+    assert [(one.name, one.reason) for one in done.lacking] == [
+        ("stars/data/*.parquet", "it comes from https://huggingface.co/datasets/owner/stars")
+    ]
+    assert summary.text([benchmark], tmp_path, done).startswith("stars: not there")
+    (tmp_path / "usb/data").mkdir(parents=True)
+    (tmp_path / "usb/data/a.parquet").write_bytes(PARQUET)
+    done = fetch.fetch([benchmark], tmp_path / "data", folders=[tmp_path / "usb"], offline=True)
+    assert (done.lacking, list(done.received)) == ([], ["stars/data/a.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (tree(("data/../../a.parquet", b"x"), ("data/x.txt", b"x")), "owner/stars has no files data/*.parquet"),
+        (Sent(b'{"error": "no"}'), "does not list the files of owner/stars as the hub does"),
+        (Sent(b'[{"path": 3}]'), "does not list the files of owner/stars as the hub does"),
+        (Sent(b"", 404, {"X-Error-Code": "RepoNotFound"}), "this data set or revision does not exist"),
+        (Sent(b"", 401, {"X-Error-Code": "GatedRepo"}), "only to accounts that its owners let in"),
+    ],
+)
+def test_a_hub_that_lists_nothing(
+    answer: Sent, words: str, tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, held = shelf
+    monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub(server.url))
+    held["/api/datasets/owner/stars/tree/main/data"] = answer
+    (tmp_path / "stars/data").mkdir(parents=True)
+    (tmp_path / "stars/data/mine.parquet").write_bytes(PARQUET)
+    benchmark = stars(PARTS, read="stars/data/*.parquet")
+    done = fetch.fetch([benchmark], tmp_path, manners=QUICK)
+    (lacking,) = done.lacking
+    assert words in lacking.reason
+    assert summary.text([benchmark], tmp_path, done).startswith("stars: incomplete, 1 of 1 file")
+
+
+def test_an_archive_is_fetched_and_unpacked_once(tmp_path: Path, shelf: Shelf) -> None:
+    server, held = shelf
+    held["/imgs.zip"] = zipped(tmp_path / "imgs.zip", ("x/1.jpg", JPEG)).read_bytes()
+    benchmark = stars(OriginFile(to="stars/imgs.zip", at=f"{server.url}/imgs.zip", unpack="stars/imgs"))
+    data = tmp_path / "data"
+    assert fetch.fetch([benchmark], data, manners=QUICK).lacking == []
+    assert (data / "stars/imgs/x/1.jpg").read_bytes() == JPEG
+    assert manifest.read(data / "stars")["imgs.zip"].unpacked == 1
+    (data / "stars/imgs.zip").unlink()
+    assert fetch.fetch([benchmark], data, manners=QUICK).lacking == [], "the archive is not needed any more"
+    assert len(server.asked) == 1
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, manners=QUICK).lacking == []
+    assert len(server.asked) == 2, "its files were removed"
+    (data / "stars/imgs/x/1.jpg").unlink()
+    assert fetch.fetch([benchmark], data, offline=True).lacking == []
+    assert (data / "stars/imgs/x/1.jpg").read_bytes() == JPEG
+
+
+def test_an_archive_that_was_put_there_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "stars").mkdir()
+    zipped(tmp_path / "stars" / "imgs.zip", ("1.jpg", JPEG))
+    benchmark = stars(OriginFile(to="stars/imgs.zip", at="imgs.zip", unpack="stars/imgs"))
+    assert fetch.fetch([benchmark], tmp_path, offline=True).lacking == []
+    assert (tmp_path / "stars/imgs/1.jpg").exists()
+
+
+def test_a_few_files_are_received_at_a_time(tmp_path: Path) -> None:
+    with FileServer(lambda n, asked: Sent(asked.path.encode(), delay=0.02)) as server:
+        files = [OriginFile(to=f"stars/{n}", at=f"{server.url}/{n}") for n in range(12)]
+        done = fetch.fetch([stars(*files)], tmp_path, manners=QUICK)
+    assert (len(done.received), done.lacking) == (12, [])
+    assert 2 <= server.most <= 4
+
+
+def test_an_error_in_a_thread_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> str:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(parts, "receive", fail)
+    with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
+        fetch.fetch([stars(OriginFile(to="stars/a", at="http://127.0.0.1:9/"))], tmp_path, manners=QUICK)
+
+
+def test_an_interruption_keeps_the_parts(tmp_path: Path) -> None:
+    def script(n: int, asked: Asked) -> Sent:
+        if n == 3:
+            threading.Timer(0.1, os.kill, (os.getpid(), 2)).start()
+        return ranged(CONTENT, asked, drip=0.02, piece=2000)
+
+    with FileServer(script) as server:
+        files = [OriginFile(to=f"stars/{n}", at=f"{server.url}/{n}") for n in range(9)]
+        with pytest.raises(KeyboardInterrupt, match="type the same command again to go on"):
+            fetch.fetch([stars(*files)], tmp_path, manners=QUICK)
+    assert len([*(tmp_path / "stars").glob("*.part")]) == 4
+
+
+def test_shared_files_are_fetched_once(tmp_path: Path) -> None:
+    first = stars(OriginFile(to="stars/a", at="a"))
+    (wish,) = fetch.wishes_of([first, replace(first, name="stars-zh")])
+    assert wish.benchmarks == ("stars", "stars-zh")
+
+
+def test_benchmarks_without_files_to_fetch(tmp_path: Path) -> None:
+    own = Benchmark(name="own", items=lambda data: [], files=lambda data: [])
+    held = Benchmark(name="held", items=lambda data: [], files=lambda data: [tmp_path])
+    chosen = [phantom.BENCHMARKS[0], medlesionvqa.BENCHMARKS[0], own, held]
+    done = fetch.fetch(chosen, tmp_path, manners=QUICK)
+    text = summary.text(chosen, tmp_path, done)
+    assert "phantom-gmai-mmbench: needs no files from elsewhere; nothing to fetch" in text
+    assert "medlesionvqa-val: No public release was found. Its owners give it on request" in text
+    assert "own: its `origin` names no files" in text
+    assert f"held: is there, in {tmp_path}" in text
+
+
+def test_equal_reasons_are_one_line(tmp_path: Path) -> None:
+    done = fetch.Fetched(lacking=[fetch.Lacking(f"f{n}", "no network") for n in range(5)])
+    assert summary.text([], tmp_path, done).endswith("Could not be had:\n  f0, f1, f2 and 2 more: no network")
+
+
+def test_a_data_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="the data folder cannot be made"):
+        fetch.fetch([], tmp_path / "file" / "data")
+
+
+# --- the list of received files ---------------------------------------------------------------------------------
+
+
+def test_a_damaged_list_gives_what_it_holds(tmp_path: Path) -> None:
+    note = manifest.FileNote("a", 1, "x", 2)
+    manifest.write(tmp_path, note)
+    with (tmp_path / manifest.NAME).open("ab") as file:
+        file.write(b'\n[]\n{"to": 3}\n\xff\n{"to": "b"}\n' + b"[" * 5000 + b'\n{"to": "c", "size"')
+    manifest.write(tmp_path, replace(note, size=7))
+    assert manifest.read(tmp_path) == {"a": replace(note, size=7)}
+
+
+@pytest.mark.parametrize("content", [None, b"x" * 2**17, b"{}\n"])
+def test_a_list_may_be_missing_or_hostile(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / manifest.NAME).write_bytes(content)
+    assert manifest.read(tmp_path) == {}
+
+
+def test_a_read_only_folder_keeps_no_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "stars" / manifest.NAME).mkdir(parents=True)
+    (tmp_path / "stars" / "a").write_bytes(b"a")
+    assert fetch.fetch([stars(OriginFile(to="stars/a", at="a"))], tmp_path, manners=QUICK).lacking == []
+    assert f"{manifest.NAME} cannot be written" in capsys.readouterr().err
+
+
+# --- the three benchmarks ---------------------------------------------------------------------------------------
+
+
+def test_the_origins_of_the_three_benchmarks() -> None:
+    val, test = (benchmark.origin for benchmark in gmai_mmbench.BENCHMARKS)
+    assert val is not None
+    assert test is not None
+    assert (len(val.files), len(test.files)) == (1, 11)
+    assert all(file.digest.startswith("md5:") for file in (*val.files, *test.files))
+    assert test.files[10].digest == "md5:d08dc813f0eb6bbab63cae2a9d113c4b"
+    images = mediconfusion.ORIGIN.files[1:]
+    assert [file.to for file in images] == [f"mediconfusion/images/{n}.jpg" for n in range(20000, 20228)]
+    assert all(pmc.ADDRESS.fullmatch(file.at) for file in images)
+    assert len({file.at for file in images}) == 228
+    assert mediconfusion.variant("easy").origin is None
+    assert all(benchmark.origin is None for benchmark in phantom.BENCHMARKS)
+
+
+def test_a_known_pair_of_image_and_article() -> None:
+    by_name = {file.to: file for file in mediconfusion.ORIGIN.files}
+    file = by_name["mediconfusion/images/20192.jpg"]
+    assert file.at == "pmc:PMC3284869/1752-1947-6-45-2.jpg"
+    assert "from:train/radiology/images/ROCO_28778.jpg" in file.also
+
+
+# --- progress ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "unknown size"),
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (222311, "222 kB"),
+        (9342000000, "9.3 GB"),
+    ],
+)
+def test_sizes_for_people(size: int | None, text: str) -> None:
+    assert progress.size_text(size) == text
+
+
+def test_lines_come_now_and_then_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress.show() as bars:
+        bars.expect(2)
+        bars.received("a", 5, 10)
+        monkeypatch.setattr(progress, "EVERY", 0)
+        bars.received("a\x1b[31m", 1000, 2000)
+        bars.ended("a")
+    assert capsys.readouterr().err.splitlines() == [
+        "  0 of 2 files, 1.0 kB; a\ufffd[31m: 1.0 kB of 2.0 kB",
+        "  1 of 2 files, 1.0 kB",
+    ]
+
+
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with progress.show() as bars:
+        bars.expect(1)
+        bars.received("[a]", 5, None)
+        bars.received("[a]", 10, 20)
+        bars.tell("waits [b]")
+        bars.ended("[a]")
+    assert "medvqa: waits [b]" in capsys.readouterr().err
+
+
+def test_notes_hold_json_alone(tmp_path: Path) -> None:
+    manifest.write(tmp_path, manifest.FileNote("a", 1, "x", 2, unpacked=3))
+    assert json.loads((tmp_path / manifest.NAME).read_text())["unpacked"] == 3
+
+
+# --- laws -------------------------------------------------------------------------------------------------------
+
+FAULTS = st.sampled_from(["fine", "cut", "whole", "other", "ignored", "busy", "page", "lost", "short", "long", "stale"])
+
+
+@examples(100)
+@given(st.lists(FAULTS, max_size=12), st.booleans(), st.integers(0, 3000))
+def test_a_file_under_its_name_is_one_version_whatever_a_server_does(
+    faults: list[str], digest: bool, held: int
+) -> None:
+    versions = [CONTENT[:3000], CONTENT[1000:3500]]
+
+    def script(n: int, asked: Asked) -> Sent:
+        fault = faults[n] if n < len(faults) else "fine"
+        now = "other" in faults[: n + 1] and not digest
+        content, etag = versions[now], f'"{int(now)}"'
+        if fault == "ignored":
+            del asked.headers["If-Range"]
+        sent = ranged(content, asked, etag)
+        sent = Sent(content, headers=sent.headers) if fault == "whole" else sent
+        if fault == "page":
+            return Sent(b"<html>", headers={"Content-Type": "text/html"})
+        if fault == "stale":
+            return replace(sent, headers=sent.headers | {"ETag": '"stale"'})
+        return {
+            "cut": replace(sent, cut=len(sent.body) * 2 // 3),
+            "busy": Sent(b"", 503),
+            "lost": replace(sent, cut=len(sent.body)),
+            "short": replace(sent, announced=len(sent.body) // 2),
+            "long": replace(sent, announced=len(sent.body) + 100),
+        }.get(fault, sent)
+
+    quick = Manners(timeout=2, attempts=4, first_wait=0, longest_wait=0, pause=0)
+    with TemporaryDirectory() as folder, FileServer(script) as server:
+        target = Path(folder) / "file.bin"
+        if digest:
+            target.with_name("file.bin.part").write_bytes(versions[0][:held])
+        expected = (f"md5:{md5(versions[0])}",) if digest else ()
+        address = parts.FileAddress(f"{server.url}/file.bin", None, expected)
+        try:
+            parts.receive(web.Web(quick), address, target, most=10**6, report=lambda done, size: None)
+        except NotFetched:
+            assert not target.exists()
+        else:
+            assert target.read_bytes() in (
+                versions[:1] if digest else [*versions, *[v[: len(v) // 2] for v in versions]]
+            )

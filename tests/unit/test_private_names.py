@@ -1,0 +1,89 @@
+"""Results of private data get pseudonyms, and stay the same questions."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medvqa import records
+from medvqa.comparing.matching import partners
+from medvqa.items import Image, Item, QuestionKey, Result, Score
+from medvqa.records import Pseudonyms, is_pseudonym
+
+
+def result(*images: Image, id: str = "q1", why: str = "", **fields: Any) -> Result:
+    item = Item(id, "klinik", "short_answer", "Which organ?", answers=("liver",), images=images, **fields)
+    return Result("run", item, "p", None, Score(None, "error", why=why))
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Image:
+    (tmp_path / "SMITH").mkdir()
+    (tmp_path / "SMITH/JOHN.dcm").write_bytes(b"pixels")
+    return Image("SMITH/JOHN.dcm?window=lung", str(tmp_path / "SMITH/JOHN.dcm"))
+
+
+def test_names_are_replaced_also_in_reasons(scan: Image) -> None:
+    why = f"image {scan.name}: damaged; {scan.path}: no; JOHN.dcm? yes; JOHN.dcmx no"
+    shown = result(
+        scan, why=why, cluster_id="patient 4711", extra={"patient": 4711, "n": 1, "meta": {"case_id": ["9"]}}
+    )
+    items = [shown.item, replace(shown.item, id="q2", cluster_id="patient 12")]
+    hidden = Pseudonyms.of(items, digests=True).hidden(shown)
+    (image,) = hidden.item.images
+    name = f"sha256-{scan.sha256()[:12]}"
+    assert image.name == f"{name}?window=lung"
+    assert image.window == scan.window
+    assert is_pseudonym(image)
+    assert hidden.score.why == f"image {name}?window=lung: damaged; {name}: no; {name}? yes; JOHN.dcmx no"
+    assert hidden.item.cluster_id == "group 2"
+    assert hidden.item.extra == {"patient": "source 1", "n": 1, "meta": {"case_id": ["source 2"]}}
+    line = records.encode(hidden)
+    assert not [word for word in (b"SMITH", b"JOHN.dcm?w", b"4711") if word in line]
+    assert records.decode(line).item.images[0].key == scan.pinned().key
+
+
+def test_an_image_that_was_not_read_has_its_place(scan: Image) -> None:
+    shown = result(scan, Image("MARY.png", "/nowhere/MARY.png"))
+    hidden = Pseudonyms.of([shown.item], digests=True).hidden(shown)
+    assert [image.file for image in hidden.item.images][1] == "unread-2"
+    unread = Pseudonyms.of([shown.item], digests=False).hidden(shown)
+    assert [image.name for image in unread.item.images] == ["unread-1?window=lung", "unread-2"]
+    assert all(map(is_pseudonym, unread.item.images))
+    assert not is_pseudonym(scan)
+
+
+def test_a_number_that_is_a_files_name_stays_in_a_message(tmp_path: Path) -> None:
+    shown = result(Image("42", str(tmp_path / "42")), why="HTTP 42")
+    assert Pseudonyms.of([shown.item], digests=True).hidden(shown).score.why == "HTTP 42"
+
+
+@pytest.mark.parametrize("digests", [True, False])
+def test_groups_keep_their_order_and_do_not_depend_on_a_selection(digests: bool) -> None:
+    items = [Item(f"q{n}", "klinik", "short_answer", cluster_id=f"patient {n:03}") for n in range(120)]
+    groups = Pseudonyms.of(items, digests=digests).groups
+    assert list(groups.values()) == sorted(groups.values()) == [f"group {n:03}" for n in range(1, 121)]
+    assert Pseudonyms.of(reversed(items), digests=digests).groups == groups
+
+
+def test_runs_with_names_and_with_digests_have_the_same_questions(tmp_path: Path, scan: Image) -> None:
+    def run(*results: Result) -> dict[QuestionKey, list[Result]]:
+        return {each.key: [each] for each in results}
+
+    (tmp_path / "other.dcm").write_bytes(b"other")
+    named = result(replace(scan, path=""))
+    hidden = Pseudonyms.of([], digests=True).hidden(result(scan))
+    unread = Pseudonyms.of([], digests=False).hidden(result(scan))
+    other = Pseudonyms.of([], digests=True).hidden(
+        result(Image("SMITH/JOHN.dcm?window=lung", str(tmp_path / "other.dcm")))
+    )
+    bone = Pseudonyms.of([], digests=True).hidden(result(replace(scan, name="SMITH/JOHN.dcm?window=bone", window=None)))
+    for one, two in ((named, hidden), (hidden, named), (hidden, unread), (unread, named), (hidden, hidden)):
+        assert partners(run(one), run(two))
+    for one, two in ((hidden, other), (hidden, bone), (named, result()), (hidden, result())):
+        assert not partners(run(one), run(two))
+    renamed = replace(hidden, item=replace(hidden.item, id="q9"))
+    assert partners(run(hidden), run(renamed)), "found by its content"
+    renamed = replace(unread, item=replace(unread.item, id="q9"))
+    assert not partners(run(unread), run(renamed)), "nothing tells that it is the same image"
