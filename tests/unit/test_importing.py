@@ -376,6 +376,26 @@ def test_wrong_settings_are_refused(tmp_path: Path, typed: str, message: str) ->
     assert str(error.value).startswith(message)
 
 
+def test_a_column_that_has_no_role_is_declared_so(tmp_path: Path) -> None:
+    # Kinds of questions of another data set, which a benchmark file would take for its own kinds.
+    path = tmp_path / "cases.csv"
+    path.write_text(
+        "question,answer,question type,index\nWhy?,so,organ,1\nHow?,so,organ,1\nWho?,me,side,1\nWhen?,now,side,2\n"
+    )
+    sheet = importing.read(path, "cases.csv")
+    guess = importing.guess(sheet, ["id="])
+    assert guess.columns.one == {"question": 0, "answer": 1}
+    to = tmp_path / "cases.toml"
+    chosen = settings.FileSettings()
+    declaration = writing.declared(sheet, guess.columns, chosen, file=path, images=None, to=to)
+    assert declaration.columns == {"question": "question", "answer": "answer", "id": "", "kind": ""}
+    items = benchmarks.load(table_files.benchmark_of(declaration, to), tmp_path)
+    assert [(item.id, item.kind, item.tags["question_type"]) for item in items] == [
+        *(("2", "short_answer", ("organ",)), ("3", "short_answer", ("organ",))),
+        *(("4", "short_answer", ("side",)), ("5", "short_answer", ("side",))),
+    ]
+
+
 def ambiguous(tmp_path: Path) -> importing.Sheet:
     path = tmp_path / "cases.csv"
     path.write_text("text,Lösung,Musterantwort\nWelche Seite?,links,rechts\nWelches Organ?,Leber,Milz\n")
@@ -539,6 +559,25 @@ def test_a_word_that_tells_the_answer_is_found_in_other_patients() -> None:
     found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
     assert found["words of question and options"].value > 0.95
     assert not any(one.above_chance for name, one in found.items() if name.startswith("always"))
+
+
+def test_options_that_occur_once_are_not_learnt() -> None:
+    draw = random.Random(3)
+    listed = [
+        TableCase(
+            i,
+            f"Which of them is {i}?",
+            dict(zip("ABC", (f"x{i}", f"y{i}", f"z{i}"), strict=True)),
+            (draw.choice("ABC"),),
+            "single_choice",
+        )
+        for i in range(60)
+    ]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    # All options are equally rare, so the first is taken.
+    often = found["the option that is right most often elsewhere"]
+    assert often.value == sum(case.answers == ("A",) for case in listed) / 60
+    assert not any(one.above_chance for one in found.values())
 
 
 def test_random_answers_are_not_above_chance() -> None:
@@ -856,3 +895,46 @@ def test_a_dicom_file_with_burnt_in_text_is_refused_without_its_header(tmp_path:
     file.BurnedInAnnotation = "NO"
     file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
     assert [mistake.kind for mistake in validated(path).mistakes if mistake.refused] == ["image_view"]
+
+
+def test_another_sheet_is_read_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    book = openpyxl.Workbook()
+    book.create_sheet("Fragen").append(["question", "answer"])
+    book["Fragen"].append(["Why is it so?", "so"])
+    book["Fragen"].row_dimensions[2].hidden = True
+    book.save(tmp_path / "cases.xlsx")
+    assert main(["import", "cases.xlsx", "--yes", "--set=sheet=Fragen"]) == 0
+    assert "row 2: hidden in the spreadsheet" in capsys.readouterr().out
+    assert table_files.declared((tmp_path / "cases.toml").read_bytes(), "").sheet == "Fragen"
+    assert main(["import", "cases.xlsx", "--yes", "--set=sheet=Other"]) == 4
+    assert "cases.xlsx: no sheet 'Other'; there are: Sheet, Fragen" in capsys.readouterr().err
+
+
+def test_the_command_asks_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+    import sys
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text(
+        "text,Lösung,Musterantwort\nWelche Seite ist es?,links,rechts\n", encoding="utf-8"
+    )
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(sys, "stdin", Terminal("2\n1\n"))
+    assert main(["import", "cases.csv"]) == 0
+    assert shown.getvalue().startswith(
+        "Which column has the right answer? (2 columns could be the answer)\n  1  Lösung"
+    )
+    assert 'answer = "Musterantwort"' in (tmp_path / "cases.toml").read_text()
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    assert main(["import", "cases.csv", "--to=more.toml"]) == 4
+    assert "the input ended before all questions were answered" in shown.getvalue()

@@ -18,6 +18,7 @@ from medvqa.image import inside
 from medvqa.importing import people
 from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
+from medvqa.importing.settings import FileSettings
 from medvqa.items import DataError, Image
 from medvqa.medical import views
 
@@ -65,7 +66,7 @@ def checked(
     cases: Sequence[TableCase],
     folder: Path,
     column: str,
-    window: tuple[float, float] | None = None,
+    settings: FileSettings,
     progress: Progress | None = None,
 ) -> tuple[TablePictures, list[Mistake]]:
     """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
@@ -76,7 +77,7 @@ def checked(
         for file in case.files:
             rows[file].append(case)
             if file not in images:
-                images[file] = _located(file, folder, window)
+                images[file] = _located(file, folder, settings)
         for image in case.images:
             images.setdefault(image.name, image)
             rows[image.name].append(case)
@@ -111,7 +112,7 @@ def checked(
     return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
 
 
-def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | Mistake:
+def _located(file: str, folder: Path, settings: FileSettings) -> Image | Mistake:
     """The reference to an image file, or the mistake in its path or view."""
     shown = shown_file(file)
     try:
@@ -120,7 +121,14 @@ def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Ima
         do = "copy the file into the folder of the images, or name its folder by --images=DIR"
         return Mistake("image_leaves", None, "", f"{shown} leaves the folder", do)
     try:
-        return image_file(file, folder=folder, root=folder, where="", window=window)
+        return image_file(
+            file,
+            folder=folder,
+            root=folder,
+            where="",
+            window=settings.window,
+            allow_burned_in=settings.allow_burned_in,
+        )
     except DataError as error:
         problem = str(error).removeprefix(": ").removeprefix(f"image {file}: ")
         # The text of the error may repeat the path.
@@ -161,9 +169,9 @@ def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Im
 def _explained(problem: str, shown: str) -> Mistake:
     """The mistake for an image that cannot be opened."""
     if "BurnedInAnnotation" in problem:
-        return Mistake(
-            "image_burnt_in", None, "", f"{shown}: {problem}", "write that into the benchmark file, or leave it out"
-        )
+        what = f"{shown}: its header says that text is burnt into the picture"
+        do = "look at all such images; if they name nobody, type --set allow_burned_in=true"
+        return Mistake("image_burnt_in", None, "", what, do)
     if "bits a channel" in problem:
         bits = problem.partition(" (")[0]
         do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
