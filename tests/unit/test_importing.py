@@ -827,6 +827,8 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["nowhere.csv"], "nowhere.csv: no such file"),
         (["cases.csv", "--to=x.yaml"], "--to=x.yaml: the name of a benchmark file ends in .toml"),
         (["cases.csv", "--images=nowhere"], "--images=nowhere: no such folder"),
+        (["old.xls"], "old.xls: an old or an encrypted Excel file; save it as XLSX, without a password"),
+        ([".", "--to=x.toml"], "cannot be read"),
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
@@ -838,6 +840,7 @@ def test_the_command_refuses_in_one_line(
     monkeypatch.chdir(tmp_path)
     for name, header in (("cases", "question,answer"), ("other", "x,y")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1")
     assert main(["import", *typed, "--yes"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
