@@ -580,6 +580,26 @@ def test_options_that_occur_once_are_not_learnt() -> None:
     assert not any(one.above_chance for one in found.values())
 
 
+def test_judgments_have_baselines_of_their_own() -> None:
+    draw = random.Random(4)
+    judged = [
+        TableCase(
+            i,
+            f"Is there {organ} in picture {i}?",
+            {},
+            ("yes" if organ == "blood" else "no",),
+            "judgment",
+            (f"{i}.png",),
+        )
+        for i, organ in enumerate(draw.choice(("blood", "air", "bone")) for _ in range(90))
+    ]
+    listed = [*cases(100), *judged]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    assert [(one.n, one.chance) for one in found.values()] == [*[(100, 0.25)] * 4, *[(90, 0.5)] * 2]
+    assert found["always no"].value == sum(case.answers == ("no",) for case in judged) / 90
+    assert found["words of questions for yes or no"].value == 1
+
+
 def test_random_answers_are_not_above_chance() -> None:
     listed = cases(200)
     assert not any(one.above_chance for one in textonly.baselines(listed, power.grouped(listed)))
