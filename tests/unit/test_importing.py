@@ -580,6 +580,26 @@ def test_options_that_occur_once_are_not_learnt() -> None:
     assert not any(one.above_chance for one in found.values())
 
 
+def test_judgments_have_baselines_of_their_own() -> None:
+    draw = random.Random(4)
+    judged = [
+        TableCase(
+            i,
+            f"Is there {organ} in picture {i}?",
+            {},
+            ("yes" if organ == "blood" else "no",),
+            "judgment",
+            (f"{i}.png",),
+        )
+        for i, organ in enumerate(draw.choice(("blood", "air", "bone")) for _ in range(90))
+    ]
+    listed = [*cases(100), *judged]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    assert [(one.n, one.chance) for one in found.values()] == [*[(100, 0.25)] * 4, *[(90, 0.5)] * 2]
+    assert found["always no"].value == sum(case.answers == ("no",) for case in judged) / 90
+    assert found["words of questions for yes or no"].value == 1
+
+
 def test_random_answers_are_not_above_chance() -> None:
     listed = cases(200)
     assert not any(one.above_chance for one in textonly.baselines(listed, power.grouped(listed)))
@@ -827,6 +847,8 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["nowhere.csv"], "nowhere.csv: no such file"),
         (["cases.csv", "--to=x.yaml"], "--to=x.yaml: the name of a benchmark file ends in .toml"),
         (["cases.csv", "--images=nowhere"], "--images=nowhere: no such folder"),
+        (["old.xls"], "old.xls: an old or an encrypted Excel file; save it as XLSX, without a password"),
+        ([".", "--to=x.toml"], "cannot be read"),
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
@@ -838,6 +860,7 @@ def test_the_command_refuses_in_one_line(
     monkeypatch.chdir(tmp_path)
     for name, header in (("cases", "question,answer"), ("other", "x,y")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1")
     assert main(["import", *typed, "--yes"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
