@@ -16,9 +16,9 @@ from functools import partial
 import pytest
 
 from medvqa import benchmarks, metrics, scoring
-from medvqa.benchmarks import mmmu, path_vqa, slake, vqa_rad
-from medvqa.data import tables
-from medvqa.items import Answer, DataError, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
+from medvqa.benchmarks import path_vqa, slake, vqa_rad
+from medvqa.data import literals
+from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
 from medvqa.metrics import kits as kit_metrics
 from medvqa.scoring import kits, overlap
 
@@ -336,9 +336,9 @@ def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
     evaluated = partial(eval, "[ran.append('code'), 'liver']", {"ran": ran})
     evaluated()
     assert ran == ["code"], "loaders that call eval run the code in a cell"
-    row = tables.TableRow("t", "record", 1, 0, {"options": "[ran.append('code'), 'liver']"})
-    with pytest.raises(DataError, match="options are a list of texts"):
-        mmmu._listed(row, "options")
+    assert literals.texts("[ran.append('code'), 'liver']") is None
+    assert literals.texts("['kidney', 'liver']") == ["kidney", "liver"]
+    assert ran == ["code"]
 
 
 # Labels
