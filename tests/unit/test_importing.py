@@ -633,6 +633,41 @@ def test_a_missing_image_names_the_file_that_is_meant(tmp_path: Path) -> None:
     assert advice == ["'ct/17.PNG' is there; write that"] * 3
 
 
+def test_a_missing_image_with_a_view_keeps_the_view_in_the_advice(tmp_path: Path) -> None:
+    picture(tmp_path / "ct" / "17.png")
+    (tmp_path / "cases.csv").write_text("image,question,answer\n17.png?window=lung,Why?,so\nct/17.png,How?,so\n")
+    advice = [mistake.do for mistake in validated(tmp_path / "cases.csv").mistakes if mistake.kind == "image_missing"]
+    assert advice == ["'ct/17.png?window=lung' is there; write that"]
+
+
+def test_images_that_all_lie_in_one_inner_folder_share_one_line_that_names_the_option(tmp_path: Path) -> None:
+    for name in ("ct/1.png", "mrt/1.png"):
+        picture(tmp_path / "my images" / name)
+    (tmp_path / "cases.csv").write_text("image,question,answer\nct/1.png,Why?,so\nmrt/1.png?window=lung,How?,so\n")
+    missing = [one for one in validated(tmp_path / "cases.csv").mistakes if one.kind.startswith("image")]
+    assert {one.do for one in missing} == {f"type '--images={tmp_path}/my images'"}
+    (group,) = grouped(missing)
+    assert group.rows == (2, 3)
+    picture(tmp_path / "old" / "ct" / "1.png")  # Two folders may be meant.
+    assert {one.do for one in validated(tmp_path / "cases.csv").mistakes if one.kind == "image_missing"} == {
+        "3 files of that name are in other folders; write the path"
+    }
+
+
+def test_a_reader_that_is_not_installed_is_one_line_and_no_mistake_of_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pydicom", None)
+    for name in ("1.dcm", "2.dcm"):
+        (tmp_path / name).write_bytes(bytes(128) + b"DICM" + name.encode())
+    (tmp_path / "cases.csv").write_text("image,question,answer\n1.dcm,Why?,so\n2.dcm,How?,so\n")
+    (group,) = grouped(one for one in validated(tmp_path / "cases.csv").mistakes if one.kind == "image_reader")
+    line = "cases.csv rows 2 and 3, column 'image': DICOM files need pydicom; type pip install 'pytest-medvqa[dicom]'"
+    assert group.line("cases.csv", "row") == line
+
+
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
@@ -837,7 +872,7 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cases.csv").write_text("question,answer\n,so\n")
     assert main(["import", "cases.csv", "--yes"]) == 1
-    assert "nothing was written: correct the table" in capsys.readouterr().out
+    assert "nothing was written: correct these mistakes" in capsys.readouterr().out
     assert not (tmp_path / "cases.toml").exists()
 
 

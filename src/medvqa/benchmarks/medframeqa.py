@@ -133,7 +133,7 @@ BENCHMARKS = (
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
         official=partial(score_single_choice, read=medframeqa_rule),
-        official_note="by the owners' parse_multi_choice_response",
+        official_note="answers are read by the owners' parse_multi_choice_response",
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("system", "organ", "modality", "image_count"),
         public=True,
