@@ -10,7 +10,8 @@ paper's) and test_2.csv of version 2 (33,430 questions without compound figures,
                Answer B | split test
 
 Official code: https://github.com/xiaoman-zhang/PMC-VQA/blob/1678ec2c97f0b2bf84591ddccd2e84932630e450/src/MedVInT_TD/test.py
-takes the option most similar to the answer (`scoring.similar_rule`). Traps: options carry a prefix with or without a
+takes the option most similar to the last character of its model's one token; here to the whole answer
+(`scoring.similar_rule`). Traps: options carry a prefix with or without a
 blank; the answer may be a text, a prefixed text or a letter; the caption holds the answer and is never read.
 """
 
@@ -24,6 +25,8 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring
+from medvqa.benchmarks import lettered
+from medvqa.benchmarks.lettered import TOKENS
 from medvqa.data import tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
@@ -129,21 +132,15 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-TOKENS = 512
-"""Ours, as for MedLesionVQA: the owners' model writes one answer of a fixed length."""
+OPTION = " {letter}:{text}"
+"""An option as the released files write it."""
 
-OWNERS = Template(
-    "pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", " {letter}:{text}", max_tokens=TOKENS
-)
-"""`PMC_QA_Dataset`, to the byte, for options with a blank before their prefix. It has no line breaks."""
+OWNERS = Template("pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", OPTION, max_tokens=TOKENS)
+"""`PMC_QA_Dataset`, to the byte, for options with a blank before their prefix. It has no line breaks. The limit is
+ours: the owners' model writes one token."""
 
-MEDEVALKIT = Template(
-    "pmc-vqa/medevalkit",
-    "\nQuestion: {question}\nOptions: \n{options}Answer with the option's letter from the given choices directly.",
-    " {letter}:{text}\n",
-    max_tokens=8192,
-)
-"""`get_multiple_choice_prompt` in utils/question_formats.py of MedEvalKit, for the published rows."""
+MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", OPTION)
+"""The prompt of the published rows, but for their limit of tokens."""
 
 PREFIX = Template("pmc-vqa/ours-ps", "Question: {question} Answer:")
 """Ours for PS."""
@@ -186,7 +183,7 @@ BENCHMARKS = tuple(
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=MEDEVALKIT.option.rstrip("\n"))},
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
         techniques=("mc", "gd", "ps"),
         public=True,
         origin=_origin(file, archive),
