@@ -1,6 +1,6 @@
 r"""PMC-VQA (Zhang et al. 2023, arXiv:2305.10415): multiple choice about figures of articles in PubMed Central.
 
-Data: https://huggingface.co/datasets/RadGenome/PMC-VQA (before: xmcmic/PMC-VQA); figures under each article's licence.
+Data: https://huggingface.co/datasets/RadGenome/PMC-VQA (before: xmcmic/PMC-VQA), CC BY-SA by its card.
 Two test sets are in use, and their numbers cannot be compared: test_clean.csv of version 1 (2,000 questions, the
 paper's) and test_2.csv of version 2 (33,430 questions without compound figures, MedEvalKit's). A row, made up:
 
@@ -132,14 +132,13 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-OPTION = " {letter}:{text}"
-"""An option as the released files write it."""
-
-OWNERS = Template("pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", OPTION, max_tokens=TOKENS)
+OWNERS = Template(
+    "pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", scoring.PMC_VQA, max_tokens=TOKENS
+)
 """`PMC_QA_Dataset`, to the byte, for options with a blank before their prefix. It has no line breaks. The limit is
 ours: the owners' model writes one token."""
 
-MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", OPTION)
+MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", scoring.PMC_VQA)
 """The prompt of the published rows, but for their limit of tokens."""
 
 PREFIX = Template("pmc-vqa/ours-ps", "Question: {question} Answer:")
@@ -155,7 +154,7 @@ def official(item: Item, answer: Answer) -> Score:
 
 def _origin(table: str, archive: str) -> Origin:
     return Origin(
-        licence="each article's own (PubMed Central); the card names none for the questions",
+        licence="CC BY-SA by its card; the articles are CC0 or CC BY",
         home="https://huggingface.co/datasets/RadGenome/PMC-VQA",
         hub="RadGenome/PMC-VQA",
         revision="c08340c8c3e01c5b0a549ff4849059b017bd584d",
@@ -183,7 +182,7 @@ BENCHMARKS = tuple(
         official=official,
         official_note="the option most similar to the answer, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=scoring.PMC_VQA)},
         techniques=("mc", "gd", "ps"),
         public=True,
         origin=_origin(file, archive),
