@@ -373,7 +373,7 @@ def _cell(path: Path, cell: ParquetCell) -> bytes:
     if group is None:
         raise ValueError(f"the file has {ends[-1] if ends else 0} rows; it has changed since it was read")
     values = _column(path, status.st_mtime_ns, group, cell.column)
-    value = values[cell.row - (ends[group - 1] if group else 0)].as_py()
+    value = values[cell.row - (ends[group - 1] if group else 0)][0].as_py()
     if isinstance(value, list):
         value = value[cell.place] if cell.place < len(value) else None
     if isinstance(value, dict):
@@ -404,7 +404,14 @@ def _column(path: Path, modified: int, group: int, column: str) -> Any:
         places = [names.index(name) for name in wanted]
         if sum(group_bytes.column(place).total_uncompressed_size for place in places) > MAX_ROW_GROUP:
             raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
-        return file.read_row_group(group, columns=wanted).column(0).combine_chunks()
+        # One row at a time: the sizes above are the file's word, and one image may stand in every row.
+        pieces, held = [], 0
+        for batch in file.iter_batches(batch_size=1, row_groups=[group], columns=wanted):
+            held += batch.nbytes
+            if held > MAX_ROW_GROUP:
+                raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
+            pieces.append(batch.column(0))
+        return pieces
 
 
 @contextmanager
