@@ -275,6 +275,14 @@ def test_mistakes_of_parquet(tmp_path: Path) -> None:
     assert "cases.parquet record 2, column 'question': the question is empty" in drawn.text(validation)
 
 
+def test_cells_end_at_the_sign_that_a_benchmark_file_takes(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("Frage, kurz;Antwort;Nr\nWarum, bitte?;so;1\n")
+    sheet = importing.read(path, path.name)
+    assert sheet.columns == ("Frage, kurz", "Antwort", "Nr")
+    assert [row.cells for row in sheet.rows] == [("Warum, bitte?", "so", "1")]
+
+
 def test_every_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": 1, "question": "Why?", "answer": "so"}\n{"id": 2,\n[1]\n{"id": 1, "answer": ["x", 3]}\n')
