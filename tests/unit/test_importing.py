@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, importing
+from medvqa import benchmarks, importing, medical
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
 from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
@@ -23,6 +23,7 @@ from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
 from medvqa.items import DataError, UsageError
+from medvqa.medical import apart
 from support.laws import examples
 
 HEADER = ("id", "image", "question", "A", "B", "C", "answer", "kind", "pair", "patient", "modality", "modality")
@@ -273,6 +274,14 @@ def test_mistakes_of_parquet(tmp_path: Path) -> None:
         *("duplicate_id", "empty_question", "placeholder", "image_damaged"),
     }
     assert "cases.parquet record 2, column 'question': the question is empty" in drawn.text(validation)
+
+
+def test_cells_end_at_the_sign_that_a_benchmark_file_takes(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("Frage, kurz;Antwort;Nr\nWarum, bitte?;so;1\n")
+    sheet = importing.read(path, path.name)
+    assert sheet.columns == ("Frage, kurz", "Antwort", "Nr")
+    assert [row.cells for row in sheet.rows] == [("Warum, bitte?", "so", "1")]
 
 
 def test_every_line_that_is_no_json_is_named(tmp_path: Path) -> None:
@@ -660,6 +669,8 @@ def test_a_reader_that_is_not_installed_is_one_line_and_no_mistake_of_a_row(
     import sys
 
     monkeypatch.setitem(sys.modules, "pydicom", None)
+    # The process that draws medical files has modules of its own.
+    monkeypatch.setattr(apart, "picture", medical.picture)
     for name in ("1.dcm", "2.dcm"):
         (tmp_path / name).write_bytes(bytes(128) + b"DICM" + name.encode())
     (tmp_path / "cases.csv").write_text("image,question,answer\n1.dcm,Why?,so\n2.dcm,How?,so\n")

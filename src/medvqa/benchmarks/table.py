@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from medvqa.benchmarks import languages, own
-from medvqa.data import lexicon, selection, tables, workbooks
+from medvqa.data import delimited, lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
 from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, usual
 from medvqa.medical import views
@@ -53,8 +53,6 @@ SEPARATOR = "|"
 # Small letters stand apart: "bad" is a word.
 LETTERS_CELL = re.compile(r"[A-Y](?:[\s,;|/+&、]*[A-Y])*|[A-Ya-y](?:[\s,;|/+&、]+[A-Ya-y])*")
 NUMBERS_CELL = re.compile(r"\d{1,3}(?:[\s,;|/+&、]+\d{1,3})*")
-_DELIMITERS = ",;\t"
-"""A German Excel has semicolons between cells, and a comma may stand in the name of a column."""
 _PREFIXED = re.compile(r"\(?([A-Ya-y])\s*[.):、]\s*(\S.*)", re.S)
 _DECIMAL = re.compile(r"[+-]?\d{1,15}(?:[.,]\d{1,15})?")
 _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
@@ -185,7 +183,7 @@ class Source:
             key="id",
             digests=True,
             encoding=self.encoding,
-            delimiter=self.delimiter or (_DELIMITERS if self.declared else ""),
+            delimiter=self.delimiter or (delimited.SIGNS if self.declared else ""),
             sheet=self.sheet,
         )
         yield from self.items_of(rows)

@@ -16,7 +16,7 @@ from typing import Any
 from medvqa import scoring
 from medvqa.benchmarks import languages, own, table
 from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
-from medvqa.data import lexicon
+from medvqa.data import lexicon, tables
 from medvqa.importing import cells, people
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.importing.roles import IMAGE_FILE, RoleColumns
@@ -136,11 +136,9 @@ class _RowReader:
         kind = self._kind(row, options)
         answers = self._answers(row, options, kind)
         files, images = self._images(row)
-        ident = self._text(row, one.get("id")).strip()
+        ident = tables.whole(self._text(row, one.get("id")).strip())
         if "id" in one and one["id"] not in bad and not ident:
             self._add("missing_id", one["id"], "no id", "write one, or type --set id= to number the rows")
-        if re.fullmatch(r"-?\d+\.0+", ident):
-            ident = ident.partition(".")[0]
         if options and place is not None and len(options) == 1:
             what = "one option alone"
             self._add("one_option", place, what, "write at least two, or none for an open question")
@@ -182,7 +180,7 @@ class _RowReader:
 
     def _written_text(self, value: Any, place: int) -> str:
         """A cell, or a part of one, as text; adds a mistake once for a value that is neither text nor number."""
-        text = cells.text_of(value)
+        text = tables.text_of(value)
         if text is None and place not in self._bad:
             what = f"a value of type {type(value).__name__}, which is no text"
             self._add("no_text", place, what, "write a text or a number")

@@ -129,7 +129,6 @@ class Guess:
     columns: RoleColumns
     questions: tuple[RoleQuestion, ...] = ()
     holding_answer: tuple[int, ...] = ()
-    by_content: tuple[str, ...] = ()
 
 
 def plain(name: str) -> str:
@@ -153,7 +152,6 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
             private.append(place)
     free = [place for place, name in enumerate(names) if place not in taken and place not in private and name]
     questions: list[RoleQuestion] = []
-    by_content: list[str] = []
     if "options" not in without:
         letters = _letters(names, free, chosen)
         chosen |= {letter: place for letter, place in letters.items() if letter not in chosen}
@@ -174,9 +172,8 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
     free = [place for place in free if place not in chosen.values() and place not in asked]
     images = [*several["image"]]
     if not images and "image" not in without:
-        images, question, content = _images(sheet, names, free, with_images)
+        images, question = _images(sheet, names, free, with_images)
         questions += [question] if question else []
-        by_content += ["image"] if content else []
     free = [place for place in free if place not in images]
     for role in ("question", "answer"):
         if role not in chosen and not any(question.role == role for question in questions):
@@ -196,7 +193,7 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
         slices=tuple(several["slice"]),
         private=tuple(sorted(private)),
     )
-    return Guess(columns, tuple(questions), holding, tuple(by_content))
+    return Guess(columns, tuple(questions), holding)
 
 
 def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]], set[str]]:
@@ -266,23 +263,23 @@ def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, i
 
 def _images(
     sheet: Sheet, names: Sequence[str], free: Sequence[int], needed: bool
-) -> tuple[list[int], RoleQuestion | None, bool]:
-    """The columns of images, a question if they cannot be told, and whether their cells alone tell it."""
+) -> tuple[list[int], RoleQuestion | None]:
+    """The columns of images, and a question if they cannot be told."""
     own = _named("image", names, free)
     numbered = [place for place in free if _NUMBERED_IMAGE.fullmatch(names[place])]
     files = [place for place in free if _share(sheet, place, IMAGE_FILE.search) >= 0.6 or _has_images(sheet, place)]
     if len(own) > 1:
         own = [place for place in own if place in files] or own
     if len(own) > 1:
-        return [], RoleQuestion("image", tuple(own), needed, f"{len(own)} columns could be the image"), False
+        return [], RoleQuestion("image", tuple(own), needed, f"{len(own)} columns could be the image")
     if own or numbered:
-        return list(dict.fromkeys([*own, *numbered])), None, False
+        return list(dict.fromkeys([*own, *numbered])), None
     if len(files) == 1:
-        return files, None, True
+        return files, None
     if files or needed:
         why = f"{len(files)} columns hold paths of images" if files else "no column is called image"
-        return [], RoleQuestion("image", tuple(files or free), needed, why), False
-    return [], None, False
+        return [], RoleQuestion("image", tuple(files or free), needed, why)
+    return [], None
 
 
 def _by_content(role: str, sheet: Sheet, free: Sequence[int], chosen: Mapping[str, int]) -> list[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medvqa.benchmarks import languages, own
+from medvqa.data import tables
 from medvqa.importing.roles import RoleColumns
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
@@ -111,11 +112,7 @@ def guessed(sheet: Sheet, columns: RoleColumns, typed: FileSettings) -> FileSett
 
 def _texts(sheet: Sheet, place: int | None) -> list[str]:
     values: Sequence[object] = [] if place is None else sheet.values(place)[:_SAMPLE]
-    return [
-        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()[:2000]
-        for value in values
-        if isinstance(value, str | int | float)
-    ]
+    return [text.strip()[:2000] for text in map(tables.text_of, values) if text is not None]
 
 
 def _kind(sheet: Sheet, columns: RoleColumns) -> str:

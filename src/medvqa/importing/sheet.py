@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa.data import encodings, json_text, limits, parquet, tables, workbooks
+from medvqa.data import delimited, encodings, json_text, limits, parquet, tables, workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.items import DataError
 
@@ -163,13 +163,8 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
     if text.count("\0") > len(text) / MOST_ZEROS:
         raise DataError(f"{name}: no table: it holds zero bytes")
     lines = _split(text)
-    named = _SEPARATOR.fullmatch(lines[0]) if lines else None
-    if named is not None:
-        lines = lines[1:]
-    header = lines[0] if lines else ""
-    delimiter = (
-        delimiter or (named[1] if named is not None else "") or next((sign for sign in "\t,;" if sign in header), ",")
-    )
+    delimiter, is_hidden = delimited.chosen(lines[0] if lines else "", delimiter or delimited.SIGNS)
+    lines = lines[is_hidden:]
     rows: list[tuple[RowNumber, list[Any]]] = []
     place = number = broken = 0
     while place < len(lines):
@@ -177,7 +172,7 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
         while True:
             before = reader.line_num
             try:
-                row = _next(reader)
+                row = delimited.next_row(reader)
             except csv.Error as error:
                 number, broken = number + 1, broken + 1
                 closed = "unexpected end" in str(error)
@@ -202,23 +197,9 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
     return replace(_with_header(name, rows, mistakes), encoding=encoding)
 
 
-_SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
-"""A first line that names the sign between cells, as some programs write it for Excel."""
-
-
 def _split(text: str) -> list[str]:
     """Split at LF, CRLF and CR only: `str.splitlines` splits at characters that are part of a cell."""
     return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z", text)
-
-
-def _next(reader: Any) -> list[str] | None:
-    # The limit is process-wide: restore it before other code runs.
-    limit = csv.field_size_limit(limits.MAX_BYTES)
-    try:
-        row: list[str] | None = next(reader, None)
-        return row
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mistake]]:
@@ -260,19 +241,9 @@ def _workbook(file: BinaryIO, name: str, wanted: str) -> Sheet:
             shape = _shape(parts, wanted)
         file.seek(0)
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
-            known = {sheet.title: sheet for sheet in book.worksheets}
-            if wanted and wanted not in known:
-                raise DataError(f"{name}: no sheet {wanted!r}; there are: {', '.join(known)[:500]}")
-            sheet = known[wanted] if wanted else book.worksheets[0]
+            sheet = workbooks.chosen(book, name, wanted)
             mistakes += _sheets(book.worksheets, sheet, named=bool(wanted))
-            sheet.reset_dimensions()
-            count = 0
-            for number, cells in enumerate(sheet.iter_rows(), 1):
-                count += len(cells)
-                if number > limits.MAX_ROWS:
-                    raise limits.above(name, limits.MAX_ROWS, "rows")
-                if count > limits.MAX_CELLS:
-                    raise limits.above(name, limits.MAX_CELLS, "cells", "; write it as CSV")
+            for number, cells in enumerate(workbooks.rows_of(sheet, name), 1):
                 row = [_value(cell) for cell in cells]
                 while row and row[-1] in ("", None):
                     row.pop()

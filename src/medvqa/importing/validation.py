@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medvqa.data.progress import Progress
 from medvqa.importing import across, alike, balance, cases, pictures, power, textonly
 from medvqa.importing.alike import Alike
 from medvqa.importing.balance import Balance
@@ -17,8 +18,6 @@ from medvqa.importing.settings import FileSettings, guessed
 from medvqa.importing.sheet import Sheet
 from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

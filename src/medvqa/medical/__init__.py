@@ -10,7 +10,6 @@ C++ libraries, some of which abort or hang on damaged files: `apart` runs them i
 
 from __future__ import annotations
 
-import gzip
 import io
 import zlib
 from contextlib import suppress
@@ -90,6 +89,8 @@ def picture(
         file.seek(0)
         if not packed:
             return volumes.picture(file, view, window, max_pixels=max_pixels)
+        import gzip
+
         with gzip.GzipFile(fileobj=file) as stream:
             return volumes.picture(stream, view, window, max_pixels=max_pixels)
     if window is not None:

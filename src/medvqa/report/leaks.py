@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import CleanScores, WithoutOverlap
+from medvqa.comparing.without import CleanScores, WithoutOverlap
 from medvqa.data.likeness import BITS, LEVELS, Overlap, Overlaps, Trained
 from medvqa.report import cells
 from medvqa.report.tables import TextTable, figure

@@ -7,18 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from medvqa.data.likeness.near import within
-from medvqa.data.likeness.pictures import NEAR, TURNS, WORDS, Fingerprint, is_named_image
+from medvqa.data.likeness.near import packed, within
+from medvqa.data.likeness.pictures import NEAR, TURNS, Fingerprint, is_named_image
 from medvqa.data.likeness.questions import QuestionIndex
-from medvqa.data.likeness.remembered import Progress, fingerprints
+from medvqa.data.likeness.remembered import fingerprints
 from medvqa.data.likeness.training import TrainingRow, TrainingSet
+from medvqa.data.progress import Progress
 from medvqa.items import DataError, Image, Item
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Level = Literal["image and question", "image", "look-alike", "question of no image"]
 LEVELS: Mapping[Level, str] = {
@@ -212,7 +209,7 @@ def _image_matches(
         for look, turn in zip(print_.looks if turned else print_.looks[:1], TURNS, strict=False):
             wanted.setdefault(look, []).append((image, turn))
     looks, known = list(wanted), list(by_look)
-    pairs = within(_words(looks), _words(known), near)
+    pairs = within(packed(looks), packed(known), near)
     alike: dict[Image, list[tuple[int, str, str]]] = {}
     for one, other, bits in zip(pairs.one.tolist(), pairs.other.tolist(), pairs.bits.tolist(), strict=True):
         for image, turn in wanted[looks[one]]:
@@ -240,14 +237,6 @@ def _places(prints: Sequence[Fingerprint], kind: Literal["content", "pixels", "l
         if value:
             places.setdefault(value, []).append(place)
     return places
-
-
-def _words(looks: Sequence[str]) -> NDArray[np.uint64]:
-    """The hashes as numbers of 64 bits, (hashes, words)."""
-    import numpy as np
-
-    packed = np.frombuffer(bytes.fromhex("".join(looks)), dtype=">u8")
-    return packed.astype(np.uint64).reshape(-1, WORDS)
 
 
 @dataclass(slots=True)
