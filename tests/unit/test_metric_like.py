@@ -6,7 +6,6 @@ LLaVA-Med at ad758b687d4e, MedEvalKit at 9b12e3b34232, lmms-eval at 75571cfe0fa3
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 import string
@@ -18,6 +17,7 @@ import pytest
 
 from medvqa import benchmarks, metrics, scoring
 from medvqa.benchmarks import path_vqa, slake, vqa_rad
+from medvqa.data import literals
 from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
 from medvqa.metrics import kits as kit_metrics
 from medvqa.scoring import kits, overlap
@@ -334,8 +334,8 @@ def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
     evaluated = partial(eval, "[ran.append('code'), 'liver']", {"ran": ran})
     evaluated()
     assert ran == ["code"], "loaders that call eval run the code in a cell"
-    with pytest.raises(ValueError, match="malformed"):
-        ast.literal_eval("[ran.append('code'), 'liver']")
+    assert literals.texts("[ran.append('code'), 'liver']") is None
+    assert literals.texts("['spleen', 'liver']") == ["spleen", "liver"]
 
 
 # Labels
