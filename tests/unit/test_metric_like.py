@@ -335,7 +335,8 @@ def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
     evaluated()
     assert ran == ["code"], "loaders that call eval run the code in a cell"
     assert literals.texts("[ran.append('code'), 'liver']") is None
-    assert literals.texts("['spleen', 'liver']") == ["spleen", "liver"]
+    assert literals.texts("['kidney', 'liver']") == ["kidney", "liver"]
+    assert ran == ["code"]
 
 
 # Labels

@@ -130,7 +130,7 @@ BENCHMARKS = (
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
         official=partial(score_single_choice, read=medframeqa_rule),
-        official_note="by the owners' parse_multi_choice_response",
+        official_note="answers are read by the owners' parse_multi_choice_response",
         metrics=(metrics.accuracy, *metrics.rates),
         kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
         dimensions=("system", "organ", "modality", "image_count"),

@@ -159,7 +159,7 @@ BENCHMARKS = (
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
         official=partial(score_single_choice, read=medxpertqa_rule),
-        official_note="the first capital letter after the trigger, by the owners' answer_cleansing",
+        official_note="an answer counts as its first capital letter after the trigger, by the owners' answer_cleansing",
         metrics=(metrics.accuracy, *metrics.rates),
         kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
         dimensions=("question_type", "medical_task", "body_system", "image_count"),

@@ -118,7 +118,7 @@ BENCHMARKS = (
         prompts={"owners": owners},
         score=scoring.score_single_choice,
         official=official,
-        official_note="the option most similar to the answer, whatever it says",
+        official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, metrics.macro_accuracy("dataset"), *metrics.rates),
         kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION, tagged=True)},
         techniques=("mc", "gd", "ps"),

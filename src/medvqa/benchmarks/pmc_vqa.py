@@ -180,7 +180,7 @@ BENCHMARKS = tuple(
         prompts={"medevalkit": Templates("medevalkit", {"mc": MEDEVALKIT, "gd": MEDEVALKIT})},
         score=scoring.score_single_choice,
         official=official,
-        official_note="the option most similar to the answer, whatever it says",
+        official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
         kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=scoring.PMC_VQA)},
         techniques=("mc", "gd", "ps"),

@@ -11,8 +11,6 @@ from medvqa.importing.cases import TableCase
 
 LEAST_EXPECTED = 5.0
 """Expected answers of each letter below which no chi-square test is made (Cochran 1954, Biometrics 10:417)."""
-RARE = 0.01
-"""A p-value below which the positions of right options are called uneven."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ bits, which needs the extra `data`.
 from __future__ import annotations
 
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,10 @@ from medvqa.image import inside
 from medvqa.importing import people
 from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
+from medvqa.importing.settings import FileSettings
 from medvqa.items import DataError, Image
 from medvqa.medical import views
+from medvqa.medical.errors import EXTRA
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -65,7 +68,7 @@ def checked(
     cases: Sequence[TableCase],
     folder: Path,
     column: str,
-    window: tuple[float, float] | None = None,
+    settings: FileSettings,
     progress: Progress | None = None,
 ) -> tuple[TablePictures, list[Mistake]]:
     """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
@@ -76,7 +79,7 @@ def checked(
         for file in case.files:
             rows[file].append(case)
             if file not in images:
-                images[file] = _located(file, folder, window)
+                images[file] = _located(file, folder, settings)
         for image in case.images:
             images.setdefault(image.name, image)
             rows[image.name].append(case)
@@ -99,6 +102,11 @@ def checked(
                 hashes[name] = hashing(found)
         if progress is not None:
             progress(done, len(images))
+    lost = all(mistake.kind == "image_missing" for mistake in mistakes)
+    if walked is not None and not digests and lost and (inner := walked.inner_folder(images)):
+        do = f"type {shlex.quote(f'--images={(folder / inner).as_posix()}')}"
+        what = f"no image is in the folder of the images, and all of them are in its folder {shown_file(inner)}"
+        mistakes = [Mistake("image_missing", one.row, column, what, do) for one in mistakes]
     why_not = ""
     near: tuple[tuple[str, str], ...] | None = None
     if hashing is None:
@@ -111,7 +119,7 @@ def checked(
     return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
 
 
-def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | Mistake:
+def _located(file: str, folder: Path, settings: FileSettings) -> Image | Mistake:
     """The reference to an image file, or the mistake in its path or view."""
     shown = shown_file(file)
     try:
@@ -120,7 +128,14 @@ def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Ima
         do = "copy the file into the folder of the images, or name its folder by --images=DIR"
         return Mistake("image_leaves", None, "", f"{shown} leaves the folder", do)
     try:
-        return image_file(file, folder=folder, root=folder, where="", window=window)
+        return image_file(
+            file,
+            folder=folder,
+            root=folder,
+            where="",
+            window=settings.window,
+            allow_burned_in=settings.allow_burned_in,
+        )
     except DataError as error:
         problem = str(error).removeprefix(": ").removeprefix(f"image {file}: ")
         # The text of the error may repeat the path.
@@ -161,13 +176,16 @@ def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Im
 def _explained(problem: str, shown: str) -> Mistake:
     """The mistake for an image that cannot be opened."""
     if "BurnedInAnnotation" in problem:
-        return Mistake(
-            "image_burnt_in", None, "", f"{shown}: {problem}", "write that into the benchmark file, or leave it out"
-        )
+        what = f"{shown}: its header says that text is burnt into the picture"
+        do = "look at all such images; if they name nobody, type --set allow_burned_in=true"
+        return Mistake("image_burnt_in", None, "", what, do)
     if "bits a channel" in problem:
         bits = problem.partition(" (")[0]
         do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
         return Mistake("image_bits", None, "", f"{shown} has {bits}", do)
+    if EXTRA in problem:
+        # The name of the file is left out, so that all rows share one line.
+        return Mistake("image_reader", None, "", problem.partition(f": {EXTRA}")[0], f"type {EXTRA}")
     if problem.startswith("not an image"):
         return Mistake("image_format", None, "", f"{shown} is {problem}", "convert it to PNG")
     if problem.startswith("damaged"):
@@ -194,20 +212,32 @@ class _Walked:
                 self._by_stem[PurePosixPath(file).stem.casefold()].append(path)
 
     def advice(self, file: str) -> str:
-        """Return the file that a path may mean, else the number of files that are there."""
-        file = file.partition("?")[0]
+        """Return the file that a path may mean, with the path's view, else the number of files that are there."""
+        file, mark, view = file.partition("?")
         path = PurePosixPath(file)
         low = path.name.casefold()
         similar = (
             [self._by_path[file.casefold()]] if file.casefold() in self._by_path else self._by_name.get(low, [])
         ) or self._by_stem.get(low if "." not in low else path.stem.casefold(), [])
         if len(similar) == 1:
-            return f"{shown_file(similar[0])} is there; write that"
+            return f"{shown_file(f'{similar[0]}{mark}{view}')} is there; write that"
         if similar:
             return f"{len(similar)} files of that name are in other folders; write the path"
         if not self._by_path:
             return "the folder has no files; name another one by --images=DIR"
         return "put it there, or correct its name"
+
+    def inner_folder(self, named: Collection[str]) -> str:
+        """Return the only folder in which all of these paths exist, "" if there is none or it may name a patient."""
+        inner: str | None = None
+        for name in named:
+            file = f"/{PurePosixPath(name.partition('?')[0])}"
+            alike = self._by_name.get(PurePosixPath(file).name.casefold(), ())
+            places = {path.removesuffix(file) for path in alike if path.endswith(file)}
+            if len(places) != 1 or inner not in (None, *places):
+                return ""
+            (inner,) = places
+        return "" if inner is None or people.suspected(inner) else inner
 
     def unused(self, named: Collection[str]) -> int:
         """Return the number of image files that are not named."""

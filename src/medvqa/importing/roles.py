@@ -15,8 +15,9 @@ from typing import Any
 
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table import LETTERS, ROLES
+from medvqa.data import lexicon
 from medvqa.importing.sheet import Sheet
-from medvqa.items import UsageError
+from medvqa.items import KINDS, UsageError
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("frage text", "question stem", "stem", "prompt", "题干"),
@@ -54,20 +55,9 @@ PRIVATE = frozenset(
         *("straße", "street", "plz", "wohnort", "telefon", "telefonnummer", "phone", "phone number", "handy", "mobil"),
         *("email", "e mail", "mail", "versichertennummer", "versicherten nr", "krankenkasse", "kvnr", "ssn"),
         *("social security number", "insurance number", "nhs number", "referring physician", "arzt", "zuweiser"),
-        *(
-            "姓名",
-            "患者姓名",
-            "名字",
-            "出生日期",
-            "生日",
-            "身份证",
-            "身份证号",
-            "电话",
-            "手机",
-            "手机号",
-            "地址",
-            "住址",
-        ),
+        *("physician", "doctor", "radiologist", "radiologe", "befunder", "untersucher", "reader", "annotator"),
+        *("姓名", "患者姓名", "名字", "出生日期", "生日", "身份证", "身份证号"),
+        *("电话", "手机", "手机号", "地址", "医生"),
     }
 )
 """Names of columns that identify people."""
@@ -158,7 +148,8 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
     taken = {*chosen.values(), *(place for places in several.values() for place in places)}
     private = [*several["private"]]
     for place, name in enumerate(names):
-        if place not in taken and (name in PRIVATE or _identifies(sheet, place)):
+        is_file = _share(sheet, place, IMAGE_FILE.search) >= 0.6
+        if place not in taken and not is_file and (name in PRIVATE or _identifies(sheet, place)):
             private.append(place)
     free = [place for place, name in enumerate(names) if place not in taken and place not in private and name]
     questions: list[RoleQuestion] = []
@@ -171,6 +162,9 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
         if role in chosen or role in without or role == "image" or (role == "options" and "A" in chosen):
             continue
         found = _named(role, names, free)
+        if role == "kind":
+            # "type" may be that of anything.
+            found = [place for place in found if names[place] == role or _share(sheet, place, _is_kind) >= 0.5]
         if len(found) == 1:
             chosen[role] = found[0]
         elif found:
@@ -238,6 +232,16 @@ def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
     own = [place for place in free if names[place] == role]
     others = (*ROLES[role], *languages.COLUMNS.get(role, ()), *NAMES.get(role, ()))
     return own[:1] or [place for place in free if names[place] in others]
+
+
+def _is_kind(text: str) -> bool:
+    slug = lexicon.slug(text)
+    return slug in KINDS or slug in languages.KINDS
+
+
+def known_names(role: str) -> frozenset[str]:
+    """Return the names of columns that a benchmark file takes for a role, unless it names another column."""
+    return frozenset((role, *ROLES[role], *languages.COLUMNS.get(role, ())))
 
 
 def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, int]) -> dict[str, int]:
@@ -308,10 +312,7 @@ def _identifies(sheet: Sheet, place: int) -> bool:
     import datetime
 
     values = sheet.values(place)[:_SAMPLE]
-    if len(values) < 2 or plain(sheet.columns[place]) in (
-        *ROLES,
-        *(name for names in NAMES.values() for name in names),
-    ):
+    if len(values) < 2 or plain(sheet.columns[place]) in (_KNOWN | ROLES.keys()):
         return False
     texts = [str(value).strip()[:100] for value in values if isinstance(value, str | int | datetime.date)]
     people = sum(bool(_PERSON.fullmatch(text)) for text in texts)

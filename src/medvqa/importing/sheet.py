@@ -19,12 +19,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa.data import encodings, json_text, limits, tables, workbooks
+from medvqa.data import encodings, json_text, limits, parquet, tables, workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.items import DataError
 
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+"""The first bytes of XLS files, and of XLSX files with a password."""
 NEW_LINE = b"\n"
 MOST_ZEROS = 20
 """One character of so many may be zero: another one is a mistake of its cell, more are no text."""
@@ -83,29 +85,32 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "") -> Sheet:
+def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "", sheet: str = "") -> Sheet:
     """Return the table of a file; DataError if it is none.
 
-    `encoding` and `delimiter` are those of text and CSV; by default they are guessed.
+    `encoding` and `delimiter` are those of text and CSV; by default they are guessed. `sheet` is that of an XLSX file
+    (default: the first).
     """
     with limits.opened(path, name) as file:
         if os.fstat(file.fileno()).st_size > limits.MAX_BYTES:
             raise limits.larger(name, limits.MAX_BYTES)
         start = file.read(4096)
         file.seek(0)
+        if start.startswith(OLD_EXCEL):
+            raise DataError(f"{name}: an old or an encrypted Excel file; save it as XLSX, without a password")
         if start.startswith(workbooks.START):
-            sheet = _workbook(file, name)
-        elif start.startswith(b"PAR1"):
-            sheet = _objects(path, name)
+            table = _workbook(file, name, sheet)
+        elif start.startswith(parquet.START):
+            table = _objects(path, name)
         elif (text := start.removeprefix(codecs.BOM_UTF8).lstrip()).startswith((b"{", b"[")):
             _, more = json_text.first(file, name)
             file.seek(0)
-            sheet = _lines(file, name) if more and text.startswith(b"{") else _objects(path, name)
+            table = _lines(file, name) if more and text.startswith(b"{") else _objects(path, name)
         else:
-            sheet = _delimited(file, name, encoding, delimiter)
-    if not sheet.rows and not sheet.mistakes:
+            table = _delimited(file, name, encoding, delimiter)
+    if not table.rows and not table.mistakes:
         raise DataError(f"{name}: no rows below the names of the columns")
-    return sheet
+    return table
 
 
 # Values of JSON and Parquet
@@ -244,7 +249,7 @@ def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mist
 # XLSX
 
 
-def _workbook(file: BinaryIO, name: str) -> Sheet:
+def _workbook(file: BinaryIO, name: str, wanted: str) -> Sheet:
     import openpyxl
 
     mistakes: list[Mistake] = []
@@ -252,11 +257,14 @@ def _workbook(file: BinaryIO, name: str) -> Sheet:
     try:
         with zipfile.ZipFile(file) as parts:
             workbooks.check_parts(name, parts)
-            shape = _shape(parts)
+            shape = _shape(parts, wanted)
         file.seek(0)
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
-            mistakes += _sheets(book.worksheets)
-            sheet = book.worksheets[0]
+            known = {sheet.title: sheet for sheet in book.worksheets}
+            if wanted and wanted not in known:
+                raise DataError(f"{name}: no sheet {wanted!r}; there are: {', '.join(known)[:500]}")
+            sheet = known[wanted] if wanted else book.worksheets[0]
+            mistakes += _sheets(book.worksheets, sheet, named=bool(wanted))
             sheet.reset_dimensions()
             count = 0
             for number, cells in enumerate(sheet.iter_rows(), 1):
@@ -296,17 +304,16 @@ def _value(cell: Any) -> Any:
     return value
 
 
-def _sheets(worksheets: Sequence[Any]) -> Iterator[Mistake]:
-    names = [clipped(str(sheet.title)) for sheet in worksheets]
-    hidden = [name for name, sheet in zip(names, worksheets, strict=True) if sheet.sheet_state != "visible"]
-    if len(names) > 1:
-        what = f"{len(names)} sheets; only the first, '{names[0]}', is read"
-        do = "move the sheet of the questions to the front, or delete the others"
+def _sheets(worksheets: Sequence[Any], read: Any, *, named: bool) -> Iterator[Mistake]:
+    hidden = [sheet for sheet in worksheets if sheet.sheet_state != "visible"]
+    if len(worksheets) > 1 and not named:
+        what = f"{len(worksheets)} sheets; only the first, '{clipped(read.title)}', is read"
+        do = "type --set sheet=NAME for another one"
         yield Mistake("several_sheets", None, "", what, do, refused=False)
     if hidden:
-        listed = ", ".join(f"'{name}'" for name in hidden[:5])
-        is_first = " (the first is read although it is hidden)" if names[0] in hidden else ""
-        what = f"hidden sheets: {listed}{is_first}"
+        listed = ", ".join(f"'{clipped(sheet.title)}'" for sheet in hidden[:5])
+        is_read = ", of which one is read" if read in hidden else ""
+        what = f"hidden sheets: {listed}{is_read}"
         yield Mistake("hidden_sheets", None, "", what, "delete them, or show them", refused=False)
 
 
@@ -317,15 +324,15 @@ class _Shape:
     merged: tuple[tuple[int, int, int, int], ...] = ()
 
 
-def _shape(parts: zipfile.ZipFile) -> _Shape:
-    """Return hidden rows and merged cells of the first sheet, which openpyxl drops when it streams."""
+def _shape(parts: zipfile.ZipFile, wanted: str) -> _Shape:
+    """Return hidden rows and merged cells of a sheet (default: the first), which openpyxl drops when it streams."""
     from openpyxl.utils.cell import range_boundaries
 
     sheets: list[str] = []
     targets: dict[str, str] = {}
 
     def sheet(tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "sheet":
+        if tag == "sheet" and wanted in ("", attributes.get("name", "")):
             sheets.extend(value for key, value in attributes.items() if key.endswith(":id"))
 
     def relation(tag: str, attributes: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@
 passed on.
 
 Files are not trusted: bytes, pixels, frames and headers are limited before anything is decoded. The decoders are C and
-C++ libraries in this process, without a limit of time. For files of strangers, run medvqa in a container.
+C++ libraries, some of which abort or hang on damaged files: `apart` runs them in a process of its own.
 """
 
 from __future__ import annotations
