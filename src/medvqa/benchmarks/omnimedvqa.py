@@ -86,6 +86,7 @@ OWNERS = Template(
     max_tokens=256,
 )
 """`MedicalDataset` of the official code, to the byte, with the limit of its LLaVA-Med; other models have other prompts.
+That model is then asked for its answer once more, which is not done here.
 It shows no letters, which GD, --reasoning and --explain need: hence it is not the default."""
 
 PREFIX = Template("omnimedvqa/ours-ps", "Question: {question} Answer:")
