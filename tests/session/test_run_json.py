@@ -193,12 +193,14 @@ def resumes(folder: Path) -> None:
     now = copy.deepcopy(ABOUT)
     records.differences(before, now)
     records.judged_by_rule(before, now)
+    registry = SimpleNamespace(benchmarks=KNOWN, metrics=())
+    registry.with_runs = lambda folders: registry
     plan: Any = SimpleNamespace(
-        registry=SimpleNamespace(benchmarks=KNOWN, metrics=()),
+        registry=registry,
         extraction="sound",
         judge=None,
         name_of=lambda key: key.item,
-        options=SimpleNamespace(answers=None),
+        options=SimpleNamespace(answers=None, data=None),
         benchmarks={},
     )
     plan.reads_anew = partial(Plan.reads_anew, plan)

@@ -12,6 +12,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -244,6 +245,17 @@ def test_a_busy_server_is_asked_again_when_it_says(target: Path, monkeypatch: py
     with FileServer(script) as server:
         receive(server, target)
     assert max(waits) == 2
+
+
+def test_a_long_wait_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(web.Web, "_wait", lambda self, seconds: None)
+    with FileServer(lambda n, asked: Sent(b"", 503, {"Retry-After": "9"})) as server:
+        visits = web.Web(replace(QUICK, longest_wait=10), tell=told.append)
+        for path in "ab":
+            with pytest.raises(NotFetched):
+                visits.patiently(lambda path=path: visits.open(f"{server.url}/{path}"))  # type: ignore[misc]
+    assert told == [f"{server.url.removeprefix('http://')} is busy (503); trying again in 9 s"] * 2, "two waits"
 
 
 def test_a_server_that_wants_to_be_left_alone_is_asked_nothing_more(target: Path) -> None:
@@ -686,6 +698,24 @@ def test_a_damaged_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(NotFetched, match="is damaged or no archive"):
         unpacked(tmp_path / "a.zip")
+
+
+@examples(100)
+@given(st.sampled_from(["zip", "", "gz", "bz2", "xz"]), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4))))
+def test_any_damage_to_an_archive_is_one_kind_of_error(packed: str, damage: list[tuple[float, bytes]]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "archive"
+        members = [("d/a.txt", b"a" * 70), ("d/b.txt", b"b" * 70)]
+        archive = zipped(path, *members) if packed == "zip" else taped(path, *members, packed=packed)
+        content = bytearray(archive.read_bytes())
+        for where, what in damage:
+            place = int(where * (len(content) - 1))
+            content[place : place + len(what) or None] = what
+            content = content or bytearray(b"x")
+        archive.write_bytes(content)
+        with suppress(NotFetched):
+            archives.unpack(archive, Path(folder) / "out", lambda done, total: None)
+        assert {path.name for path in Path(folder).iterdir()} <= {"archive", "out"}
 
 
 def test_a_cut_tar_and_a_zip_with_a_wrong_crc_are_errors(tmp_path: Path) -> None:

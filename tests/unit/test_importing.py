@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, importing
+from medvqa import benchmarks, importing, medical
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
 from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
@@ -23,6 +23,7 @@ from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
 from medvqa.items import DataError, UsageError
+from medvqa.medical import apart
 from support.laws import examples
 
 HEADER = ("id", "image", "question", "A", "B", "C", "answer", "kind", "pair", "patient", "modality", "modality")
@@ -275,6 +276,14 @@ def test_mistakes_of_parquet(tmp_path: Path) -> None:
     assert "cases.parquet record 2, column 'question': the question is empty" in drawn.text(validation)
 
 
+def test_cells_end_at_the_sign_that_a_benchmark_file_takes(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("Frage, kurz;Antwort;Nr\nWarum, bitte?;so;1\n")
+    sheet = importing.read(path, path.name)
+    assert sheet.columns == ("Frage, kurz", "Antwort", "Nr")
+    assert [row.cells for row in sheet.rows] == [("Warum, bitte?", "so", "1")]
+
+
 def test_every_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": 1, "question": "Why?", "answer": "so"}\n{"id": 2,\n[1]\n{"id": 1, "answer": ["x", 3]}\n')
@@ -374,6 +383,26 @@ def test_wrong_settings_are_refused(tmp_path: Path, typed: str, message: str) ->
     with pytest.raises(UsageError) as error:
         importing.guess(importing.read(path, "cases.csv"), settings.split([typed])[0])
     assert str(error.value).startswith(message)
+
+
+def test_a_column_that_has_no_role_is_declared_so(tmp_path: Path) -> None:
+    # Kinds of questions of another data set, which a benchmark file would take for its own kinds.
+    path = tmp_path / "cases.csv"
+    path.write_text(
+        "question,answer,question type,index\nWhy?,so,organ,1\nHow?,so,organ,1\nWho?,me,side,1\nWhen?,now,side,2\n"
+    )
+    sheet = importing.read(path, "cases.csv")
+    guess = importing.guess(sheet, ["id="])
+    assert guess.columns.one == {"question": 0, "answer": 1}
+    to = tmp_path / "cases.toml"
+    chosen = settings.FileSettings()
+    declaration = writing.declared(sheet, guess.columns, chosen, file=path, images=None, to=to)
+    assert declaration.columns == {"question": "question", "answer": "answer", "id": "", "kind": ""}
+    items = benchmarks.load(table_files.benchmark_of(declaration, to), tmp_path)
+    assert [(item.id, item.kind, item.tags["question_type"]) for item in items] == [
+        *(("2", "short_answer", ("organ",)), ("3", "short_answer", ("organ",))),
+        *(("4", "short_answer", ("side",)), ("5", "short_answer", ("side",))),
+    ]
 
 
 def ambiguous(tmp_path: Path) -> importing.Sheet:
@@ -547,6 +576,45 @@ def test_a_word_that_tells_the_answer_is_found_in_other_patients() -> None:
     assert not any(one.above_chance for name, one in found.items() if name.startswith("always"))
 
 
+def test_options_that_occur_once_are_not_learnt() -> None:
+    draw = random.Random(3)
+    listed = [
+        TableCase(
+            i,
+            f"Which of them is {i}?",
+            dict(zip("ABC", (f"x{i}", f"y{i}", f"z{i}"), strict=True)),
+            (draw.choice("ABC"),),
+            "single_choice",
+        )
+        for i in range(60)
+    ]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    # All options are equally rare, so the first is taken.
+    often = found["the option that is right most often elsewhere"]
+    assert often.value == sum(case.answers == ("A",) for case in listed) / 60
+    assert not any(one.above_chance for one in found.values())
+
+
+def test_judgments_have_baselines_of_their_own() -> None:
+    draw = random.Random(4)
+    judged = [
+        TableCase(
+            i,
+            f"Is there {organ} in picture {i}?",
+            {},
+            ("yes" if organ == "blood" else "no",),
+            "judgment",
+            (f"{i}.png",),
+        )
+        for i, organ in enumerate(draw.choice(("blood", "air", "bone")) for _ in range(90))
+    ]
+    listed = [*cases(100), *judged]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    assert [(one.n, one.chance) for one in found.values()] == [*[(100, 0.25)] * 4, *[(90, 0.5)] * 2]
+    assert found["always no"].value == sum(case.answers == ("no",) for case in judged) / 90
+    assert found["words of questions for yes or no"].value == 1
+
+
 def test_random_answers_are_not_above_chance() -> None:
     listed = cases(200)
     assert not any(one.above_chance for one in textonly.baselines(listed, power.grouped(listed)))
@@ -633,6 +701,8 @@ def test_a_reader_that_is_not_installed_is_one_line_and_no_mistake_of_a_row(
     import sys
 
     monkeypatch.setitem(sys.modules, "pydicom", None)
+    # The process that draws medical files has modules of its own.
+    monkeypatch.setattr(apart, "picture", medical.picture)
     for name in ("1.dcm", "2.dcm"):
         (tmp_path / name).write_bytes(bytes(128) + b"DICM" + name.encode())
     (tmp_path / "cases.csv").write_text("image,question,answer\n1.dcm,Why?,so\n2.dcm,How?,so\n")
@@ -855,6 +925,8 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["nowhere.csv"], "nowhere.csv: no such file"),
         (["cases.csv", "--to=x.yaml"], "--to=x.yaml: the name of a benchmark file ends in .toml"),
         (["cases.csv", "--images=nowhere"], "--images=nowhere: no such folder"),
+        (["old.xls"], "old.xls: an old or an encrypted Excel file; save it as XLSX, without a password"),
+        ([".", "--to=x.toml"], "cannot be read"),
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
@@ -866,6 +938,7 @@ def test_the_command_refuses_in_one_line(
     monkeypatch.chdir(tmp_path)
     for name, header in (("cases", "question,answer"), ("other", "x,y")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1")
     assert main(["import", *typed, "--yes"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
@@ -923,3 +996,46 @@ def test_a_dicom_file_with_burnt_in_text_is_refused_without_its_header(tmp_path:
     file.BurnedInAnnotation = "NO"
     file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
     assert [mistake.kind for mistake in validated(path).mistakes if mistake.refused] == ["image_view"]
+
+
+def test_another_sheet_is_read_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    book = openpyxl.Workbook()
+    book.create_sheet("Fragen").append(["question", "answer"])
+    book["Fragen"].append(["Why is it so?", "so"])
+    book["Fragen"].row_dimensions[2].hidden = True
+    book.save(tmp_path / "cases.xlsx")
+    assert main(["import", "cases.xlsx", "--yes", "--set=sheet=Fragen"]) == 0
+    assert "row 2: hidden in the spreadsheet" in capsys.readouterr().out
+    assert table_files.declared((tmp_path / "cases.toml").read_bytes(), "").sheet == "Fragen"
+    assert main(["import", "cases.xlsx", "--yes", "--set=sheet=Other"]) == 4
+    assert "cases.xlsx: no sheet 'Other'; there are: Sheet, Fragen" in capsys.readouterr().err
+
+
+def test_the_command_asks_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+    import sys
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text(
+        "text,Lösung,Musterantwort\nWelche Seite ist es?,links,rechts\n", encoding="utf-8"
+    )
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(sys, "stdin", Terminal("2\n1\n"))
+    assert main(["import", "cases.csv"]) == 0
+    assert shown.getvalue().startswith(
+        "Which column has the right answer? (2 columns could be the answer)\n  1  Lösung"
+    )
+    assert 'answer = "Musterantwort"' in (tmp_path / "cases.toml").read_text()
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    assert main(["import", "cases.csv", "--to=more.toml"]) == 4
+    assert "the input ended before all questions were answered" in shown.getvalue()

@@ -272,6 +272,23 @@ def test_files_are_listed_by_their_kind(training: Path, tmp_path: Path) -> None:
     assert (files.archives, files.links, files.others) == (("d.ZIP",), ("linked",), 1)
 
 
+def test_a_folder_that_cannot_be_read_is_listed(training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (training / "a.png").write_bytes(b"x")
+    scandir, shut = os.scandir, {"pics"}
+
+    def scanned(path: str) -> object:
+        if Path(path).name in shut:
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scanned)
+    files = likeness.TrainingSet.listed(training, "--against=X")
+    assert (files.images, files.closed) == (("a.png",), ("pics",))
+    shut.add("train")
+    with pytest.raises(UsageError, match="--against=X: cannot be read: Permission denied"):
+        likeness.TrainingSet.listed(training, "--against=X")
+
+
 def test_every_text_of_a_table_counts(training: Path) -> None:
     (training / "a.csv").write_text("q,n\nWhy?,1\n")
     (training / "b.jsonl").write_text('{"turns": [{"value": "Who?"}, {"value": 7}]}\n{"turns": null}\n')
@@ -533,7 +550,8 @@ def test_names_from_outside_are_printable_and_no_formula(training: Path, capsys:
     image = (folders.bundled("fixtures") / "phantom/mediconfusion/images/1.jpg").read_bytes()
     (training / "=cmd()\x1b[31m.jpg").write_bytes(image)
     (training / "\x1b[2Jbad.png").write_bytes(b"no")
-    assert main(["leaks", f"--against={training}", "--benchmark=phantom-mediconfusion"]) == 0
+    Path(os.fsdecode(os.fsencode(training) + b"/\xff.jpg")).write_bytes(image)
+    assert main(["leaks", f"--against={training}", "--benchmark=phantom-mediconfusion", "--json=j.json"]) == 0
     printed = capsys.readouterr().out
     assert "\x1b" not in printed + Path("leaks.csv").read_text()
     cells = [row["training_image"] for row in listed() if row["training_image"]]

@@ -7,9 +7,11 @@ import gzip
 import hashlib
 import importlib.util
 import io
+import os
 import struct
 import sys
 import tomllib
+import unicodedata
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +24,24 @@ import pytest
 from medvqa import benchmarks, medical, records
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table import table
+from medvqa.benchmarks.table_files import benchmark_file
 from medvqa.data.image_files import image_file
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
-from medvqa.medical import MedicalError, dicom, volumes, windows
+from medvqa.medical import MedicalError, apart, dicom, volumes, windows
 from medvqa.medical.views import parse, split
 from support import scans
 
 pydicom = pytest.importorskip("pydicom", reason="needs pydicom: pip install 'pytest-medvqa[dicom]'")
 nibabel = pytest.importorskip("nibabel")
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Draw pictures in this process, where they can be patched."""
+    monkeypatch.setattr(apart, "picture", medical.picture)
+    return monkeypatch
+
+
 RNG = np.random.default_rng(7)
 CT = RNG.integers(0, 4096, (48, 64), dtype=np.uint16)
 HU = {"RescaleSlope": 1, "RescaleIntercept": -1024}
@@ -144,6 +156,24 @@ def test_the_view_is_in_the_key_and_in_records_and_old_keys_stay() -> None:
     assert b'"window":null},{"name":"x.dcm?frame=3"' in line, "lines without a view are as before"
     assert records.decode(line).item.images == (Image("a.png"), Image("x.dcm?frame=3"))
     assert records.decode(line).item.images[1].view == "frame=3"
+
+
+def test_a_benchmark_file_finds_a_name_with_letters_and_their_dots_apart(tmp_path: Path) -> None:
+    apart_name = unicodedata.normalize("NFD", "Schädel.dcm")
+    scans.dicom(tmp_path / apart_name, CT, bits=12)
+    (tmp_path / "q.jsonl").write_text('{"image": "Schädel.dcm?range=0,4095", "question": "?", "answer": "x"}\n')
+    (tmp_path / "q.toml").write_text('file = "q.jsonl"\nallow_burned_in = true\n')
+    (item,) = own.completed(benchmark_file(tmp_path / "q.toml")).items(tmp_path)
+    assert item.images[0].pil().size == (64, 48)
+    assert item.images[0].allow_burned_in
+
+
+def test_a_wrong_view_names_row_and_column(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm?windw=lung,?,x\n")
+    with pytest.raises(
+        DataError, match=r"q\.csv row 2, column 'image': image a\.dcm\?windw=lung: \?windw=: no such part"
+    ):
+        list(table(tmp_path / "q.csv").items(tmp_path))
 
 
 def test_views_of_one_file_share_its_name(tmp_path: Path) -> None:
@@ -294,10 +324,10 @@ def test_lossless_compression_changes_no_pixel(tmp_path: Path, syntax: str) -> N
     assert (grey(packed, "?window=bone") == grey(plain, "?window=bone")).all()
 
 
-def test_gdcm_alone_decodes_jpeg_lossless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gdcm_alone_decodes_jpeg_lossless(tmp_path: Path, here: pytest.MonkeyPatch) -> None:
     assert pydicom.pixels.get_decoder(scans.JPEG_LOSSLESS).available_plugins == ("gdcm",)
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=scans.JPEG_LOSSLESS)
-    _without("gdcm", monkeypatch)
+    _without("gdcm", here)
     assert "JPEG Lossless needs python-gdcm: pip install 'pytest-medvqa[dicom]'" in error(path, "?range=0,4095")
 
 
@@ -309,10 +339,10 @@ def test_gdcm_alone_decodes_jpeg_lossless(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_a_missing_decoder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, syntax: str, message: str
+    tmp_path: Path, here: pytest.MonkeyPatch, module: str, syntax: str, message: str
 ) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=syntax)
-    _without(module, monkeypatch)
+    _without(module, here)
     assert f"{message}: pip install 'pytest-medvqa[dicom]'" in error(path, "?range=0,4095")
 
 
@@ -322,7 +352,7 @@ def _without(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), [("pydicom", "a.dcm"), ("nibabel", "a.nii"), ("openslide", "a.svs")])
-def test_a_missing_reader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+def test_a_missing_reader_is_named(tmp_path: Path, here: pytest.MonkeyPatch, module: str, name: str) -> None:
     path = tmp_path / name
     if module == "pydicom":
         scans.dicom(path, CT)
@@ -330,7 +360,7 @@ def test_a_missing_reader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         scans.nifti(path, np.zeros((2, 2, 2), np.int16))
     else:
         path.write_bytes(b"slide")
-    monkeypatch.setitem(sys.modules, module, None)
+    here.setitem(sys.modules, module, None)
     assert f"need {module}: pip install 'pytest-medvqa[dicom]'" in error(
         path, "?window=lung" if module != "openslide" else ""
     )
@@ -439,12 +469,40 @@ def _with_frame(path: Path, frame: bytes) -> bytes:
     )
 
 
-def test_a_header_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_gone_is_started_again(tmp_path: Path) -> None:
+    path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=scans.JPEG_LOSSLESS)
+    expected = grey(path, "?range=0,4095")
+    gone = apart._running[os.getpid()]
+    gone.kill()
+    gone.wait()
+    assert (grey(path, "?range=0,4095") == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("decoder", "seconds", "message"),
+    [("time.sleep(60)", 1, "took longer than"), ("os.abort()", 60, "damaged: its decoder crashed")],
+)
+def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoder: str, seconds: int, message: str
+) -> None:
+    path = scans.dicom(tmp_path / "a.dcm", CT, bits=12)
+    start = (
+        "import json, os, sys, time; sys.path[:] = json.loads(sys.argv[1]); from medvqa.medical import apart, dicom; "
+        f"apart.SECONDS = {seconds}; dicom._header = lambda file: {decoder}; apart.serve()"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(apart, "_running", {})
+        patch.setattr(apart, "_START", start)
+        assert message in error(path, "?range=0,4095")
+    assert grey(path, "?range=0,4095").shape == (48, 64)
+
+
+def test_a_header_has_limits(tmp_path: Path, here: pytest.MonkeyPatch) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, **HU)
-    monkeypatch.setattr(dicom, "MAX_ELEMENTS", 5)
+    here.setattr(dicom, "MAX_ELEMENTS", 5)
     assert "its header has more than 5 elements" in error(path, "?window=lung")
-    monkeypatch.undo()
-    monkeypatch.setitem(medical.MAX_BYTES, "dicom", 100)
+    here.setattr(dicom, "MAX_ELEMENTS", 500)
+    here.setitem(medical.MAX_BYTES, "dicom", 100)
     assert "larger than 0 GiB" in error(path, "?window=lung")
 
 
@@ -526,7 +584,7 @@ def test_unknown_left_and_right_is_refused(tmp_path: Path) -> None:
     assert "left and right are unknown" in message
 
 
-def test_a_hostile_volume_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_volume_is_one_line(tmp_path: Path, here: pytest.MonkeyPatch) -> None:
     whole = scans.nifti(tmp_path / "a.nii", np.zeros((2, 3, 4), np.uint8)).read_bytes()
     view, path = "?axis=2&slice=0", tmp_path / "b.nii"
 
@@ -543,7 +601,7 @@ def test_a_hostile_volume_is_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
     noise = RNG.integers(0, 256, (20, 20, 20), dtype=np.uint8)
     packed.write_bytes(gzip.compress(scans.nifti(tmp_path / "d.nii", noise).read_bytes())[:-5000])
     assert "damaged" in error(packed, "?axis=2&slice=19")
-    monkeypatch.setattr(volumes, "MAX_VOLUME", 10)
+    here.setattr(volumes, "MAX_VOLUME", 10)
     assert "a volume of more than" in error(tmp_path / "a.nii", view)
 
 

@@ -78,7 +78,7 @@ def test_questions_that_share_an_image_share_a_cluster(tmp_path: Path) -> None:
     assert len({items[name].cluster_id for name in ("1", "3", "4")}) == 3
 
 
-EVIL = "__import__('os').system('touch /tmp/medvqa-owned')"
+EVIL = "__import__('os').mkdir('owned')"
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,19 @@ EVIL = "__import__('os').system('touch /tmp/medvqa-owned')"
         ({"options": "['a']"}, "a multiple-choice question with 1 options"),
         ({"options": str(["x"] * 26)}, "26 options; a question has at most 25"),
         ({"answer": "D"}, "column 'answer': 'D' is none of its options A, B, C"),
-        ({"answer": ""}, "column 'answer': '' is none of its options A, B, C"),
+        ({"answer": " "}, "column 'answer': blank"),
+        ({"question_type": "essay"}, "column 'question_type': no question type 'essay'; known: multiple-choice, open"),
         ({"image_1": None}, "an image is missing before another one"),
         ({"id": " "}, "column 'id': blank"),
     ],
 )
 def test_a_wrong_row_is_an_error_with_its_place_and_nothing_is_run(
-    tmp_path: Path, changes: dict[str, Any], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=f"Pharmacy/validation-00000-of-00001.parquet record 1.*{message}"):
         load(write(tmp_path, {"Pharmacy": [row(**changes)]}))
-    assert not Path("/tmp/medvqa-owned").exists()
+    assert not Path("owned").exists()
 
 
 def test_nine_options_and_no_image_are_fine(tmp_path: Path) -> None:
@@ -118,6 +120,12 @@ def test_a_missing_subject_or_column_is_named(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "mmmu-health/Public_Health")
     with pytest.raises(DataError, match=r"mmmu-health: no file Public_Health/validation-\*\.parquet"):
         load(tmp_path)
+    part = tmp_path / "mmmu-health/Pharmacy/validation-00000-of-00001.parquet"
+    write(tmp_path, {})
+    part.rename(part.with_name("validation-00001-of-00002.parquet"))
+    with pytest.raises(DataError, match="mmmu-health, Pharmacy: 1 of 2 files are there; missing: validation-00000-of"):
+        load(tmp_path)
+    part.with_name("validation-00001-of-00002.parquet").unlink()
     lacking = {name: value for name, value in row().items() if name != "question_type"}
     with pytest.raises(DataError, match="missing column question_type"):
         load(write(tmp_path, {"Pharmacy": [lacking]}))

@@ -90,6 +90,8 @@ def test_without_a_label_the_answer_decides(tmp_path: Path, answer: str) -> None
         ({"Answer_label": "", "Answer": "Gallstone"}, "the answer is none of its options"),
         ({"Answer_label": "", "Answer": ""}, "the answer is none of its options"),
         ({"Answer_label": "", "Choice A": "A:cyst"}, "the answer is that of A and B"),
+        ({"Answer_label": "", "Answer": "D:Pin", "Choice D": "D:"}, "the answer is none of its options"),
+        ({"Choice A": "A:", "Choice C": "", "Choice D": " "}, "it has fewer than 2 options"),
         ({"Choice A": "B:Mass", "Choice B": "A:Cyst"}, "the prefixes are not A to D in order"),
     ],
 )

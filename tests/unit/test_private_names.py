@@ -1,8 +1,11 @@
 """Results of private data get pseudonyms, and stay the same questions."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -10,6 +13,7 @@ from medvqa import records
 from medvqa.comparing.matching import partners
 from medvqa.items import Image, Item, QuestionKey, Result, Score
 from medvqa.records import Pseudonyms, is_pseudonym
+from medvqa.session import classifying
 
 
 def result(*images: Image, id: str = "q1", why: str = "", **fields: Any) -> Result:
@@ -36,12 +40,34 @@ def test_names_are_replaced_also_in_reasons(scan: Image) -> None:
     assert image.name == f"{name}?window=lung"
     assert image.window == scan.window
     assert is_pseudonym(image)
-    assert hidden.score.why == f"image {name}?window=lung: damaged; {name}: no; {name}? yes; JOHN.dcmx no"
+    assert hidden.score.why == f"image {name}?window=lung: damaged; {name}: no; {name}? yes; {name}.dcmx no"
     assert hidden.item.cluster_id == "group 2"
     assert hidden.item.extra == {"patient": "source 1", "n": 1, "meta": {"case_id": ["source 2"]}}
     line = records.encode(hidden)
     assert not [word for word in (b"SMITH", b"JOHN.dcm?w", b"4711") if word in line]
     assert records.decode(line).item.images[0].key == scan.pinned().key
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "[Errno 2] No such file: '{path}x'",
+        '{{"path": "{path_json}"}}',
+        "file://{path_url}",
+        "{folder} is no good folder",
+        'series JÖHN "O\'Doe" is cut',
+        "IMAGE {upper}: damaged",
+    ],
+)
+def test_names_are_replaced_however_they_are_spelled(tmp_path: Path, why: str) -> None:
+    path = tmp_path / 'SMITH ANN/JÖHN "O\'Doe".nii.gz'
+    path.parent.mkdir()
+    path.write_bytes(b"voxels")
+    spelled = {"path": path, "path_json": json.dumps(str(path))[1:-1], "path_url": quote(str(path))}
+    text = why.format(**spelled, folder=path.parent, upper=str(path).upper())
+    shown = result(Image(f"SMITH ANN/{path.name}?axis=2&slice=1", str(path)), why=text)
+    hidden = Pseudonyms.of([shown.item], digests=True).hidden(shown).score.why
+    assert not re.search("smith|j.{1,6}hn|doe", hidden, re.IGNORECASE), hidden
 
 
 def test_an_image_that_was_not_read_has_its_place(scan: Image) -> None:
@@ -65,6 +91,16 @@ def test_groups_keep_their_order_and_do_not_depend_on_a_selection(digests: bool)
     groups = Pseudonyms.of(items, digests=digests).groups
     assert list(groups.values()) == sorted(groups.values()) == [f"group {n:03}" for n in range(1, 121)]
     assert Pseudonyms.of(reversed(items), digests=digests).groups == groups
+
+
+def test_a_judge_gets_the_images_of_a_run_with_pseudonyms(tmp_path: Path, scan: Image) -> None:
+    shown = result(scan)
+    hidden = Pseudonyms.of([], digests=True).hidden(shown)
+    (tmp_path / "other.dcm").write_bytes(b"other")
+    assert classifying._same(hidden.item, shown.item)
+    assert not classifying._same(hidden.item, result(Image("other.dcm", str(tmp_path / "other.dcm"))).item)
+    assert not classifying._same(hidden.item, result().item)
+    assert not classifying._same(shown.item, result(Image("other.dcm")).item)
 
 
 def test_runs_with_names_and_with_digests_have_the_same_questions(tmp_path: Path, scan: Image) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import benchmarks
+from medvqa import benchmarks, scoring
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table_files import JudgmentWords, NumberRanges, TableFile
 from medvqa.data import encodings, toml_text
@@ -40,6 +40,41 @@ def declare(folder: Path, text: str = DECLARED, table: str | bytes = GERMAN, nam
 
 def items_of(benchmark: Benchmark) -> dict[str, Item]:
     return {item.id: item for item in benchmarks.load(benchmark, Path())}
+
+
+@pytest.mark.parametrize("key", ["file", "images", "linked"])
+def test_a_file_declares_only_data_within_its_folder_public(tmp_path: Path, key: str) -> None:
+    """A file that a stranger hands over must not send one's own data to another machine."""
+    own, stranger = tmp_path / "own", tmp_path / "stranger"
+    own.mkdir()
+    stranger.mkdir()
+    for folder in (own, stranger):
+        (folder / "x.csv").write_text("question,answer\nWhich organ?,liver\n")
+    (stranger / "linked.csv").symlink_to(own / "x.csv")
+    lines = {
+        "file": 'file = "../own/x.csv"',
+        "images": 'file = "x.csv"\nimages = "../own"',
+        "linked": 'file = "linked.csv"',
+    }
+    (stranger / "s.toml").write_text(lines[key])
+    assert not table_files.read(stranger / "s.toml").public
+    (stranger / "s.toml").write_text(f"public = true\n{lines[key]}")
+    with pytest.raises(UsageError, match=r"key 'public': the path of '(file|images)' leads out of the file's folder"):
+        table_files.read(stranger / "s.toml")
+    (stranger / "s.toml").write_text('public = true\nfile = "x.csv"\nimages = "."')
+    assert table_files.read(stranger / "s.toml").public
+
+
+def test_a_run_of_a_stranger_does_not_declare_ones_own_data_public(tmp_path: Path) -> None:
+    folders = []
+    for name, public in (("own", False), ("stranger", True)):
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        about = {"benchmarks": {"ward": {"declared": {"sha256": "0" * 64, "public": public}}}}
+        (folders[-1] / "run.json").write_text(json.dumps(about))
+    for runs in (folders, folders[::-1]):
+        assert not Registry.of().with_runs(runs).benchmarks["ward"].public
+    assert Registry.of().with_runs(folders[1:]).benchmarks["ward"].public
 
 
 def test_a_german_sheet_needs_few_keys(tmp_path: Path) -> None:
@@ -77,9 +112,11 @@ def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
     expected = items_of(declare(tmp_path))
     header, *rows = [line.split(";") for line in GERMAN.splitlines()]
     objects = [dict(zip(header, row, strict=True)) for row in rows]
+    first, *others = GERMAN.splitlines()
     texts: dict[str, bytes] = {
         "bom.csv": GERMAN.encode("utf-8-sig"),
         "sep.csv": f"sep=;\r\n{GERMAN}".encode(),
+        "commas.csv": "\n".join([f"{first};Größe, etwa", *(f"{row};1,5" for row in others)]).encode(),
         "tabs.tsv": GERMAN.replace(";", "\t").encode(),
         "pipes.csv": GERMAN.replace(";", "|").encode(),
         "cp1252.csv": GERMAN.replace("Ａ，Ｂ", "A,B").encode("cp1252"),
@@ -202,7 +239,7 @@ def test_a_wrong_key_is_one_line_that_names_it(text: str, message: str, tmp_path
         (
             '[columns]\nquestion = "Fragen"',
             "Frage,Antwort\nQ?,x\n",
-            "no column 'question = 'Fragen''; there are: frage",
+            "no column 'Fragen'; there are: frage, antwort. Write one of these for question in klinik.toml",
         ),
         ('[slices]\nage = "Alter"', "Frage,Antwort\nQ?,x\n", "no column 'Alter'; there are: frage, antwort. Name one"),
         ("", "Frage,Antwort,Referenz\nQ?,x,y\n", 'could both be the answer; write answer = "antwort" into [columns]'),
@@ -265,6 +302,13 @@ def test_texts_are_compared_without_case_width_and_unicode_form(tmp_path: Path) 
         declare(tmp_path, 'file = "t.csv"\ntags = ["Größe"]\n', "Frage,Antwort,Gro\u0308ße\nQ?,x,K\n", "t.csv")
     )
     assert next(iter(german.values())).tags == {"größe".casefold(): ("k",)}
+
+
+def test_numbers_and_units_stay_texts(tmp_path: Path) -> None:
+    table = "Frage;A;B;Antwort\nDosis von 0,5 mg?;0,5 mg;1.000;0,5 MG\n"
+    (item,) = items_of(declare(tmp_path, 'file = "t.csv"\nlanguage = "de"\ndelimiter = ";"\n', table, "t.csv")).values()
+    assert (item.question, item.options, item.answers) == ("Dosis von 0,5 mg?", {"A": "0,5 mg", "B": "1.000"}, ("A",))
+    assert scoring.normalise("GROẞE Übung") == scoring.normalise("große U\u0308BUNG") == "grosse übung"
 
 
 def test_names_of_files_are_found_in_either_unicode_form(tmp_path: Path) -> None:

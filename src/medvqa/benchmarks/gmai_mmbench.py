@@ -261,6 +261,7 @@ ORIGIN_VAL = Origin(
             also=("from:GMAI_mm_bench_VAL.tsv",),
         ),
     ),
+    note="one table of 9.3 GB",
 )
 ORIGIN_TEST = Origin(
     licence=LICENCE,

@@ -15,16 +15,16 @@ Traps: options are a string of a Python list, which kits run as code; images bel
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from medvqa import files, metrics, scoring
-from medvqa.data import folders, lexicon, selection, tables
+from medvqa.benchmarks.lettered import LETTERS
+from medvqa.data import folders, lexicon, literals, selection, tables
+from medvqa.data.shards import shards, whole
 from medvqa.items import CHOICE_KINDS, Answer, Benchmark, DataError, Image, Item, Origin, OriginFile, Result, Score
 from medvqa.protocols.prompts import Template, Templates
 
@@ -35,34 +35,26 @@ SUBJECTS = (
 )
 SPLITS = {"val": "validation", "test": "test"}
 IMAGES = tuple(f"image_{number}" for number in range(1, 8))
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"
 CHOICE = "multiple-choice"
-MAX_LITERAL = 100_000
-"""Characters of a cell that is parsed as a Python list."""
+OPEN_KINDS = ("open", "short-answer")
+"""The owners' outputs have the second name."""
 
 
 def paths(data: Path, split: str) -> Sequence[Path]:
     """Return the Parquet files of a split."""
-    return [
-        path
-        for subject in SUBJECTS
-        for path in sorted((data / GROUP / subject).glob(f"{SPLITS[split]}-*.parquet"), key=_natural)
-    ]
-
-
-def _natural(path: Path) -> Any:
-    return folders.natural(path.name)
+    return [path for subject in SUBJECTS for path in shards(data / GROUP / subject, SPLITS[split])]
 
 
 def items(data: Path, split: str) -> Iterator[Item]:
     """Yield the questions of a split; those that share an image have one cluster. DataError for a missing subject."""
-    found = paths(data, split)
-    if missing := [subject for subject in SUBJECTS if not any(path.parent.name == subject for path in found)]:
+    found = {subject: shards(data / GROUP / subject, SPLITS[split]) for subject in SUBJECTS}
+    if missing := [subject for subject, parts in found.items() if not parts]:
         raise DataError(f"{GROUP}: no file {missing[0]}/{SPLITS[split]}-*.parquet; it has all of {', '.join(SUBJECTS)}")
     needed = [("id", "question", "options", "image_1", "question_type", *(["answer"] if split == "val" else []))]
     read = [
-        _item(row, path.parent.name, split)
-        for path in found
+        _item(row, subject, split)
+        for subject, parts in found.items()
+        for path in whole(parts, f"{GROUP}, {subject}")
         for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=needed, digests=True)
     ]
     clusters = selection.components([image.key for image in item.images] for item in read if item.images)
@@ -71,15 +63,18 @@ def items(data: Path, split: str) -> Iterator[Item]:
 
 
 def _item(row: tables.TableRow, subject: str, split: str) -> Item:
-    options = dict(zip(LETTERS, _listed(row, "options"), strict=False))
-    chooses = row.text("question_type") == CHOICE
+    options = _options(row)
+    kind = row.text("question_type")
+    chooses = kind == CHOICE
+    if kind not in (CHOICE, *OPEN_KINDS):
+        raise row.error(f"no question type '{kind[:40]}'; known: {CHOICE}, {', '.join(OPEN_KINDS)}", "question_type")
     if chooses and len(options) < 2:
         raise row.error(f"a {CHOICE} question with {len(options)} options", "options")
     tags = {
         "subject": subject,
         "question_type": CHOICE if chooses else "open",
         "difficulty": row.text("topic_difficulty"),
-        "image_type": _several(row.text("img_type")),
+        "image_type": literals.one_or_several(row.text("img_type")),
         "subfield": row.text("subfield"),
     }
     return Item(
@@ -97,44 +92,30 @@ def _item(row: tables.TableRow, subject: str, split: str) -> Item:
 def _answers(row: tables.TableRow, options: dict[str, str]) -> tuple[str, ...]:
     """The right letter, or the references of an open question, which may be a list as text."""
     written = row.text("answer").strip()
+    if not written:
+        raise row.error("blank", "answer")
     if options and written not in options:
         raise row.error(f"'{written[:40]}' is none of its options {', '.join(options)}", "answer")
-    return (written,) if options else _several(written)
+    return (written,) if options else literals.one_or_several(written)
 
 
 def _images(row: tables.TableRow) -> tuple[Image, ...]:
     """The images by number, so that the n-th belongs to the mark <image n>."""
-    images = [row.values.get(column) for column in IMAGES]
-    shown = [image for image in images if isinstance(image, Image)]
-    if any(not isinstance(image, Image) for image in images[: len(shown)]):
+    images = [row.image(column) for column in IMAGES]
+    shown = [image for image in images if image is not None]
+    if None in images[: len(shown)]:
         raise row.error("an image is missing before another one; marks count from image_1")
     return tuple(shown)
 
 
-def _listed(row: tables.TableRow, column: str) -> list[str]:
-    """A cell that holds a list of texts as Python prints it; nothing is run."""
-    value = row.values.get(column)
-    if isinstance(value, str):
-        value = _literal(value)
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise row.error("options are a list of texts, such as ['liver', 'spleen']", column)
-    if len(value) > len(LETTERS):
-        raise row.error(f"{len(value)} options; a question has at most {len(LETTERS)}", column)
-    return value
-
-
-def _several(text: str) -> tuple[str, ...]:
-    """The texts of a list as Python prints it, else the text itself."""
-    value = _literal(text) if text.startswith("[") else None
-    parts = value if isinstance(value, list) and all(isinstance(part, str | int | float) for part in value) else [text]
-    return tuple(dict.fromkeys(str(part) for part in parts if str(part).strip()))
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text) if len(text) <= MAX_LITERAL else None
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
+def _options(row: tables.TableRow) -> dict[str, str]:
+    """The options by letter (DataError unless they are a list of texts)."""
+    listed = literals.texts(row.values.get("options"))
+    if listed is None:
+        raise row.error("options are a list of texts, such as ['liver', 'spleen']", "options")
+    if len(listed) > len(LETTERS):
+        raise row.error(f"{len(listed)} options; a question has at most {len(LETTERS)}", "options")
+    return dict(zip(LETTERS, listed, strict=False))
 
 
 TOKENS = 128

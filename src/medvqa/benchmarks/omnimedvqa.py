@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring
+from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
@@ -74,13 +75,9 @@ def items(data: Path) -> Iterator[Item]:
     warn_ambiguous(NAME, problems)
 
 
-MEDEVALKIT = Template(
-    "omnimedvqa/medevalkit",
-    "\nQuestion: {question}\nOptions: \n{options}Answer with the option's letter from the given choices directly.",
-    "{letter}. {text}\n",
-    max_tokens=8192,
-)
-"""`get_multiple_choice_prompt` in utils/question_formats.py of MedEvalKit: the prompt of the published rows."""
+OPTION = "{letter}. {text}"
+MEDEVALKIT = lettered.medevalkit("omnimedvqa/medevalkit", OPTION)
+"""The prompt of the published rows, but for their limit of tokens."""
 
 OWNERS = Template(
     "omnimedvqa/owners",
@@ -89,6 +86,7 @@ OWNERS = Template(
     max_tokens=256,
 )
 """`MedicalDataset` of the official code, to the byte, with the limit of its LLaVA-Med; other models have other prompts.
+That model is then asked for its answer once more, which is not done here.
 It shows no letters, which GD, --reasoning and --explain need: hence it is not the default."""
 
 PREFIX = Template("omnimedvqa/ours-ps", "Question: {question} Answer:")
@@ -123,7 +121,7 @@ BENCHMARKS = (
         official=official,
         official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, metrics.macro_accuracy("dataset"), *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION, tagged=True)},
         techniques=("mc", "gd", "ps"),
         headline=("accuracy",),
         dimensions=("question_type", "modality", "dataset"),

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from medvqa.benchmarks import languages, own
-from medvqa.data import lexicon, selection, tables, workbooks
+from medvqa.data import delimited, lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
 from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, usual
+from medvqa.medical import views
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "question": ("query", "question text"),
@@ -182,7 +183,7 @@ class Source:
             key="id",
             digests=True,
             encoding=self.encoding,
-            delimiter=self.delimiter,
+            delimiter=self.delimiter or (delimited.SIGNS if self.declared else ""),
             sheet=self.sheet,
         )
         yield from self.items_of(rows)
@@ -223,11 +224,13 @@ class Source:
         for role, written in self.columns.items():
             if role.lower() not in ROLES and role not in LETTERS:
                 raise self._error(f"columns={{'{role}': ...}}: no such role; there are: {', '.join(all_roles)}")
+            if not written.strip():
+                continue
             if (column := _column(written, header)) is None:
-                what = (
-                    f"{role} = '{written}'" if self.declared else f"columns={{'{role}': '{written.strip().lower()}'}}"
-                )
-                raise self._missing(what, header, "Write one of these")
+                if self.declared:
+                    raise self._missing(written, header, f"Write one of these for {role} in {self.declared}")
+                low = written.strip().lower()
+                raise self._missing(f"columns={{'{role}': '{low}'}}", header, "Write one of these")
             if self.declared and named.get(column, role) != role:
                 raise self._error(f"{named[column]} and {role} are both the column '{column}'; name another for one")
             named[column] = role
@@ -242,22 +245,27 @@ class Source:
             for plain, column in list(free.items()):
                 free.setdefault(folded(plain), column)
         roles = {role.lower(): column for column, role in named.items()}
+        # An empty name says that no column has the role.
+        without = {role.lower() for role, written in self.columns.items() if not written.strip()}
         for role, others in ROLES.items():
             abroad = languages.COLUMNS.get(role, ()) if self.declared else ()
-            if role not in roles and (column := self._found(role, (*others, *abroad), free)):
+            if role in roles or role in without:
+                continue
+            if column := self._found(role, (*others, *abroad), free):
                 roles[role] = column
         for role in ("question", "answer"):
             if role not in roles:
                 raise self._missing(role, header, f"Rename one of them, or {self._advice(role)}")
         numbered = _NUMBERED_PICTURE if self.declared else _NUMBERED_IMAGE
         images = list(dict.fromkeys(column for plain, column in free.items() if numbered.fullmatch(plain)))
+        images = [] if "image" in without else images
         for written in self.pictures:
             if (column := _column(written, header)) is None:
-                raise self._missing(f"image = '{written}'", header, "Write one of these")
+                raise self._missing(written, header, f"Write one of these for image in {self.declared}")
             images.append(column)
         if "image" in roles:
             images.insert(0, roles["image"])
-        elif self.images is not None and not images:
+        elif self.images is not None and not images and "image" not in without:
             raise self._missing("image", header, f"Rename one of them, {self._advice('image')}, or drop images")
         columns = TableColumns(
             question=roles["question"],
@@ -493,7 +501,8 @@ class Source:
         images: list[Image] = []
         for column in columns.images:
             if held := _held(row.values.get(column)):
-                images += (replace(image, window=self.window) for image in held)
+                allow = self.allow_burned_in
+                images += (replace(image, window=self.window, allow_burned_in=allow) for image in held)
                 continue
             for file in _texts(row, column):
                 where = f"{row.where}, column '{column}'"
@@ -570,8 +579,10 @@ def _spelled(file: str, folder: Path) -> str:
     """The name of a file as the folder spells it: composed, or with letters and their dots apart, as on a Mac."""
     if file.isascii():
         return file
-    spelled = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
-    return next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), file)
+    path, parts = views.split(file)
+    spelled = (unicodedata.normalize(form, path) for form in ("NFC", "NFD"))
+    found = next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), path)
+    return f"{found}?{parts}" if parts else found
 
 
 def _held(value: object) -> tuple[Image, ...]:

@@ -54,7 +54,9 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
     if options.images is not None and not options.images.is_dir():
         raise UsageError(f"--images={options.images}: no such folder")
     roles, typed = settings.split(options.set)
-    sheet = importing.read(options.file, options.file.name, encoding=typed.encoding, delimiter=typed.delimiter)
+    sheet = importing.read(
+        options.file, options.file.name, encoding=typed.encoding, delimiter=typed.delimiter, sheet=typed.sheet
+    )
     with_images = options.images is not None
     asks = not options.yes and sys.stdin.isatty() and sys.stderr.isatty()
     guess = asking.told(sheet, roles, with_images=with_images, ask=_ask if asks else None)

@@ -52,6 +52,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> str:
     """Write the overlapping items, and return the summary."""
     from medvqa import comparing, records
+    from medvqa.comparing.without import without_overlap
     from medvqa.data import likeness
     from medvqa.report import leaks
 
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> str:
         for name, (own, place) in items.items()
     }
     loaded = {name: own for name, (own, _) in items.items()}
-    scores = [comparing.without_overlap(side, known, loaded, overlaps) for side in runs]
+    scores = [without_overlap(side, known, loaded, overlaps) for side in runs]
     try:
         files.replace(output, leaks.as_csv(overlaps).encode())
         if options.json is not None:
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> str:
     except OSError as error:
         raise UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
     count = sum(len(found.found) for found in overlaps.values())
-    return f"{leaks.text(overlaps, trained, options.against, near, scores)}\n\nwrote {output}: {count:,} rows"
+    return f"{leaks.text(overlaps, trained, options.against, near, scores)}\n\nwrote {output}, rows: {count:,}"
 
 
 def _check_output(path: Path, header: str) -> None:

@@ -1,4 +1,7 @@
-"""Two or more runs on the same questions: matched, compared, ranked. Gives no verdict."""
+"""Two or more runs on the same questions: matched, compared, ranked. Gives no verdict.
+
+Import `without` for the scores of one run without overlap: `medvqa leaks` alone needs it, and `data.likeness`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,9 @@ from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, c
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, refusals
 from medvqa.comparing.trend import Trend, TrendRow, trends
-from medvqa.comparing.without import CleanScores, WithoutOverlap, without_overlap
 
 __all__ = [
     "LEVEL",
-    "CleanScores",
     "Compared",
     "Contrast",
     "Difference",
@@ -23,7 +24,6 @@ __all__ = [
     "Side",
     "Trend",
     "TrendRow",
-    "WithoutOverlap",
     "beside",
     "compare",
     "contrast",
@@ -33,5 +33,4 @@ __all__ = [
     "refusals",
     "trends",
     "under_protocols",
-    "without_overlap",
 ]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import _csv
 
 
+SIGNS = ",;\t"
+"""Delimiters among which a table of questions may choose: a comma may stand in the name of a column."""
+_QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
 """A first line that names the delimiter, as some programs write it for Excel, which hides it."""
 
@@ -23,24 +26,24 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
 def rows(file: BinaryIO, name: str, hint: str, delimiter: str = "") -> Iterator[tuple[int, int, list[str]]]:
     """Yield the number of each row, the line in which it begins, and its cells; a blank row has none.
 
-    Cells end at `delimiter`; without one, at the sign of a first line `sep=;`, else at tabs if the header has one, else
-    at commas, else at semicolons. Text is UTF-8, with or without a byte order mark, and lines end in LF, CRLF or CR.
-    Raises DataError, which begins with `name`, for other encodings, quotes that do not match, and a row above a limit.
+    Cells end at `delimiter`; if it holds several signs, at the most frequent one in the header outside of quotes.
+    Without a single one, they end at the sign of a first line `sep=;`. By default they end at tabs if the header has
+    one, else at commas, else at semicolons. Text is UTF-8, with or without a byte order mark, and lines end in LF, CRLF
+    or CR. Raises DataError, which begins with `name`, for other encodings, quotes that do not match, and a row above a
+    limit.
     """
     number, line, hidden = 1, 1, 0
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         try:
-            header = text.readline(limits.MAX_ROW)
-            if named := _SEPARATOR.fullmatch(header):
-                delimiter, hidden, line = delimiter or named[1], 1, 2
+            delimiter, is_hidden = chosen(text.readline(limits.MAX_ROW), delimiter)
+            if is_hidden:
+                hidden, line = 1, 2
             else:
                 text.seek(0)
-            # Spreadsheets write semicolons if the comma is the decimal sign.
-            delimiter = delimiter or next((sign for sign in "\t,;" if sign in header), ",")
             # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
             pieces = _Pieces(text, name)
             reader = csv.reader(pieces, delimiter=delimiter, strict=True)
-            while (row := _next(reader)) is not None:
+            while (row := next_row(reader)) is not None:
                 yield number, line, row
                 number, line = number + 1, reader.line_num + 1 + hidden
                 pieces.next_row()
@@ -49,6 +52,16 @@ def rows(file: BinaryIO, name: str, hint: str, delimiter: str = "") -> Iterator[
         except UnicodeDecodeError as error:
             where = f"{name} line {_undecodable(file)}"
             raise DataError(f"{where}: not UTF-8: {error.reason}{hint}{encodings.advice(file)}") from None
+
+
+def chosen(first: str, delimiter: str) -> tuple[str, bool]:
+    """Return the delimiter of a table by its first line, and whether that line names it and is no row: see `rows`."""
+    if named := _SEPARATOR.fullmatch(first):
+        return delimiter if len(delimiter) == 1 else named[1], True
+    if len(delimiter) > 1:
+        return max(delimiter, key=_QUOTED.sub("", first).count), False
+    # Spreadsheets write semicolons if the comma is the decimal sign.
+    return delimiter or next((sign for sign in "\t,;" if sign in first), ","), False
 
 
 class _Pieces:
@@ -77,7 +90,8 @@ class _Pieces:
         return line
 
 
-def _next(reader: _csv.Reader) -> list[str] | None:
+def next_row(reader: _csv.Reader) -> list[str] | None:
+    """Return the next row of cells of any length, None after the last one."""
     # The limit is process-wide: restore it before other code runs.
     limit = csv.field_size_limit(limits.MAX_BYTES)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from medvqa import printing
 
 Progress = Callable[[int, int], None]
-"""Gets the bytes done and the bytes in total."""
+"""Gets the number done and the number in total: of bytes, or of images."""
 
 
 @contextmanager

@@ -52,22 +52,13 @@ class TableRow(msgspec.Struct, frozen=True):
     def text(self, column: str) -> str:
         """Return a value as text, "" if it is absent or null; DataError if it is neither text nor number."""
         value = self.values.get(column)
-        if value is None:
-            return ""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, float) and value.is_integer():
-            return str(int(value))
-        if isinstance(value, int | float):
-            return str(value)
-        raise self.error(f"no text: {str(value)[:80]}", column)
+        if (text := text_of(value)) is None:
+            raise self.error(f"no text: {str(value)[:80]}", column)
+        return text
 
     def identifier(self, column: str) -> str:
         """Return an id as text; DataError if it is blank or no text."""
-        text = self.text(column).strip()
-        # A spreadsheet or a data frame with a gap turns 17 into 17.0.
-        if re.fullmatch(r"-?\d+\.0+", text):
-            text = text.partition(".")[0]
+        text = whole(self.text(column).strip())
         if not text:
             raise self.error("blank", column)
         return text
@@ -88,6 +79,20 @@ class TableRow(msgspec.Struct, frozen=True):
             return msgspec.convert(self.values, type, strict=strict)
         except msgspec.ValidationError as error:
             raise self.error(f"{error}{hint}") from error
+
+
+def text_of(value: object) -> str | None:
+    """Return the value of a cell as text: "" for null, None if it is neither text nor number."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def whole(text: str) -> str:
+    """Return an id without added decimals: a spreadsheet, or a data frame with a gap, turns 17 into 17.0."""
+    return text.partition(".")[0] if re.fullmatch(r"-?\d+\.0+", text) else text
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any, BinaryIO
 
@@ -21,9 +21,8 @@ class Formula(str):
 def rows(file: BinaryIO, name: str, hint: str, sheet: str = "") -> Iterator[tuple[int, int, list[object]]]:
     """Yield the number of each row of a sheet, 0 for its line, and its values, "" for a blank cell.
 
-    `sheet` is its name (default: the first).
-    Rows are filled up to the width of the first; a blank row has no values. Raises DataError, which begins with `name`,
-    for a file that is no readable XLSX or above a limit.
+    `sheet` is its name (default: the first). Rows are filled up to the width of the first; a blank row has no values.
+    Raises DataError, which begins with `name`, for a file that is no readable XLSX or above a limit.
     """
     import openpyxl
 
@@ -34,19 +33,8 @@ def rows(file: BinaryIO, name: str, hint: str, sheet: str = "") -> Iterator[tupl
         # Formulas stay text: an answer may start with "=". Pass the open file: openpyxl judges names by their endings,
         # and must read the checked file.
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
-            # A sheet of a chart has no rows.
-            known = {each.title: each for each in book.worksheets}
-            if sheet and sheet not in known:
-                raise DataError(f"{name}: no sheet {sheet!r}; there are: {', '.join(known)[:500]}")
-            chosen = known[sheet] if sheet else book.worksheets[0]
-            chosen.reset_dimensions()
-            filled = count = 0
-            for number, cells in enumerate(chosen.iter_rows(), 1):
-                count += len(cells)
-                if number > limits.MAX_ROWS:
-                    raise limits.above(name, limits.MAX_ROWS, "rows")
-                if count > limits.MAX_CELLS:
-                    raise limits.above(name, limits.MAX_CELLS, "cells", "; write it as CSV")
+            filled = 0
+            for number, cells in enumerate(rows_of(chosen(book, name, sheet), name), 1):
                 row = [_value(cell) for cell in cells]
                 while row and row[-1] == "":
                     row.pop()
@@ -57,6 +45,28 @@ def rows(file: BinaryIO, name: str, hint: str, sheet: str = "") -> Iterator[tupl
     except Exception as error:
         # openpyxl raises exceptions of a dozen types at damaged parts.
         raise DataError(f"{name}: no readable XLSX: {type(error).__name__}: {error}{hint}") from error
+
+
+def chosen(book: Any, name: str, sheet: str) -> Any:
+    """Return the sheet of a workbook with this title, by default the first (DataError)."""
+    # A sheet of a chart has no rows.
+    known = {each.title: each for each in book.worksheets}
+    if sheet and sheet not in known:
+        raise DataError(f"{name}: no sheet {sheet!r}; there are: {', '.join(known)[:500]}")
+    return known[sheet] if sheet else book.worksheets[0]
+
+
+def rows_of(sheet: Any, name: str) -> Iterator[Sequence[Any]]:
+    """Yield the cells of each row of a sheet; DataError above a limit."""
+    sheet.reset_dimensions()
+    count = 0
+    for number, cells in enumerate(sheet.iter_rows(), 1):
+        count += len(cells)
+        if number > limits.MAX_ROWS:
+            raise limits.above(name, limits.MAX_ROWS, "rows")
+        if count > limits.MAX_CELLS:
+            raise limits.above(name, limits.MAX_CELLS, "cells", "; write it as CSV")
+        yield cells
 
 
 def _value(cell: Any) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -38,7 +39,7 @@ MAX_PIECE = 2**24
 """Bytes that are read at once, headers of a tar included."""
 DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError),
-    *(NotImplementedError, RuntimeError, ValueError, OverflowError, struct.error),
+    *(NotImplementedError, RuntimeError, ValueError, LookupError, OverflowError, struct.error),
 )
 """Errors of the readers of archives. Encrypted ones raise RuntimeError."""
 
@@ -103,8 +104,8 @@ def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int
                 done += member.size
             tick(done, total)
     except (*DAMAGED, OSError) as error:
-        # A damaged bzip2 is an OSError without number; any other is the disk's.
-        if isinstance(error, OSError) and error.errno is not None:
+        # A damaged bzip2 is an OSError without number, a place outside of the file is EINVAL; any other is the disk's.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise NotFetched(f"{shown} is damaged or no archive: {printing.line(str(error))[:200]}") from None
     return len(members)

@@ -28,6 +28,8 @@ MAX_REDIRECTS = 8
 MOVED = 2**20
 """Bytes since the last failure after which tries are counted anew: a long download may be cut often."""
 MAX_TRIES = 1000
+TOLD = 4.0
+"""Seconds of a wait that the user is told about."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -131,6 +133,7 @@ class Web:
         self._lock = threading.Lock()
         self._next: dict[str, float] = {}
         self._lost: dict[str, str] = {}
+        self._told: set[str] = set()
 
     def mirrored(self, url: str) -> str:
         """Return the URL at the mirror of its host, if there is one."""
@@ -229,10 +232,17 @@ class Web:
                     raise
                 wait = min(self.manners.first_wait * 2 ** (failures - 1), self.manners.longest_wait)
                 wait = max(error.wait, wait * random.uniform(0.75, 1))  # noqa: S311
-                if wait >= 5:
+                if wait >= TOLD and self._is_new(f"{error} {failures}"):
                     self._tell(f"{error}; trying again in {wait:.0f} s")
                 self._wait(wait)
         raise AssertionError("the last try returns or raises")
+
+    def _is_new(self, text: str) -> bool:
+        """Return whether no other thread has told this: all wait for the same host."""
+        with self._lock:
+            new = text not in self._told
+            self._told.add(text)
+        return new
 
     def _lose(self, error: NotFetched) -> None:
         """Ask nothing more of a host that cannot be reached or wants to be left alone."""

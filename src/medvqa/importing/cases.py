@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from medvqa import scoring
 from medvqa.benchmarks import languages, own, table
 from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
-from medvqa.data import lexicon
+from medvqa.data import lexicon, tables
 from medvqa.importing import cells, people
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.importing.roles import IMAGE_FILE, RoleColumns
@@ -35,7 +35,7 @@ class TableCase:
 
     `answers` holds letters if there are options, "yes" or "no" of a judgment, else texts. `files` are paths as written,
     `images` those of Parquet cells; `named` tells whether a cell names any, also a wrong one. `links` has patient, case
-    and cluster, which no message may hold. `cells`: the texts of all columns read.
+    and cluster, which no message may hold.
     """
 
     row: RowNumber
@@ -50,7 +50,6 @@ class TableCase:
     pair: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    cells: tuple[str, ...] = ()
 
 
 def cases_of(sheet: Sheet, columns: RoleColumns, settings: FileSettings) -> tuple[list[TableCase], list[Mistake]]:
@@ -75,7 +74,6 @@ def cases_of(sheet: Sheet, columns: RoleColumns, settings: FileSettings) -> tupl
     reader = _RowReader(sheet, columns, settings, mistakes)
     cases = []
     for row in sheet.rows:
-        texts = []
         bad: set[int] = set()
         for place, role in roles.items():
             found = list(_of_cell(row, place, sheet, role))
@@ -83,8 +81,7 @@ def cases_of(sheet: Sheet, columns: RoleColumns, settings: FileSettings) -> tupl
             # A formula or an error is one mistake, and its text no other one.
             if any(mistake.kind in ("formula", "error_cell") or mistake.refused for mistake in found):
                 bad.add(place)
-            texts.append(cells.text_of(row.cells[place]) or "")
-        cases.append(reader.case(row, bad, tuple(" ".join(text.split()) for text in texts)))
+        cases.append(reader.case(row, bad))
     return cases, mistakes
 
 
@@ -122,7 +119,7 @@ class _RowReader:
         self._row: RowNumber = 0
         self._bad: set[int] = set()
 
-    def case(self, row: SheetRow, bad: set[int], texts: tuple[str, ...]) -> TableCase:
+    def case(self, row: SheetRow, bad: set[int]) -> TableCase:
         """Return the case of a row; columns in `bad` have mistakes of their own and are not read."""
         self._row, self._bad = row.number, bad
         one = self._columns.one
@@ -139,11 +136,9 @@ class _RowReader:
         kind = self._kind(row, options)
         answers = self._answers(row, options, kind)
         files, images = self._images(row)
-        ident = self._text(row, one.get("id")).strip()
+        ident = tables.whole(self._text(row, one.get("id")).strip())
         if "id" in one and one["id"] not in bad and not ident:
             self._add("missing_id", one["id"], "no id", "write one, or type --set id= to number the rows")
-        if re.fullmatch(r"-?\d+\.0+", ident):
-            ident = ident.partition(".")[0]
         if options and place is not None and len(options) == 1:
             what = "one option alone"
             self._add("one_option", place, what, "write at least two, or none for an open question")
@@ -164,11 +159,10 @@ class _RowReader:
                 if role in one and (text := self._text(row, one[role]).strip())
             },
             tags={
-                self._sheet.columns[place]: values
+                self._sheet.shown(place): values
                 for place in dict.fromkeys((*self._columns.tags, *self._columns.slices))
                 if (values := lexicon.slugs(self._parts(row, place)))
             },
-            cells=texts,
         )
 
     def _add(self, kind: str, place: int | None, what: str, do: str, *, refused: bool = True) -> None:
@@ -186,7 +180,7 @@ class _RowReader:
 
     def _written_text(self, value: Any, place: int) -> str:
         """A cell, or a part of one, as text; adds a mistake once for a value that is neither text nor number."""
-        text = cells.text_of(value)
+        text = tables.text_of(value)
         if text is None and place not in self._bad:
             what = f"a value of type {type(value).__name__}, which is no text"
             self._add("no_text", place, what, "write a text or a number")
@@ -442,6 +436,3 @@ def _default_kind(options: Mapping[str, str], answers: Sequence[str]) -> str:
     if not options:
         return "short_answer"
     return "multiple_response" if len(answers) > 1 else "single_choice"
-
-
-Progress = Callable[[int, int], None]

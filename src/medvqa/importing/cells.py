@@ -38,19 +38,6 @@ _DECIMAL = re.compile(r"-?\d+[.,]0+")
 _BIG = 2**53
 
 
-def text_of(value: Any) -> str | None:
-    """Return a cell as the benchmark reads it: "" for a blank one, None for what is neither text nor number."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, int | float):
-        return str(value)
-    return None
-
-
 def checked(value: Any, row: RowNumber, column: str, *, role: str, printed: bool) -> Iterator[Mistake]:
     """Yield the mistakes of a cell.
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from medvqa.importing.balance import RARE
 from medvqa.importing.cases import shown_file
 from medvqa.importing.mistakes import LINES_OF_A_KIND, MistakeGroup, grouped, row_list
 from medvqa.importing.power import FEW_GROUPS, TARGET
@@ -15,8 +16,6 @@ MOST_VALUES = 8
 """Values of a tag in a line."""
 MOST_PAIRS = 5
 """Pairs of similar images or questions that are listed."""
-UNEVEN = 0.01
-"""A p-value below which the positions of right options are called uneven."""
 
 
 def text(validation: Validation, *, every: bool = False) -> str:
@@ -104,7 +103,7 @@ def _balance(validation: Validation) -> Iterator[str]:
         yield f"right option, of {_count(n, 'single choice')}: {shares}"
         if balance.p is None:
             yield "the positions were not tested: too few right options are expected at a letter"
-        elif balance.p < UNEVEN:
+        elif balance.p < RARE:
             most = max(balance.letters, key=lambda letter: letter.count / n - letter.expected)
             yield (
                 f"the positions are uneven (chi-square, p {_p(balance.p)}): {most.letter} is right most often; "

@@ -1,7 +1,6 @@
 """Check the image files of a table, and find equal and similar ones.
 
-Equal: one SHA-256 of the file. Similar: perceptual hashes (`imagehash.phash`, 64 bits) that differ in at most `NEAR`
-bits, which needs the extra `data`.
+Equal: one SHA-256 of the file. Similar: look-alikes of `data.likeness`, which needs the extra `data`.
 """
 
 from __future__ import annotations
@@ -9,33 +8,31 @@ from __future__ import annotations
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from medvqa.data import likeness
 from medvqa.data.image_files import image_file
+from medvqa.data.progress import Progress
 from medvqa.image import inside
 from medvqa.importing import people
 from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
-from medvqa.items import DataError, Image
+from medvqa.importing.settings import FileSettings
+from medvqa.items import DataError, Image, UsageError
 from medvqa.medical import views
 from medvqa.medical.errors import EXTRA
 
 if TYPE_CHECKING:
     import PIL.Image
 
-NEAR = 4
-"""Bits of 64 in which the hashes of similar images may differ."""
-MAX_COMPARED = 20_000
-"""Images that are compared with one another; their number of pairs grows as its square."""
 MAX_WALKED = 200_000
 """Files of the folder that are looked through for near names."""
 MAX_NEAR = 10_000
 """Pairs of similar images that are listed."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ def checked(
     cases: Sequence[TableCase],
     folder: Path,
     column: str,
-    window: tuple[float, float] | None = None,
+    settings: FileSettings,
     progress: Progress | None = None,
 ) -> tuple[TablePictures, list[Mistake]]:
     """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
@@ -78,14 +75,14 @@ def checked(
         for file in case.files:
             rows[file].append(case)
             if file not in images:
-                images[file] = _located(file, folder, window)
+                images[file] = _located(file, folder, settings)
         for image in case.images:
             images.setdefault(image.name, image)
             rows[image.name].append(case)
     walked = _Walked(folder) if any(case.files for case in cases) else None
     digests: dict[str, str] = {}
-    hashes: dict[str, int] = {}
-    hashing = _hashing()
+    looks: dict[str, str] = {}
+    why_not = ""
     for done, (name, reference) in enumerate(images.items(), 1):
         found = _opened(reference, name, walked)
         if isinstance(found, Mistake):
@@ -97,8 +94,10 @@ def checked(
                 for case in rows[name]
             ]
             digests[name] = replace(reference, digest=reference.sha256()).key
-            if hashing is not None:
-                hashes[name] = hashing(found)
+            try:
+                looks[name] = likeness.look_of(found)
+            except UsageError:
+                why_not = "similar images were not looked for: pip install 'pytest-medvqa[data]'"
         if progress is not None:
             progress(done, len(images))
     lost = all(mistake.kind == "image_missing" for mistake in mistakes)
@@ -106,19 +105,12 @@ def checked(
         do = f"type {shlex.quote(f'--images={(folder / inner).as_posix()}')}"
         what = f"no image is in the folder of the images, and all of them are in its folder {shown_file(inner)}"
         mistakes = [Mistake("image_missing", one.row, column, what, do) for one in mistakes]
-    why_not = ""
-    near: tuple[tuple[str, str], ...] | None = None
-    if hashing is None:
-        why_not = "similar images were not looked for: pip install 'pytest-medvqa[data]'"
-    elif len(hashes) > MAX_COMPARED:
-        why_not = f"similar images were not looked for: more than {MAX_COMPARED:,} images"
-    else:
-        near = tuple(_near(hashes, digests))
+    near = None if why_not else tuple(islice(_near(looks, digests), MAX_NEAR))
     unused = 0 if walked is None or walked.cut else walked.unused(images)
     return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
 
 
-def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Image | Mistake:
+def _located(file: str, folder: Path, settings: FileSettings) -> Image | Mistake:
     """The reference to an image file, or the mistake in its path or view."""
     shown = shown_file(file)
     try:
@@ -127,7 +119,14 @@ def _located(file: str, folder: Path, window: tuple[float, float] | None) -> Ima
         do = "copy the file into the folder of the images, or name its folder by --images=DIR"
         return Mistake("image_leaves", None, "", f"{shown} leaves the folder", do)
     try:
-        return image_file(file, folder=folder, root=folder, where="", window=window)
+        return image_file(
+            file,
+            folder=folder,
+            root=folder,
+            where="",
+            window=settings.window,
+            allow_burned_in=settings.allow_burned_in,
+        )
     except DataError as error:
         problem = str(error).removeprefix(": ").removeprefix(f"image {file}: ")
         # The text of the error may repeat the path.
@@ -168,9 +167,9 @@ def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Im
 def _explained(problem: str, shown: str) -> Mistake:
     """The mistake for an image that cannot be opened."""
     if "BurnedInAnnotation" in problem:
-        return Mistake(
-            "image_burnt_in", None, "", f"{shown}: {problem}", "write that into the benchmark file, or leave it out"
-        )
+        what = f"{shown}: its header says that text is burnt into the picture"
+        do = "look at all such images; if they name nobody, type --set allow_burned_in=true"
+        return Mistake("image_burnt_in", None, "", what, do)
     if "bits a channel" in problem:
         bits = problem.partition(" (")[0]
         do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
@@ -239,32 +238,11 @@ class _Walked:
         return sum(low not in written and bool(IMAGE_FILE.search(low)) for low in self._by_path)
 
 
-def _hashing() -> Callable[[PIL.Image.Image], int] | None:
-    """A function that returns the perceptual hash of an image; None without imagehash."""
-    try:
-        import imagehash
-    except ImportError:
-        return None
-
-    def value(picture: PIL.Image.Image) -> int:
-        return int(str(imagehash.phash(picture)), 16)
-
-    return value
-
-
-def _near(hashes: Mapping[str, int], digests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of images with similar hashes and different bytes."""
-    import numpy as np
-
-    names = list(hashes)
-    values = np.array([hashes[name] for name in names], dtype=np.uint64)
-    bits = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
-    count = 0
-    for i in range(len(names) - 1):
-        different = (values[i + 1 :] ^ values[i]).view(np.uint8).reshape(-1, 8)
-        for j in np.flatnonzero(bits[different].sum(axis=1) <= NEAR) + i + 1:
-            if digests[names[i]] != digests[names[int(j)]]:
-                yield names[i], names[int(j)]
-                count += 1
-                if count >= MAX_NEAR:
-                    return
+def _near(looks: Mapping[str, str], digests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of images that look alike and have different bytes; plain images are left out."""
+    names = [name for name, look in looks.items() if look]
+    hashes = likeness.packed([looks[name] for name in names])
+    pairs = likeness.within(hashes, hashes, likeness.NEAR)
+    for i, j in zip(pairs.one.tolist(), pairs.other.tolist(), strict=True):
+        if i < j and digests[names[i]] != digests[names[j]]:
+            yield names[i], names[j]

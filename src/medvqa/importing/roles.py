@@ -15,8 +15,9 @@ from typing import Any
 
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table import LETTERS, ROLES
+from medvqa.data import lexicon
 from medvqa.importing.sheet import Sheet
-from medvqa.items import UsageError
+from medvqa.items import KINDS, UsageError
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("frage text", "question stem", "stem", "prompt", "题干"),
@@ -54,20 +55,9 @@ PRIVATE = frozenset(
         *("straße", "street", "plz", "wohnort", "telefon", "telefonnummer", "phone", "phone number", "handy", "mobil"),
         *("email", "e mail", "mail", "versichertennummer", "versicherten nr", "krankenkasse", "kvnr", "ssn"),
         *("social security number", "insurance number", "nhs number", "referring physician", "arzt", "zuweiser"),
-        *(
-            "姓名",
-            "患者姓名",
-            "名字",
-            "出生日期",
-            "生日",
-            "身份证",
-            "身份证号",
-            "电话",
-            "手机",
-            "手机号",
-            "地址",
-            "住址",
-        ),
+        *("physician", "doctor", "radiologist", "radiologe", "befunder", "untersucher", "reader", "annotator"),
+        *("姓名", "患者姓名", "名字", "出生日期", "生日", "身份证", "身份证号"),
+        *("电话", "手机", "手机号", "地址", "医生"),
     }
 )
 """Names of columns that identify people."""
@@ -141,7 +131,6 @@ class Guess:
     columns: RoleColumns
     questions: tuple[RoleQuestion, ...] = ()
     holding_answer: tuple[int, ...] = ()
-    by_content: tuple[str, ...] = ()
 
 
 def plain(name: str) -> str:
@@ -160,11 +149,11 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
     taken = {*chosen.values(), *(place for places in several.values() for place in places)}
     private = [*several["private"]]
     for place, name in enumerate(names):
-        if place not in taken and (name in PRIVATE or _identifies(sheet, place)):
+        is_file = _share(sheet, place, IMAGE_FILE.search) >= 0.6
+        if place not in taken and not is_file and (name in PRIVATE or _identifies(sheet, place)):
             private.append(place)
     free = [place for place, name in enumerate(names) if place not in taken and place not in private and name]
     questions: list[RoleQuestion] = []
-    by_content: list[str] = []
     if "options" not in without:
         letters = _letters(names, free, chosen)
         chosen |= {letter: place for letter, place in letters.items() if letter not in chosen}
@@ -173,6 +162,9 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
         if role in chosen or role in without or role == "image" or (role == "options" and "A" in chosen):
             continue
         found = _named(role, names, free)
+        if role == "kind":
+            # "type" may be that of anything.
+            found = [place for place in found if names[place] == role or _share(sheet, place, _is_kind) >= 0.5]
         if len(found) == 1:
             chosen[role] = found[0]
         elif found:
@@ -182,9 +174,8 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
     free = [place for place in free if place not in chosen.values() and place not in asked]
     images = [*several["image"]]
     if not images and "image" not in without:
-        images, question, content = _images(sheet, names, free, with_images)
+        images, question = _images(sheet, names, free, with_images)
         questions += [question] if question else []
-        by_content += ["image"] if content else []
     free = [place for place in free if place not in images]
     for role in ("question", "answer"):
         if role not in chosen and not any(question.role == role for question in questions):
@@ -204,7 +195,7 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
         slices=tuple(several["slice"]),
         private=tuple(sorted(private)),
     )
-    return Guess(columns, tuple(questions), holding, tuple(by_content))
+    return Guess(columns, tuple(questions), holding)
 
 
 def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]], set[str]]:
@@ -242,6 +233,16 @@ def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
     return own[:1] or [place for place in free if names[place] in others]
 
 
+def _is_kind(text: str) -> bool:
+    slug = lexicon.slug(text)
+    return slug in KINDS or slug in languages.KINDS
+
+
+def known_names(role: str) -> frozenset[str]:
+    """Return the names of columns that a benchmark file takes for a role, unless it names another column."""
+    return frozenset((role, *ROLES[role], *languages.COLUMNS.get(role, ())))
+
+
 def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, int]) -> dict[str, int]:
     """The columns of options: A, B ... or at least two that are numbered from 0 or 1."""
     letters: dict[str, int] = {}
@@ -264,23 +265,23 @@ def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, i
 
 def _images(
     sheet: Sheet, names: Sequence[str], free: Sequence[int], needed: bool
-) -> tuple[list[int], RoleQuestion | None, bool]:
-    """The columns of images, a question if they cannot be told, and whether their cells alone tell it."""
+) -> tuple[list[int], RoleQuestion | None]:
+    """The columns of images, and a question if they cannot be told."""
     own = _named("image", names, free)
     numbered = [place for place in free if _NUMBERED_IMAGE.fullmatch(names[place])]
     files = [place for place in free if _share(sheet, place, IMAGE_FILE.search) >= 0.6 or _has_images(sheet, place)]
     if len(own) > 1:
         own = [place for place in own if place in files] or own
     if len(own) > 1:
-        return [], RoleQuestion("image", tuple(own), needed, f"{len(own)} columns could be the image"), False
+        return [], RoleQuestion("image", tuple(own), needed, f"{len(own)} columns could be the image")
     if own or numbered:
-        return list(dict.fromkeys([*own, *numbered])), None, False
+        return list(dict.fromkeys([*own, *numbered])), None
     if len(files) == 1:
-        return files, None, True
+        return files, None
     if files or needed:
         why = f"{len(files)} columns hold paths of images" if files else "no column is called image"
-        return [], RoleQuestion("image", tuple(files or free), needed, why), False
-    return [], None, False
+        return [], RoleQuestion("image", tuple(files or free), needed, why)
+    return [], None
 
 
 def _by_content(role: str, sheet: Sheet, free: Sequence[int], chosen: Mapping[str, int]) -> list[int]:
@@ -310,10 +311,7 @@ def _identifies(sheet: Sheet, place: int) -> bool:
     import datetime
 
     values = sheet.values(place)[:_SAMPLE]
-    if len(values) < 2 or plain(sheet.columns[place]) in (
-        *ROLES,
-        *(name for names in NAMES.values() for name in names),
-    ):
+    if len(values) < 2 or plain(sheet.columns[place]) in (_KNOWN | ROLES.keys()):
         return False
     texts = [str(value).strip()[:100] for value in values if isinstance(value, str | int | datetime.date)]
     people = sum(bool(_PERSON.fullmatch(text)) for text in texts)

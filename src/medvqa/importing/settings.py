@@ -9,11 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medvqa.benchmarks import languages, own
+from medvqa.data import tables
 from medvqa.importing.roles import RoleColumns
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
 
-KEYS = ("language", "window", "numbers_from", "separator", "encoding", "delimiter", "name", "title", "licence")
+KEYS = (
+    *("language", "window", "numbers_from", "separator", "encoding", "delimiter", "sheet", "allow_burned_in"),
+    *("name", "title", "licence"),
+)
 """Keys of a benchmark file that --set takes beside roles of columns; also `kind`, if its value is a kind."""
 
 _CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -48,6 +52,8 @@ class FileSettings:
     separator: str = ""
     encoding: str = ""
     delimiter: str = ""
+    sheet: str = ""
+    allow_burned_in: bool = False
     kind: str = ""
     name: str = ""
     title: str = ""
@@ -71,6 +77,10 @@ def split(typed: Iterable[str]) -> tuple[list[str], FileSettings]:
             if value.strip() not in ("0", "1"):
                 raise UsageError(f"--set={text}: options are counted from 0 or from 1")
             settings = replace(settings, numbers_from=int(value))
+        elif key == "allow_burned_in":
+            if value.strip().lower() not in ("true", "false"):
+                raise UsageError(f"--set={text}: write true or false")
+            settings = replace(settings, allow_burned_in=value.strip().lower() == "true")
         else:
             values: dict[str, Any] = {key: value if key == "delimiter" else value.strip()}
             settings = replace(settings, **values)
@@ -102,11 +112,7 @@ def guessed(sheet: Sheet, columns: RoleColumns, typed: FileSettings) -> FileSett
 
 def _texts(sheet: Sheet, place: int | None) -> list[str]:
     values: Sequence[object] = [] if place is None else sheet.values(place)[:_SAMPLE]
-    return [
-        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()[:2000]
-        for value in values
-        if isinstance(value, str | int | float)
-    ]
+    return [text.strip()[:2000] for text in map(tables.text_of, values) if text is not None]
 
 
 def _kind(sheet: Sheet, columns: RoleColumns) -> str:

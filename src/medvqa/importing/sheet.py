@@ -19,12 +19,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa.data import encodings, json_text, limits, tables, workbooks
+from medvqa.data import delimited, encodings, json_text, limits, parquet, tables, workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.items import DataError
 
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+"""The first bytes of XLS files, and of XLSX files with a password."""
 NEW_LINE = b"\n"
 MOST_ZEROS = 20
 """One character of so many may be zero: another one is a mistake of its cell, more are no text."""
@@ -83,29 +85,32 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "") -> Sheet:
+def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "", sheet: str = "") -> Sheet:
     """Return the table of a file; DataError if it is none.
 
-    `encoding` and `delimiter` are those of text and CSV; by default they are guessed.
+    `encoding` and `delimiter` are those of text and CSV; by default they are guessed. `sheet` is that of an XLSX file
+    (default: the first).
     """
     with limits.opened(path, name) as file:
         if os.fstat(file.fileno()).st_size > limits.MAX_BYTES:
             raise limits.larger(name, limits.MAX_BYTES)
         start = file.read(4096)
         file.seek(0)
+        if start.startswith(OLD_EXCEL):
+            raise DataError(f"{name}: an old or an encrypted Excel file; save it as XLSX, without a password")
         if start.startswith(workbooks.START):
-            sheet = _workbook(file, name)
-        elif start.startswith(b"PAR1"):
-            sheet = _objects(path, name)
+            table = _workbook(file, name, sheet)
+        elif start.startswith(parquet.START):
+            table = _objects(path, name)
         elif (text := start.removeprefix(codecs.BOM_UTF8).lstrip()).startswith((b"{", b"[")):
             _, more = json_text.first(file, name)
             file.seek(0)
-            sheet = _lines(file, name) if more and text.startswith(b"{") else _objects(path, name)
+            table = _lines(file, name) if more and text.startswith(b"{") else _objects(path, name)
         else:
-            sheet = _delimited(file, name, encoding, delimiter)
-    if not sheet.rows and not sheet.mistakes:
+            table = _delimited(file, name, encoding, delimiter)
+    if not table.rows and not table.mistakes:
         raise DataError(f"{name}: no rows below the names of the columns")
-    return sheet
+    return table
 
 
 # Values of JSON and Parquet
@@ -158,13 +163,8 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
     if text.count("\0") > len(text) / MOST_ZEROS:
         raise DataError(f"{name}: no table: it holds zero bytes")
     lines = _split(text)
-    named = _SEPARATOR.fullmatch(lines[0]) if lines else None
-    if named is not None:
-        lines = lines[1:]
-    header = lines[0] if lines else ""
-    delimiter = (
-        delimiter or (named[1] if named is not None else "") or next((sign for sign in "\t,;" if sign in header), ",")
-    )
+    delimiter, is_hidden = delimited.chosen(lines[0] if lines else "", delimiter or delimited.SIGNS)
+    lines = lines[is_hidden:]
     rows: list[tuple[RowNumber, list[Any]]] = []
     place = number = broken = 0
     while place < len(lines):
@@ -172,7 +172,7 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
         while True:
             before = reader.line_num
             try:
-                row = _next(reader)
+                row = delimited.next_row(reader)
             except csv.Error as error:
                 number, broken = number + 1, broken + 1
                 closed = "unexpected end" in str(error)
@@ -197,23 +197,9 @@ def _delimited(file: BinaryIO, name: str, typed: str, delimiter: str) -> Sheet:
     return replace(_with_header(name, rows, mistakes), encoding=encoding)
 
 
-_SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
-"""A first line that names the sign between cells, as some programs write it for Excel."""
-
-
 def _split(text: str) -> list[str]:
     """Split at LF, CRLF and CR only: `str.splitlines` splits at characters that are part of a cell."""
     return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z", text)
-
-
-def _next(reader: Any) -> list[str] | None:
-    # The limit is process-wide: restore it before other code runs.
-    limit = csv.field_size_limit(limits.MAX_BYTES)
-    try:
-        row: list[str] | None = next(reader, None)
-        return row
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mistake]]:
@@ -244,7 +230,7 @@ def _decoded(content: bytes, name: str, typed: str) -> tuple[str, str, list[Mist
 # XLSX
 
 
-def _workbook(file: BinaryIO, name: str) -> Sheet:
+def _workbook(file: BinaryIO, name: str, wanted: str) -> Sheet:
     import openpyxl
 
     mistakes: list[Mistake] = []
@@ -252,19 +238,12 @@ def _workbook(file: BinaryIO, name: str) -> Sheet:
     try:
         with zipfile.ZipFile(file) as parts:
             workbooks.check_parts(name, parts)
-            shape = _shape(parts)
+            shape = _shape(parts, wanted)
         file.seek(0)
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=False)) as book:
-            mistakes += _sheets(book.worksheets)
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()
-            count = 0
-            for number, cells in enumerate(sheet.iter_rows(), 1):
-                count += len(cells)
-                if number > limits.MAX_ROWS:
-                    raise limits.above(name, limits.MAX_ROWS, "rows")
-                if count > limits.MAX_CELLS:
-                    raise limits.above(name, limits.MAX_CELLS, "cells", "; write it as CSV")
+            sheet = workbooks.chosen(book, name, wanted)
+            mistakes += _sheets(book.worksheets, sheet, named=bool(wanted))
+            for number, cells in enumerate(workbooks.rows_of(sheet, name), 1):
                 row = [_value(cell) for cell in cells]
                 while row and row[-1] in ("", None):
                     row.pop()
@@ -296,17 +275,16 @@ def _value(cell: Any) -> Any:
     return value
 
 
-def _sheets(worksheets: Sequence[Any]) -> Iterator[Mistake]:
-    names = [clipped(str(sheet.title)) for sheet in worksheets]
-    hidden = [name for name, sheet in zip(names, worksheets, strict=True) if sheet.sheet_state != "visible"]
-    if len(names) > 1:
-        what = f"{len(names)} sheets; only the first, '{names[0]}', is read"
-        do = "move the sheet of the questions to the front, or delete the others"
+def _sheets(worksheets: Sequence[Any], read: Any, *, named: bool) -> Iterator[Mistake]:
+    hidden = [sheet for sheet in worksheets if sheet.sheet_state != "visible"]
+    if len(worksheets) > 1 and not named:
+        what = f"{len(worksheets)} sheets; only the first, '{clipped(read.title)}', is read"
+        do = "type --set sheet=NAME for another one"
         yield Mistake("several_sheets", None, "", what, do, refused=False)
     if hidden:
-        listed = ", ".join(f"'{name}'" for name in hidden[:5])
-        is_first = " (the first is read although it is hidden)" if names[0] in hidden else ""
-        what = f"hidden sheets: {listed}{is_first}"
+        listed = ", ".join(f"'{clipped(sheet.title)}'" for sheet in hidden[:5])
+        is_read = ", of which one is read" if read in hidden else ""
+        what = f"hidden sheets: {listed}{is_read}"
         yield Mistake("hidden_sheets", None, "", what, "delete them, or show them", refused=False)
 
 
@@ -317,15 +295,15 @@ class _Shape:
     merged: tuple[tuple[int, int, int, int], ...] = ()
 
 
-def _shape(parts: zipfile.ZipFile) -> _Shape:
-    """Return hidden rows and merged cells of the first sheet, which openpyxl drops when it streams."""
+def _shape(parts: zipfile.ZipFile, wanted: str) -> _Shape:
+    """Return hidden rows and merged cells of a sheet (default: the first), which openpyxl drops when it streams."""
     from openpyxl.utils.cell import range_boundaries
 
     sheets: list[str] = []
     targets: dict[str, str] = {}
 
     def sheet(tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "sheet":
+        if tag == "sheet" and wanted in ("", attributes.get("name", "")):
             sheets.extend(value for key, value in attributes.items() if key.endswith(":id"))
 
     def relation(tag: str, attributes: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from medvqa.benchmarks.table import LETTERS
 from medvqa.importing.across import plain
 from medvqa.importing.cases import TableCase
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDS = 5
+BASELINES = 6
+"""Baselines of a report, for the level of `above_chance`."""
+JUDGED = ("yes", "no")
 PENALTY = 1.0
 """The weight of the squared weights."""
 LEAST = 20
@@ -35,7 +39,8 @@ MAX_WORDS = 60
 class TextBaseline:
     """A way to answer without images: `low` and `high` bound its 95 % interval, None without one.
 
-    `chance` is the accuracy of guessing, `value` that of the baseline on `n` questions.
+    `chance` is the accuracy of guessing, `value` that of the baseline on `n` questions. `above_chance`: the interval
+    lies above chance even at a level that allows for all baselines and, for a letter, for all letters (Bonferroni).
     """
 
     name: str
@@ -44,11 +49,7 @@ class TextBaseline:
     high: float | None
     chance: float
     n: int
-
-    @property
-    def above_chance(self) -> bool:
-        """Whether the interval lies above chance."""
-        return self.low is not None and self.low > self.chance
+    above_chance: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +64,79 @@ class _TextQuestion:
 
 def baselines(cases: Sequence[TableCase], groups: Sequence[int]) -> list[TextBaseline]:
     """Return the baselines of the questions with one right option, and of those answered by yes or no."""
+    asked = [one for case, group in zip(cases, groups, strict=True) if (one := _asked(case, group)) is not None]
+    judged = [one for one in asked if one.texts == JUDGED]
+    choices = [one for one in asked if one.texts != JUDGED]
+    return [*_of_choices(choices), *_of_judgments(judged)]
+
+
+def _of_judgments(asked: Sequence[_TextQuestion]) -> list[TextBaseline]:
     import numpy as np
 
-    asked = [one for case, group in zip(cases, groups, strict=True) if (one := _asked(case, group)) is not None]
     if not asked:
         return []
-    chance = float(np.mean([1 / len(one.texts) for one in asked]))
+    group = np.array([one.group for one in asked])
+    right = np.array([one.right for one in asked])
+    usual = int(2 * right.sum() > len(right))
+    found = [_measured(f"always {JUDGED[usual]}", right == usual, group, 0.5, tries=2)]
+    return [*found, *_of_words(asked, "words of questions for yes or no")]
+
+
+def _of_choices(asked: Sequence[_TextQuestion]) -> list[TextBaseline]:
+    import numpy as np
+
+    if not asked:
+        return []
+    chance = _chance(asked)
     group = np.array([one.group for one in asked])
     right = np.array([one.right for one in asked])
     places = Counter(one.right for one in asked)
     usual = min(places, key=lambda place: (-places[place], place))
-    longest = np.array([max(range(len(o.texts)), key=lambda i: (len(o.texts[i]), -i)) for o in asked])
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXY"
-    judged = all(one.texts == ("yes", "no") for one in asked)
-    most = ("yes", "no")[usual] if judged else letters[usual]
-    found = [_measured(f"always {most}", right == usual, group, chance)]
-    texts = Counter(one.texts[one.right] for one in asked)
-    often = [max(range(len(o.texts)), key=lambda i: (texts[o.texts[i]], -i)) for o in asked]
-    if not judged:
-        found.append(_measured("the longest option", right == longest, group, chance))
-        if max(texts.values()) > 1:
-            found.append(_measured("the option that is right most often", right == np.array(often), group, chance))
-    if len(asked) >= LEAST and len(set(group.tolist())) >= 2 * FOLDS:
-        if len(asked) > MAX_QUESTIONS:
-            drawn = np.random.default_rng(0).choice(len(asked), MAX_QUESTIONS, replace=False)
-            asked, group, right = [asked[i] for i in drawn], group[drawn], right[drawn]
-        found.append(_measured("words of question and options", right == _predicted(asked, group), group, chance))
-    return found
+    widest = max(len(one.texts) for one in asked)
+    longest = np.array([max(range(len(one.texts)), key=lambda i: (len(one.texts[i]), -i)) for one in asked])
+    found = [
+        _measured(f"always {LETTERS[usual]}", right == usual, group, chance, tries=widest),
+        _measured("the longest option", right == longest, group, chance),
+    ]
+    if (fold := _folds(group)) is not None:
+        often = _often(asked, fold)
+        found.append(_measured("the option that is right most often elsewhere", right == often, group, chance))
+    return [*found, *_of_words(asked, "words of question and options")]
+
+
+def _of_words(asked: Sequence[_TextQuestion], name: str) -> list[TextBaseline]:
+    """The model of words, on a sample of the questions if they are many; [] with few questions or groups."""
+    import numpy as np
+
+    if len(asked) > MAX_QUESTIONS:
+        drawn = np.sort(np.random.default_rng(0).choice(len(asked), MAX_QUESTIONS, replace=False))
+        asked = [asked[i] for i in drawn]
+    group = np.array([one.group for one in asked])
+    fold = _folds(group)
+    if len(asked) < LEAST or fold is None:
+        return []
+    right = np.array([one.right for one in asked])
+    return [_measured(name, right == _predicted(asked, fold), group, _chance(asked))]
+
+
+def _chance(asked: Sequence[_TextQuestion]) -> float:
+    return sum(1 / len(one.texts) for one in asked) / len(asked)
+
+
+def _folds(group: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """The fold of each question, drawn by groups; None with too few groups."""
+    import numpy as np
+
+    names, number = np.unique(group, return_inverse=True)
+    if len(names) < 2 * FOLDS:
+        return None
+    fold: NDArray[np.intp] = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[number]
+    return fold
 
 
 def _asked(case: TableCase, group: int) -> _TextQuestion | None:
     if case.kind == "judgment" and case.answers in (("yes",), ("no",)):
-        return _TextQuestion(plain(case.question), ("yes", "no"), ("yes", "no").index(case.answers[0]), group)
+        return _TextQuestion(plain(case.question), JUDGED, JUDGED.index(case.answers[0]), group)
     if case.kind == "single_choice" and len(case.answers) == 1 and len(case.options) > 1:
         letters = list(case.options)
         texts = tuple(plain(text) for text in case.options.values())
@@ -102,13 +144,18 @@ def _asked(case: TableCase, group: int) -> _TextQuestion | None:
     return None
 
 
-def _measured(name: str, right: NDArray[np.bool_], group: NDArray[np.intp], chance: float) -> TextBaseline:
+def _measured(
+    name: str, right: NDArray[np.bool_], group: NDArray[np.intp], chance: float, *, tries: int = 1
+) -> TextBaseline:
     low, high = interval(right, group)
-    return TextBaseline(name, float(right.mean()), low, high, chance, len(right))
+    least, _ = interval(right, group, level=1 - 0.05 / (BASELINES * tries))
+    return TextBaseline(name, float(right.mean()), low, high, chance, len(right), least is not None and least > chance)
 
 
-def interval(right: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of an accuracy over groups, as reports have it; None with too few groups."""
+def interval(
+    right: NDArray[np.bool_], group: NDArray[np.intp], level: float = 0.95
+) -> tuple[float | None, float | None]:
+    """Return the interval of an accuracy over groups, as reports have it; None with too few groups."""
     import numpy as np
 
     from medvqa import statistics
@@ -119,24 +166,33 @@ def interval(right: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[float |
         right.astype(float), np.ones(count), np.arange(count, dtype=np.intp), numbers, np.zeros(count, dtype=np.intp)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = statistics.intervals(statistics.clustered(statistics.ratios(table)), binary=True)
+        low, high = statistics.intervals(statistics.clustered(statistics.ratios(table)), binary=True, level=level)
     return (None, None) if np.isnan(low[0]) else (float(low[0]), float(high[0]))
 
 
-def _predicted(asked: Sequence[_TextQuestion], group: NDArray[np.intp]) -> NDArray[np.intp]:
+def _often(asked: Sequence[_TextQuestion], fold: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The option whose text is right most often in the other folds."""
+    import numpy as np
+
+    whole = Counter(one.texts[one.right] for one in asked)
+    own = Counter((int(part), one.texts[one.right]) for part, one in zip(fold, asked, strict=True))
+    return np.array(
+        [
+            max(range(len(one.texts)), key=lambda i: (whole[one.texts[i]] - own[int(part), one.texts[i]], -i))
+            for part, one in zip(fold, asked, strict=True)
+        ]
+    )
+
+
+def _predicted(asked: Sequence[_TextQuestion], fold: NDArray[np.intp]) -> NDArray[np.intp]:
     """The option that the model of words chooses for each question, fitted on the other folds."""
     import numpy as np
 
-    names, number = np.unique(group, return_inverse=True)
-    fold = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[number]
     features, starts = _features(asked)
     chosen = np.zeros(len(asked), dtype=np.intp)
     right = np.array([one.right for one in asked])
-    for part in range(FOLDS):
-        if not (fold == part).any():
-            continue
-        weights = _fitted(features, starts, right, fold != part)
-        scores = features @ weights
+    for part in np.unique(fold):
+        scores = features @ _fitted(features, starts, right, fold != part)
         for i in np.flatnonzero(fold == part):
             chosen[i] = int(np.argmax(scores[starts[i] : starts[i + 1]]))
     return chosen
@@ -165,8 +221,10 @@ def _features(asked: Sequence[_TextQuestion]) -> tuple[Any, NDArray[np.intp]]:
                 columns.append(number.setdefault(name, len(number)))
                 values.append(value)
         starts.append(starts[-1] + len(one.texts))
-    shape = (starts[-1], len(number))
-    return csr_array((values, (rows, columns)), shape=shape), np.array(starts)
+    matrix = csr_array((values, (rows, columns)), shape=(starts[-1], len(number)))
+    # What occurs once is learnt from no other question.
+    often = np.bincount(columns, minlength=len(number)) > 1
+    return matrix[:, np.flatnonzero(often)], np.array(starts)
 
 
 def _fitted(
@@ -194,6 +252,6 @@ def _fitted(
         return value, X.T @ slope + PENALTY * weights
 
     fitted: NDArray[np.float64] = minimize(
-        loss, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 100}
+        loss, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60, "maxcor": 5}
     ).x
     return fitted

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medvqa.data.progress import Progress
 from medvqa.importing import across, alike, balance, cases, pictures, power, textonly
 from medvqa.importing.alike import Alike
 from medvqa.importing.balance import Balance
@@ -17,8 +18,6 @@ from medvqa.importing.settings import FileSettings, guessed
 from medvqa.importing.sheet import Sheet
 from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def validate(
     listed, mistakes = cases.cases_of(sheet, columns, chosen)
     names = {role: _name(sheet, columns, role) for role in ("id", "question", "answer", "pair", "patient", "case")}
     names |= {"cluster": _name(sheet, columns, "cluster"), "image": _image_name(sheet, columns)}
-    found, of_images = pictures.checked(listed, folder, names["image"], chosen.window, progress)
+    found, of_images = pictures.checked(listed, folder, names["image"], chosen, progress)
     sliced = across.slices(listed, [sheet.columns[place] for place in columns.slices])
     mistakes = [*sheet.mistakes, *mistakes, *of_images, *across.checked(listed, names), *sliced]
     if load is not None and not any(mistake.refused for mistake in mistakes):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from medvqa import files
 from medvqa.benchmarks import table_files
-from medvqa.benchmarks.table import LETTERS
+from medvqa.benchmarks.table import LETTERS, ROLES
 from medvqa.data import lexicon
-from medvqa.importing.roles import RoleColumns
+from medvqa.importing.roles import RoleColumns, known_names, plain
 from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
@@ -31,6 +31,9 @@ def declared(
     if columns.images:
         names = [sheet.columns[place] for place in columns.images]
         roles["image"] = names if len(names) > 1 else names[0]
+    roles |= {
+        role: "" for role in ROLES if role not in roles and role != "options" and _would_find(role, sheet, columns)
+    }
     listed = [sheet.columns[place] for place in columns.options.values()] if has_letters else ""
     if not listed and "options" in columns.one:
         listed = sheet.columns[columns.one["options"]]
@@ -43,6 +46,8 @@ def declared(
         images=_relative(images, to) if images is not None else "",
         encoding=settings.encoding,
         delimiter=settings.delimiter,
+        sheet=settings.sheet,
+        allow_burned_in=settings.allow_burned_in,
         options=listed,
         separator=settings.separator,
         numbers_from=settings.numbers_from,
@@ -52,6 +57,13 @@ def declared(
         columns=roles,
         slices=_slices(sheet, columns),
     )
+
+
+def _would_find(role: str, sheet: Sheet, columns: RoleColumns) -> bool:
+    """Whether a benchmark file would take a column for a role that it has not here, such as one of tags."""
+    assigned = {*columns.one.values(), *columns.images}
+    others = (name for place, name in enumerate(sheet.columns) if place not in assigned)
+    return any(plain(name) in known_names(role) for name in others)
 
 
 def _slices(sheet: Sheet, columns: RoleColumns) -> dict[str, str | table_files.NumberRanges]:

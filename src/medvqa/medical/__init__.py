@@ -5,12 +5,11 @@
 passed on.
 
 Files are not trusted: bytes, pixels, frames and headers are limited before anything is decoded. The decoders are C and
-C++ libraries in this process, without a limit of time. For files of strangers, run medvqa in a container.
+C++ libraries, some of which abort or hang on damaged files: `apart` runs them in a process of its own.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import zlib
 from contextlib import suppress
@@ -91,6 +90,8 @@ def picture(
         file.seek(0)
         if not packed:
             return volumes.picture(file, view, window, max_pixels=max_pixels)
+        import gzip
+
         with gzip.GzipFile(fileobj=file) as stream:
             return volumes.picture(stream, view, window, max_pixels=max_pixels)
     if window is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import CleanScores, WithoutOverlap
+from medvqa.comparing.without import CleanScores, WithoutOverlap
 from medvqa.data.likeness import BITS, LEVELS, Overlap, Overlaps, Trained
 from medvqa.report import cells
 from medvqa.report.tables import TextTable, figure
@@ -38,15 +38,20 @@ def _training(trained: Trained, shown: str) -> list[str]:
     files = trained.files
     tables = len(files.tables) - sum(name in trained.unreadable for name in files.tables)
     images = sum(bool(each.pixels) for each in trained.prints)
-    lines = [f"{shown}: images {images:,}; tables {tables:,}, with {trained.rows:,} rows and {trained.texts:,} texts"]
+    lines = [f"{shown}: images {images:,}; tables {tables:,}; rows {trained.rows:,}; texts {trained.texts:,}"]
     hashed = {image.name for image in trained.images}
     unseen = {name: why for name, why in trained.unreadable.items() if name in hashed}
     unread = {name: why for name, why in trained.unreadable.items() if name not in hashed}
     for what, count, named in (
         ("files that could not be compared", len(unread), _reasons(unread)),
         ("images that could not be decoded, and were compared by their bytes alone", len(unseen), _reasons(unseen)),
-        ("archives that were not opened", len(files.archives), f"{_first(files.archives)}; unpack them"),
+        (
+            "archives and arrays that were not opened",
+            len(files.archives),
+            f"{_first(files.archives)}; unpack or export them",
+        ),
         ("links to folders that were not followed", len(files.links), _first(files.links)),
+        ("folders that could not be read", len(files.closed), _first(files.closed)),
     ):
         if count:
             lines.append(f"! {what}: {count:,}; {named}")
@@ -171,6 +176,7 @@ def as_json(
             "not_compared": {printing.line(name): printing.line(why) for name, why in trained.unreadable.items()},
             "archives": list(map(printing.line, trained.files.archives)),
             "links": list(map(printing.line, trained.files.links)),
+            "closed": list(map(printing.line, trained.files.closed)),
         },
         "near": {"hash": "phash", "bits": BITS, "most": near},
         "benchmarks": {

@@ -5,11 +5,12 @@ No rule searches for a substring: "no" is not read in "abnormal", "know" or "not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from medvqa.items import Answer, Item, Score
 from medvqa.scoring.choices import clipped, cut_off, reading_of
+from medvqa.scoring.clauses import read_clause
 from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary
 from medvqa.scoring.overlap import answered
@@ -37,15 +38,13 @@ GENERAL = "是"
 PREDICATES = frozenset({"正常", "健康"})
 """Predicates that a question may also deny. 是的 ("it is so") does not tell whether it is normal."""
 
-_CLAUSE = re.compile(r"[\s,.;:!?、。]+")
-
 
 def score_closed(item: Item, answer: Answer) -> Score:
     """Return 1 if the answer is one of `item.answers`, else 0.
 
     - The key is yes or no: the answer must say one of them as a whole word (`score_closed_vocabulary`).
-    - The key is a Chinese yes or no (`CHINESE`): the first clause of the answer must be one of the two answers with
-      the key's verb. 是的 and 不是 answer other verbs too, but no predicate such as 正常 (normal).
+    - The key is a Chinese yes or no (`CHINESE`): one of the two answers with the key's verb must fill a clause of the
+      answer, as in "是的，有积液". 是的 and 不是 answer other verbs too, but no predicate such as 正常 (normal).
     - Any other key, such as one of two things in the question: the whole answer must equal it, normalised.
 
     An answer that says neither, or that was cut off, is `unparsed` (or refused, abstained) with value 0. Without a key
@@ -90,17 +89,13 @@ def _scored(item: Item, answer: Answer, keys: Collection[str], read: Callable[[s
 
 
 def _read_side(text: str, verbs: Collection[str]) -> Reading:
-    """Read yes or no from the first clause of a Chinese answer; the clauses after it must not contradict."""
-    clauses = [clause for clause in _CLAUSE.split(plain(answered(text))) if clause]
-    said = [side for clause in clauses if (side := side_of(clause)) is not None]
-    if not clauses or side_of(clauses[0]) is None:
-        return read_term(text, {})
+    """Read yes or no from a Chinese answer, of which one of the two answers must fill a clause."""
     fitting = {*verbs, *([] if PREDICATES.intersection(verbs) else [GENERAL])}
-    if others := [verb for verb, _ in said if verb not in fitting]:
-        return Reading((), "unparsed", f"says yes or no to {others[0]}; the answer is about {' or '.join(verbs)}")
-    if len({yes for _, yes in said}) > 1:
-        return Reading((), "unparsed", "says both yes and no")
-    return Reading((_word(said[0][1]),), "read", f"said {clipped(clauses[0])}")
+    both = [sorted(word for verb in fitting for word in CHINESE[verb][side]) for side in (0, 1)]
+    reading = read_clause(text, {words[0]: words for words in both})
+    if reading is None:
+        return read_term(text, {})
+    return replace(reading, letters=(_word(reading.letters[0] == both[0][0]),))
 
 
 def _word(yes: bool) -> str:

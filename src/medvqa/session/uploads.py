@@ -66,7 +66,7 @@ def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Be
                 f"--{chosen.role}={chosen.spec} would send to {origin} what is not declared public: {counted}. Add "
                 f"--allow-upload if the owners of the data permit it. If the server is your own, write into "
                 f'{root / FILE}: [tool.medvqa] {KEY} = ["{entry}"]. If anybody may have the data, say public=True in '
-                "their Benchmark. Or choose others with --benchmark"
+                "their Benchmark, or public = true in the file that declares it. Or choose others with --benchmark"
             )
         via = reaching.proxy(origin)
         if via is not None and not _is_allowed(via, allowed):

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from medvqa.data.likeness.near import within
+from medvqa.data.likeness.near import packed, within
 from medvqa.data.likeness.overlaps import LEVELS, Level, Overlap, Overlaps, Trained, find, read
-from medvqa.data.likeness.pictures import BITS, NEAR, Fingerprint, fingerprint
+from medvqa.data.likeness.pictures import BITS, NEAR, Fingerprint, fingerprint, look_of
 from medvqa.data.likeness.questions import ENOUGH, QuestionIndex, words
 from medvqa.data.likeness.training import TrainingSet
 
@@ -26,6 +26,8 @@ __all__ = [
     "TrainingSet",
     "find",
     "fingerprint",
+    "look_of",
+    "packed",
     "read",
     "within",
     "words",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+from medvqa.data.likeness.pictures import WORDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +23,14 @@ class NearPairs(NamedTuple):
     one: NDArray[np.intp]
     other: NDArray[np.intp]
     bits: NDArray[np.intp]
+
+
+def packed(looks: Sequence[str]) -> NDArray[np.uint64]:
+    """Return hashes in hex as numbers of 64 bits, (hashes, words)."""
+    import numpy as np
+
+    words = np.frombuffer(bytes.fromhex("".join(looks)), dtype=">u8")
+    return words.astype(np.uint64).reshape(-1, WORDS)
 
 
 def within(one: NDArray[np.uint64], other: NDArray[np.uint64], most: int) -> NearPairs:

@@ -7,18 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from medvqa.data.likeness.near import within
-from medvqa.data.likeness.pictures import NEAR, TURNS, WORDS, Fingerprint, is_named_image
+from medvqa.data.likeness.near import packed, within
+from medvqa.data.likeness.pictures import NEAR, TURNS, Fingerprint, is_named_image
 from medvqa.data.likeness.questions import QuestionIndex
-from medvqa.data.likeness.remembered import Progress, fingerprints
+from medvqa.data.likeness.remembered import fingerprints
 from medvqa.data.likeness.training import TrainingRow, TrainingSet
+from medvqa.data.progress import Progress
 from medvqa.items import DataError, Image, Item
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Level = Literal["image and question", "image", "look-alike", "question of no image"]
 LEVELS: Mapping[Level, str] = {
@@ -212,7 +209,7 @@ def _image_matches(
         for look, turn in zip(print_.looks if turned else print_.looks[:1], TURNS, strict=False):
             wanted.setdefault(look, []).append((image, turn))
     looks, known = list(wanted), list(by_look)
-    pairs = within(_words(looks), _words(known), near)
+    pairs = within(packed(looks), packed(known), near)
     alike: dict[Image, list[tuple[int, str, str]]] = {}
     for one, other, bits in zip(pairs.one.tolist(), pairs.other.tolist(), pairs.bits.tolist(), strict=True):
         for image, turn in wanted[looks[one]]:
@@ -242,16 +239,8 @@ def _places(prints: Sequence[Fingerprint], kind: Literal["content", "pixels", "l
     return places
 
 
-def _words(looks: Sequence[str]) -> NDArray[np.uint64]:
-    """The hashes as numbers of 64 bits, (hashes, words)."""
-    import numpy as np
-
-    packed = np.frombuffer(bytes.fromhex("".join(looks)), dtype=">u8")
-    return packed.astype(np.uint64).reshape(-1, WORDS)
-
-
 @dataclass(slots=True)
-class _Asked:
+class _QuestionRows:
     """The rows of a training set with a question: by question, and by question and training image."""
 
     rows: dict[int, list[QuestionMatch]] = field(default_factory=dict)
@@ -259,9 +248,9 @@ class _Asked:
     joined: dict[tuple[int, int], QuestionMatch] = field(default_factory=dict)
 
 
-def _ask(index: QuestionIndex, trained: Trained, matched: set[int]) -> _Asked:
+def _ask(index: QuestionIndex, trained: Trained, matched: set[int]) -> _QuestionRows:
     """Look for the questions in all tables; `matched` are the places of training images that are like some image."""
-    asked = _Asked()
+    asked = _QuestionRows()
     namer = _Namer(trained, matched)
     trained.rows = trained.texts = 0
     for table in trained.files.tables if len(index) else ():
@@ -275,7 +264,7 @@ def _ask(index: QuestionIndex, trained: Trained, matched: set[int]) -> _Asked:
     return asked
 
 
-def _look_up(row: TrainingRow, table: str, index: QuestionIndex, namer: _Namer, asked: _Asked) -> None:
+def _look_up(row: TrainingRow, table: str, index: QuestionIndex, namer: _Namer, asked: _QuestionRows) -> None:
     """Add the questions that a row holds."""
     hits: dict[int, QuestionMatch] = {}
     for text in row.texts:
@@ -349,7 +338,11 @@ def _same_end(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _overlaps(
-    item: Item, question: int, matches: Mapping[Image, Sequence[ImageMatch]], asked: _Asked, images: Sequence[Image]
+    item: Item,
+    question: int,
+    matches: Mapping[Image, Sequence[ImageMatch]],
+    asked: _QuestionRows,
+    images: Sequence[Image],
 ) -> Iterator[Overlap]:
     """The overlaps of one item, the closest first."""
     rows = asked.rows.get(question, [])

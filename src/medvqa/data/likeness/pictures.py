@@ -107,14 +107,24 @@ def _is_medical(image: Image) -> bool:
 
 def _seen(picture: PIL.Image.Image, turned: bool) -> tuple[str, tuple[str, ...]]:
     """The hash of the pixels, and the looks."""
-    import numpy as np
-
     size = f"{picture.width}x{picture.height}:".encode()
     pixels = hashlib.sha256(size + picture.tobytes()).hexdigest()
     small = reduced(picture)
-    if float(np.asarray(small).std()) < FLAT:
+    if _is_plain(small):
         return pixels, ()
     return pixels, tuple(look(view) for view in (_turned(small) if turned else (small,)))
+
+
+def look_of(picture: PIL.Image.Image) -> str:
+    """Return the perceptual hash of a picture, in hex; "" for a plain one (UsageError without imagehash)."""
+    small = reduced(picture)
+    return "" if _is_plain(small) else look(small)
+
+
+def _is_plain(small: PIL.Image.Image) -> bool:
+    import numpy as np
+
+    return float(np.asarray(small).std()) < FLAT
 
 
 def reduced(picture: PIL.Image.Image) -> PIL.Image.Image:

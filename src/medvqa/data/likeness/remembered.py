@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +15,7 @@ import msgspec
 from medvqa import files
 from medvqa.data import index
 from medvqa.data.likeness.pictures import BITS, Fingerprint, of_image
+from medvqa.data.progress import Progress
 from medvqa.items import Image
 
 FORMAT = 1
@@ -27,9 +28,6 @@ EVERY = 120.0
 AHEAD = 64
 """Images that are taken on at a time."""
 MOST_THREADS = 8
-
-Progress = Callable[[int, int], None]
-"""Gets the images done and the images in total."""
 
 
 class _StoredLook(msgspec.Struct, frozen=True, array_like=True):

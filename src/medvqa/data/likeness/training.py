@@ -46,7 +46,8 @@ class TrainingRow:
 class TrainingSet:
     """The files of a folder, by names relative to it, sorted.
 
-    `archives` are not opened, `links` are links to folders, which are not followed; `others` counts further files.
+    `archives` are not opened, `links` are links to folders, which are not followed, `closed` are folders that cannot be
+    read; `others` counts further files.
     """
 
     folder: Path
@@ -54,6 +55,7 @@ class TrainingSet:
     tables: tuple[str, ...]
     archives: tuple[str, ...]
     links: tuple[str, ...]
+    closed: tuple[str, ...]
     others: int
 
     @classmethod
@@ -65,9 +67,15 @@ class TrainingSet:
         if not folder.is_dir():
             problem = "a file; name the folder around it" if folder.exists() else "no such folder"
             raise UsageError(f"{shown}: {problem}")
-        by_kind: dict[str, list[str]] = {"image": [], "table": [], "archive": [], "link": [], "other": []}
+        by_kind: dict[str, list[str]] = {"image": [], "table": [], "archive": [], "link": [], "closed": [], "other": []}
+
+        def closed(error: OSError) -> None:
+            if Path(error.filename) == folder:
+                raise UsageError(f"{shown}: cannot be read: {error.strerror}") from error
+            by_kind["closed"].append(os.path.relpath(error.filename, folder))
+
         count = 0
-        for parent, folders, files in os.walk(folder, onerror=_raise):
+        for parent, folders, files in os.walk(folder, onerror=closed):
             beside = os.path.relpath(parent, folder)
             for name in folders:
                 if os.path.islink(os.path.join(parent, name)):
@@ -79,8 +87,10 @@ class TrainingSet:
                     count += 1
             if count > MAX_FILES:
                 raise UsageError(f"{shown}: more than {MAX_FILES:,} files; name a part of it")
-        named = {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
-        return cls(folder, named["image"], named["table"], named["archive"], named["link"], len(named["other"]))
+        images, tables, archives, links, shut = (
+            tuple(sorted(by_kind[kind])) for kind in ("image", "table", "archive", "link", "closed")
+        )
+        return cls(folder, images, tables, archives, links, shut, len(by_kind["other"]))
 
     def pictures(self) -> Iterator[Image]:
         """Yield the image files."""
@@ -98,10 +108,6 @@ class TrainingSet:
         else:
             for row in tables.read(path, name=table):
                 yield _row(row.where, row.values)
-
-
-def _raise(error: OSError) -> None:
-    raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
 def _joined(parent: str, name: str) -> str:
