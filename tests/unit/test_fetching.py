@@ -8,6 +8,7 @@ import json
 import os
 import ssl
 import tarfile
+import tracemalloc
 import threading
 import time
 import zipfile
@@ -689,6 +690,32 @@ def test_a_tar_with_an_endless_header_is_refused(tmp_path: Path, monkeypatch: py
         archive.addfile(long)
     with pytest.raises(NotFetched, match="a header is too long"):
         unpacked(tmp_path / "a.tar")
+
+
+def test_headers_of_a_tar_are_not_kept(tmp_path: Path) -> None:
+    """14 MB of headers that are packed well took 3 GB, those of the whole archive more than the memory."""
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        for number in range(30):
+            entry = tarfile.TarInfo(f"d/{number}")
+            entry.pax_headers = {"comment": "x" * 900_000, "uname": "x" * 100_000}
+            archive.addfile(entry)
+    tracemalloc.start()
+    try:
+        assert archives.unpack(tmp_path / "a.tar", tmp_path / "out", lambda done, total: None) == 30
+        assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
+    finally:
+        tracemalloc.stop()
+    with tarfile.open(tmp_path / "b.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        for number in range(1200):
+            archive.fileobj.write(tarfile.TarInfo.create_pax_global_header({f"k{number}": "x"}))  # type: ignore[union-attr]
+    with pytest.raises(NotFetched, match="is damaged or no archive"):
+        unpacked(tmp_path / "b.tar")
+
+
+def test_a_zip_with_an_endless_list_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_LISTING", 2**17)
+    with pytest.raises(NotFetched, match="a header is too long"):
+        unpacked(zipped(tmp_path / "a.zip", *((f"{n:0200}", b"") for n in range(1000))))
 
 
 @pytest.mark.parametrize(

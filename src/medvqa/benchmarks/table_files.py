@@ -362,8 +362,8 @@ def _check_public(declaration: TableFile, source: Source, path: Path, shown: str
     for key, place in (("file", source.file), ("images", source.images)):
         if declaration.public and place is not None and not place.resolve().is_relative_to(folder):
             raise UsageError(
-                f"{shown}: key 'public': the path of '{key}' leads out of the file's folder, and only data within it are "
-                "declared public. Move the data there, or leave the key out and type --allow-upload"
+                f"{shown}: key 'public': the path of '{key}' leads out of the file's folder, and only data within "
+                "it are declared public. Move the data there, or leave the key out and type --allow-upload"
             )
 
 
