@@ -34,8 +34,8 @@ def test_nothing_of_fetched_data_is_run(pytester: pytest.Pytester) -> None:
     """An archive may hold tests, a conftest.py, or a test.txt, which pytest takes for a doctest."""
     assert plugin.FETCHED == manifest.NAME
     pytester.makepyfile(test_own="def test_own(): pass")
-    for folder in ("data/Slake", "data/Slake/imgs"):
-        place = pytester.path / folder
+    for path in ("data/Slake", "data/Slake/imgs"):
+        place = pytester.path / path
         place.mkdir(parents=True)
         for name in ("conftest.py", "test_theirs.py"):
             (place / name).write_text("raise SystemExit('run')")
