@@ -440,7 +440,7 @@ def test_a_benchmark_of_ones_own_without_a_test_is_told(slake: pytest.Pytester) 
     slake.makepyfile(test_own="def test_own(): pass")
     result = run(slake, "--model=echo:A")
     assert result.ret == 0
-    said = 'to ask about them, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
+    said = 'to ask about slake, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
     assert said in result.outlines
     assert "here asks" not in text(run(slake)), "nothing was typed"
 

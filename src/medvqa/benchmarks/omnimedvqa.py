@@ -114,7 +114,7 @@ BENCHMARKS = (
         files=files,
         sought=f"{NAME}/QA_information/Open-access/*.json",
         release=88_996,
-        obtain=f"Fetch it: medvqa fetch {NAME}; or unpack OmniMedVQA.zip into DATA/{NAME}/",
+        obtain=f"Fetch it: medvqa fetch {NAME} --data=DATA; or unpack OmniMedVQA.zip into DATA/{NAME}/",
         prompt=Templates("default", {"mc": MEDEVALKIT, "gd": MEDEVALKIT, "ps": PREFIX}),
         prompts={"owners": owners},
         score=scoring.score_single_choice,
