@@ -56,6 +56,12 @@ def replacing(path: Path, *, mode: int | None = None, sync: bool = True) -> Iter
         _sync_folder(path.parent)
 
 
+def move(path: Path, target: Path) -> None:
+    """Give a whole file its name within its folder, in place of a file or link of that name (OSError)."""
+    os.replace(path, target)
+    _sync_folder(target.parent)
+
+
 def _permissions(path: Path) -> int | None:
     """Return the permissions of a regular file, without set-user-id and the like; None for anything else."""
     try:

@@ -168,10 +168,10 @@ class Image:
             if self.size is None:
                 raise DataError(f"image {self.name}: the file cannot be read, so the blank image has no size")
             return PIL.Image.new("RGB", self.size, GREY)
-        with self._medical() as (kind, file):
-            if file is not None:
+        with self._opened_file() as (kind, file):
+            if kind and file is not None:
                 return self._rendered(kind, file)
-        data = self._stored()
+            data = self._stored() if file is None else file.read()
         with _opened(self.name, data) as opened:
             bits = _bits(opened, data)
             upright = PIL.ImageOps.exif_transpose(opened)
@@ -186,13 +186,13 @@ class Image:
         missing, unreadable or changed since it was indexed. Also raised for an empty image, invalid base64, or more
         than MAX_BYTES.
         """
-        with self._medical() as (kind, file):
-            if self.blank or file is not None:
-                buffer = io.BytesIO()
-                picture = self.pil() if file is None else self._rendered(kind, file)
-                picture.save(buffer, "PNG")
-                return buffer.getvalue()
-        return self._stored()
+        with self._opened_file() as (kind, file):
+            if not (self.blank or kind):
+                return self._stored() if file is None else file.read()
+            picture = self._rendered(kind, file) if kind and file is not None else self.pil()
+        buffer = io.BytesIO()
+        picture.save(buffer, "PNG")
+        return buffer.getvalue()
 
     @property
     def may_be_medical(self) -> bool:
@@ -212,14 +212,17 @@ class Image:
         from medvqa.medical import dicom
 
         try:
-            with self._medical() as (kind, file):
+            with self._opened_file() as (kind, file):
                 return dicom.signs(file) if kind == "dicom" and file is not None else (False, False)
         except (DataError, MedicalError, OSError):
             return False, False
 
     @contextmanager
-    def _medical(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
-        """Open a medical file and yield its kind; ("", None) for any other image (DataError)."""
+    def _opened_file(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
+        """Yield the kind and the open file of a medical image (DataError).
+
+        For other images, the kind is "", and the file holds bytes that had to be read to know this; None without.
+        """
         view = views.parse(self.view)
         if self.blank or not self.path:
             yield "", None
@@ -236,7 +239,7 @@ class Image:
         else:
             data = self._stored()
             kind = self._kind(data[: medical.HEAD], view)
-            yield (kind, io.BytesIO(data)) if kind else ("", None)
+            yield kind, io.BytesIO(data)
 
     def _kind(self, head: bytes, view: views.ImageView) -> medical.Medical:
         try:
@@ -370,7 +373,7 @@ def _cell(path: Path, cell: ParquetCell) -> bytes:
     if group is None:
         raise ValueError(f"the file has {ends[-1] if ends else 0} rows; it has changed since it was read")
     values = _column(path, status.st_mtime_ns, group, cell.column)
-    value = values[cell.row - (ends[group - 1] if group else 0)].as_py()
+    value = values[cell.row - (ends[group - 1] if group else 0)][0].as_py()
     if isinstance(value, list):
         value = value[cell.place] if cell.place < len(value) else None
     if isinstance(value, dict):
@@ -401,7 +404,14 @@ def _column(path: Path, modified: int, group: int, column: str) -> Any:
         places = [names.index(name) for name in wanted]
         if sum(group_bytes.column(place).total_uncompressed_size for place in places) > MAX_ROW_GROUP:
             raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
-        return file.read_row_group(group, columns=wanted).column(0).combine_chunks()
+        # One row at a time: the sizes above are the file's word, and one image may stand in every row.
+        pieces, held = [], 0
+        for batch in file.iter_batches(batch_size=1, row_groups=[group], columns=wanted):
+            held += batch.nbytes
+            if held > MAX_ROW_GROUP:
+                raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
+            pieces.append(batch.column(0))
+        return pieces
 
 
 @contextmanager
@@ -440,10 +450,10 @@ def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
     """Return width and height of `Image.pil()`, from the header alone where possible; medical files are drawn."""
     import PIL.ImageOps
 
-    with image._medical() as (kind, file):
-        if file is not None:
+    with image._opened_file() as (kind, file):
+        if kind and file is not None:
             return image._rendered(kind, file).size
-    data = image._stored()
+        data = image._stored() if file is None else file.read()
     with _opened(image.name, data) as opened:
         width, height = opened.size
         # Only `getexif` can turn a PNG or JPEG, but it makes Pillow decode the whole PNG.

@@ -101,6 +101,9 @@ def test_stored_answers_are_counted_like_another_kit(
     assert "llava_med_open_recall" in measures(reports, "slake-en-test")
     assert main(["report", str(reports)]) == 0
     assert json.dumps(measures(reports, "slake-en-test"), sort_keys=True) == before, "the run knows no kit"
+    assert main(["compare", str(reports), str(reports)]) == 0
+    assert "open_exact" in (printed := capfd.readouterr().out)
+    assert "open_judged" not in printed, "neither run has a judge"
 
 
 def test_a_run_keeps_its_kits_and_no_gate_takes_them(

@@ -125,6 +125,7 @@ def test_a_key_is_no_refusal_and_a_cut_answer_is_no_answer() -> None:
         ("left lung", "the left lung is affected", 0, 1, Fraction(2, 3)),
         ("left lung", "lung left", 0, 1, 1),
         ("right lung, right heart", "right", 0, Fraction(1, 4), Fraction(2, 5)),
+        ("right lung, right heart", "right right", 0, Fraction(1, 2), Fraction(2, 3)),
         ("x-ray", "X Ray", 1, 1, 1),
         ("lung", "lungs", 0, 0, 0),
         ("lung", "", 0, 0, 0),

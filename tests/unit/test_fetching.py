@@ -932,9 +932,9 @@ def test_offline_lists_the_missing_files_and_their_places(tmp_path: Path) -> Non
     )
     done = fetch.fetch([benchmark], tmp_path / "data", offline=True)
     assert [lacking.reason for lacking in done.lacking] == [
-        "it comes from https://huggingface.co/datasets/owner/stars",
-        "it comes from https://example.org/b.bin",
-        "it comes from PubMed Central's open-data store, https://pmc-oa-opendata.s3.amazonaws.com",
+        "not asked for (offline); from https://huggingface.co/datasets/owner/stars",
+        "not asked for (offline); from https://example.org/b.bin",
+        "not asked for (offline); from PubMed Central's open-data store, https://pmc-oa-opendata.s3.amazonaws.com",
     ]
     assert not (tmp_path / "data").exists()
 
@@ -942,7 +942,7 @@ def test_offline_lists_the_missing_files_and_their_places(tmp_path: Path) -> Non
 def test_an_offline_hub_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "from_environment", lambda: hub.Hub("http://127.0.0.1:9", offline=True))
     (lacking,) = fetch.fetch([stars(OriginFile(to="stars/a", at="a"))], tmp_path, manners=QUICK).lacking
-    assert lacking.reason.startswith("HF_HUB_OFFLINE is set")
+    assert lacking.reason.startswith("not asked for (HF_HUB_OFFLINE is set); from ")
 
 
 def test_another_version_on_the_hub_is_noticed_before_it_is_received(

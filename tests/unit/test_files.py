@@ -319,10 +319,10 @@ def test_no_other_code_opens_files_for_writing() -> None:
     root = Path(medvqa.__file__).parent
     writes = re.compile(
         r"""open\([^)\n]*["'](?:[wax]b?\+?|[wax]\+?b)["']|write_text\(|write_bytes\(|os\.(?:open|replace|rename|link)\("""
-        r"|\.replace\(path\)|\.rename\(|shutil\.|tempfile|\.save\(path|O_CREAT"
+        r"|\.replace\(path\)|\.rename\(|shutil\.(?!disk_usage)|tempfile|\.save\(path|O_CREAT"
     )
-    # The latter two write to nowhere once nobody reads.
-    allowed = {"files.py", "cli/__init__.py", "printing.py"}
+    # All but the first write to nowhere.
+    allowed = {"files.py", "cli/__init__.py", "medical/apart.py", "printing.py"}
     found = [
         f"{name}:{number}: {line.strip()}"
         for path in sorted(root.rglob("*.py"))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image as Picture
 
 from medvqa import benchmarks, report
-from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
+from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, table_files
 from medvqa.cli import main
 from medvqa.comparing import gating
 from medvqa.data import lexicon, published
@@ -202,6 +202,18 @@ def test_a_command_line_says_what_else_was_typed(tmp_path: Path) -> None:
         "pytest '--model=replay:my file.json' --ablate=blank --extraction=official "
         "--benchmark=gmai-mmbench-val --data=DIR"
     )
+
+
+def test_the_command_names_the_file_that_declares_a_benchmark(tmp_path: Path) -> None:
+    about = {"benchmarks": {"klinik": {"declared": {"file": "my data/klinik.toml"}}, "other": {"declared": {}}}}
+    declared = facts.declaring_files(about)
+    assert declared == {"klinik": "my data/klinik.toml"}
+    parts = [(table_files.recorded("klinik", {"sha256": "0"}), ())]
+    (known,) = pack.run(parts, ["pytest", "--model=random"], declared=declared)["benchmarks"]
+    assert known["command"] == "pytest --model=random '--benchmark=my data/klinik.toml'"
+    (tmp_path / "klinik.toml").write_text('file = "a.csv"')
+    (known,) = pack.tree([(table_files.read(tmp_path / "klinik.toml"), ())])["benchmarks"]
+    assert known["command"] == "pytest --model=MODEL --benchmark=klinik.toml"
 
 
 def test_a_recovered_key_is_asked_for_where_there_is_one() -> None:
@@ -756,7 +768,12 @@ def test_images_that_were_given_on_request_are_left_out_unless_asked_for(tmp_pat
     item = replace(made.parts[0].results[0].item, images=(Image("1.png", str(file)),))
     left_out = html.draw(made, lambda benchmark: [item])
     assert (left_out.mode, left_out.sources) == ("none", {})
-    assert "left out, since its data are not declared public" in left_out.note
+    assert "left out, since its data are not declared public; medvqa report RUN --images=thumbs (or" in left_out.note
+    declared = replace(made, run={"benchmarks": {item.benchmark: {"declared": {"file": "klinik.toml"}}}})
+    note = html.draw(declared, lambda benchmark: None).note
+    assert "medvqa report RUN --images=thumbs --benchmark=klinik.toml (or --images=folder) shows them" in note
+    note = html.draw(declared, lambda benchmark: None, "thumbs").note
+    assert note.endswith("left out: name the file that declares it with --benchmark=klinik.toml.")
     asked = html.draw(made, lambda benchmark: [item], "folder")
     ((source,),) = asked.sources.values()
     content = (made.folder / source).read_bytes()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, importing
+from medvqa import benchmarks, importing, medical
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
 from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
@@ -23,6 +23,7 @@ from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
 from medvqa.items import DataError, UsageError
+from medvqa.medical import apart
 from support.laws import examples
 
 HEADER = ("id", "image", "question", "A", "B", "C", "answer", "kind", "pair", "patient", "modality", "modality")
@@ -588,6 +589,26 @@ def test_options_that_occur_once_are_not_learnt() -> None:
     assert not any(one.above_chance for one in found.values())
 
 
+def test_judgments_have_baselines_of_their_own() -> None:
+    draw = random.Random(4)
+    judged = [
+        TableCase(
+            i,
+            f"Is there {organ} in picture {i}?",
+            {},
+            ("yes" if organ == "blood" else "no",),
+            "judgment",
+            (f"{i}.png",),
+        )
+        for i, organ in enumerate(draw.choice(("blood", "air", "bone")) for _ in range(90))
+    ]
+    listed = [*cases(100), *judged]
+    found = {one.name: one for one in textonly.baselines(listed, power.grouped(listed))}
+    assert [(one.n, one.chance) for one in found.values()] == [*[(100, 0.25)] * 4, *[(90, 0.5)] * 2]
+    assert found["always no"].value == sum(case.answers == ("no",) for case in judged) / 90
+    assert found["words of questions for yes or no"].value == 1
+
+
 def test_random_answers_are_not_above_chance() -> None:
     listed = cases(200)
     assert not any(one.above_chance for one in textonly.baselines(listed, power.grouped(listed)))
@@ -619,6 +640,43 @@ def test_a_missing_image_names_the_file_that_is_meant(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_text("image,question,answer\nct/17.png,Why?,so\n17.PNG,How?,so\nct/17,Who?,so\n")
     advice = [mistake.do for mistake in validated(tmp_path / "cases.csv").mistakes if mistake.kind == "image_missing"]
     assert advice == ["'ct/17.PNG' is there; write that"] * 3
+
+
+def test_a_missing_image_with_a_view_keeps_the_view_in_the_advice(tmp_path: Path) -> None:
+    picture(tmp_path / "ct" / "17.png")
+    (tmp_path / "cases.csv").write_text("image,question,answer\n17.png?window=lung,Why?,so\nct/17.png,How?,so\n")
+    advice = [mistake.do for mistake in validated(tmp_path / "cases.csv").mistakes if mistake.kind == "image_missing"]
+    assert advice == ["'ct/17.png?window=lung' is there; write that"]
+
+
+def test_images_that_all_lie_in_one_inner_folder_share_one_line_that_names_the_option(tmp_path: Path) -> None:
+    for name in ("ct/1.png", "mrt/1.png"):
+        picture(tmp_path / "my images" / name)
+    (tmp_path / "cases.csv").write_text("image,question,answer\nct/1.png,Why?,so\nmrt/1.png?window=lung,How?,so\n")
+    missing = [one for one in validated(tmp_path / "cases.csv").mistakes if one.kind.startswith("image")]
+    assert {one.do for one in missing} == {f"type '--images={tmp_path}/my images'"}
+    (group,) = grouped(missing)
+    assert group.rows == (2, 3)
+    picture(tmp_path / "old" / "ct" / "1.png")  # Two folders may be meant.
+    assert {one.do for one in validated(tmp_path / "cases.csv").mistakes if one.kind == "image_missing"} == {
+        "3 files of that name are in other folders; write the path"
+    }
+
+
+def test_a_reader_that_is_not_installed_is_one_line_and_no_mistake_of_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pydicom", None)
+    # The process that draws medical files has modules of its own.
+    monkeypatch.setattr(apart, "picture", medical.picture)
+    for name in ("1.dcm", "2.dcm"):
+        (tmp_path / name).write_bytes(bytes(128) + b"DICM" + name.encode())
+    (tmp_path / "cases.csv").write_text("image,question,answer\n1.dcm,Why?,so\n2.dcm,How?,so\n")
+    (group,) = grouped(one for one in validated(tmp_path / "cases.csv").mistakes if one.kind == "image_reader")
+    line = "cases.csv rows 2 and 3, column 'image': DICOM files need pydicom; type pip install 'pytest-medvqa[dicom]'"
+    assert group.line("cases.csv", "row") == line
 
 
 @pytest.mark.parametrize(
@@ -825,7 +883,7 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cases.csv").write_text("question,answer\n,so\n")
     assert main(["import", "cases.csv", "--yes"]) == 1
-    assert "nothing was written: correct the table" in capsys.readouterr().out
+    assert "nothing was written: correct these mistakes" in capsys.readouterr().out
     assert not (tmp_path / "cases.toml").exists()
 
 
@@ -835,6 +893,8 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["nowhere.csv"], "nowhere.csv: no such file"),
         (["cases.csv", "--to=x.yaml"], "--to=x.yaml: the name of a benchmark file ends in .toml"),
         (["cases.csv", "--images=nowhere"], "--images=nowhere: no such folder"),
+        (["old.xls"], "old.xls: an old or an encrypted Excel file; save it as XLSX, without a password"),
+        ([".", "--to=x.toml"], "cannot be read"),
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
@@ -846,6 +906,7 @@ def test_the_command_refuses_in_one_line(
     monkeypatch.chdir(tmp_path)
     for name, header in (("cases", "question,answer"), ("other", "x,y")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\nWhy is it so?,so\n")
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1")
     assert main(["import", *typed, "--yes"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line

@@ -19,6 +19,7 @@ from medvqa.cli import main
 from medvqa.data import likeness
 from medvqa.data.likeness import near, questions, remembered
 from medvqa.items import Image, Item, UsageError
+from medvqa.report import leaks
 from medvqa.statistics import Table
 from support.laws import examples
 
@@ -616,6 +617,14 @@ def test_medical_files_are_compared_by_their_bytes_and_their_pictures(
     assert kinds["2.dcm?range=0,4095"][1] == "burnt.dcm"
     assert kinds["4.png"][1] == "4.dcm"
     assert "no-window.dcm" in trained.unreadable
+    dicom(training / "other.dcm", 5)
+    (training / "b.parquet").write_text("{")
+    lines = leaks.text({}, likeness.read(likeness.TrainingSet.listed(training, "--against=X")), "X", 16).splitlines()
+    assert lines[1].startswith("! files that could not be compared: 1; b.parquet: ")
+    assert lines[2] == (
+        "! images that could not be decoded, and were compared by their bytes alone: 3; no-window.dcm and 2 more: "
+        "12 bits a pixel, but models see 8 bits, and the file declares no window"
+    )
     stored = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
     assert b"Planted" not in stored + "".join(trained.unreadable.values()).encode()
 

@@ -16,9 +16,9 @@ from functools import partial
 import pytest
 
 from medvqa import benchmarks, metrics, scoring
-from medvqa.benchmarks import mmmu, path_vqa, slake, vqa_rad
-from medvqa.data import tables
-from medvqa.items import Answer, DataError, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
+from medvqa.benchmarks import path_vqa, slake, vqa_rad
+from medvqa.data import literals
+from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
 from medvqa.metrics import kits as kit_metrics
 from medvqa.scoring import kits, overlap
 
@@ -267,10 +267,8 @@ def test_slakes_closed_answers_are_left_out_if_medevalkit_would_count_them_twice
 def test_trap_6_an_empty_answer_is_the_first_option(seed: int) -> None:
     item = Item("1", "b", "single_choice", "?", {"A": "cyst", "B": "stone"}, ("A",))
     results = answered([item, item, item], ["", "the stony one", "B"])
-    assert value(results, kit_metrics.medevalkit_choices(Kit()), "medevalkit_choice_accuracy") == (
-        pytest.approx(1 / 3),
-        3,
-    )
+    counted = kit_metrics.medevalkit_choices(Kit(), line="{letter}.{text}")
+    assert value(results, counted, "medevalkit_choice_accuracy") == (pytest.approx(1 / 3), 3)
     assert [result.score.outcome for result in results] == ["unparsed", "unparsed", "wrong"]
     shown = ["A.left lung", "B.right lung", "C.heart"]
     for text in texts(60, seed, 3):
@@ -336,16 +334,16 @@ def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
     evaluated = partial(eval, "[ran.append('code'), 'liver']", {"ran": ran})
     evaluated()
     assert ran == ["code"], "loaders that call eval run the code in a cell"
-    row = tables.TableRow("t", "record", 1, 0, {"options": "[ran.append('code'), 'liver']"})
-    with pytest.raises(DataError, match="options are a list of texts"):
-        mmmu._listed(row, "options")
+    assert literals.texts("[ran.append('code'), 'liver']") is None
+    assert literals.texts("['kidney', 'liver']") == ["kidney", "liver"]
+    assert ran == ["code"]
 
 
 # Labels
 
 
 def test_names_definitions_and_signatures_name_the_kit() -> None:
-    counted = (*LM, *MK, *kit_metrics.medevalkit_choices(Kit()))
+    counted = (*LM, *MK, *kit_metrics.medevalkit_choices(Kit(), line="{letter}.{text}"))
     assert len({metric.name for metric in counted}) == len(counted)
     ours = {metric.name for benchmark in slake.BENCHMARKS for metric in benchmark.metrics}
     for metric in counted:

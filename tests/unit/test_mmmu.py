@@ -78,7 +78,7 @@ def test_questions_that_share_an_image_share_a_cluster(tmp_path: Path) -> None:
     assert len({items[name].cluster_id for name in ("1", "3", "4")}) == 3
 
 
-EVIL = "__import__('os').system('touch /tmp/medvqa-owned')"
+EVIL = "__import__('os').mkdir('owned')"
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,12 @@ EVIL = "__import__('os').system('touch /tmp/medvqa-owned')"
     ],
 )
 def test_a_wrong_row_is_an_error_with_its_place_and_nothing_is_run(
-    tmp_path: Path, changes: dict[str, Any], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=f"Pharmacy/validation-00000-of-00001.parquet record 1.*{message}"):
         load(write(tmp_path, {"Pharmacy": [row(**changes)]}))
-    assert not Path("/tmp/medvqa-owned").exists()
+    assert not Path("owned").exists()
 
 
 def test_nine_options_and_no_image_are_fine(tmp_path: Path) -> None:

@@ -98,3 +98,32 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path: Path, monkey
         list(tables.read(path, name="t"))
     with pytest.raises(DataError, match=r"pip install 'pytest-medvqa\[data\]'"):
         image.read()
+
+
+def test_a_small_file_does_not_unfold_to_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One value of a dictionary stands in every row, or in a list without end; both take some kilobytes on disk."""
+    rows = 100
+    monkeypatch.setattr(parquet, "MAX_BATCH", 2**24)
+    for kind, value in (("text", "x" * 2**20), ("image", b"x" * 2**20)):
+        repeated = pyarrow.DictionaryArray.from_arrays(
+            pyarrow.array([0] * rows, pyarrow.int32()), pyarrow.array([value])
+        )
+        path = tmp_path / f"{kind}.parquet"
+        table = pyarrow.table({"id": [str(n) for n in range(rows)], kind: repeated})
+        writer.write_table(table, path, compression="zstd", store_schema=False)
+        assert path.stat().st_size < 2**17
+    with pytest.raises(DataError, match="text: more than 16,777,216 bytes in 32 rows"):
+        list(tables.read(tmp_path / "text.parquet", name="text"))
+    first = next(iter(tables.read(tmp_path / "image.parquet", name="image"))).image("image")
+    assert first is not None
+    monkeypatch.setattr("medvqa.image.MAX_ROW_GROUP", 2**26)
+    with pytest.raises(DataError, match="a row group of more than 64 MiB"):
+        first.read()
+    count = 100_000
+    monkeypatch.setattr(parquet, "MAX_VALUES", count)
+    endless = pyarrow.ListArray.from_arrays(
+        pyarrow.array([0, count], pyarrow.int32()), pyarrow.nulls(count, pyarrow.int8())
+    )
+    writer.write_table(pyarrow.table({"id": ["1"], "options": endless}), tmp_path / "list.parquet")
+    with pytest.raises(DataError, match="list: more than 100,000 values in a row group"):
+        list(tables.read(tmp_path / "list.parquet", name="list"))

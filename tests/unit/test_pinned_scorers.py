@@ -1,8 +1,9 @@
 """Our copies of published rules against the owners' own code, where a folder with it is named.
 
 The variable MEDVQA_PINNED names a folder with the owners' files (the commits are in `scoring/mmmu.py` and
-`scoring/similar.py`): mmmu_eval_utils.py and example_outputs/ of MMMU, omnimedvqa_medicalqa.py, pmc_vqa_test.py, and
-medevalkit_utils.py. Without it the tests are skipped: the files are not ours to ship.
+`scoring/similar.py` and `scoring/letter_rules.py`): mmmu_eval_utils.py and example_outputs/ of MMMU,
+omnimedvqa_medicalqa.py, pmc_vqa_test.py, medevalkit_utils.py, medxpertqa_utils.py and medframeqa_eval_process.py.
+Without it the tests are skipped: the files are not ours to ship.
 """
 
 import ast
@@ -15,11 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from medvqa import scoring
-from medvqa.benchmarks import mmmu, omnimedvqa, pmc_vqa
+from medvqa.benchmarks import medframeqa, medxpertqa, mmmu, omnimedvqa, pmc_vqa
 from medvqa.items import Answer, Benchmark, Item, Kit, Result, Score
+from medvqa.scoring.letter_rules import medframeqa_rule, medxpertqa_rule
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(os.environ.get("MEDVQA_PINNED", ROOT.parent / "shared" / "pinned"))
@@ -119,6 +122,41 @@ def test_mmmus_own_example_outputs_have_its_own_counts(model: str, counts: list[
     assert (right, unparsed) == (counts, 0 if model == "llava1.5_13b" else 5)
 
 
+LETTERED = (
+    *("A.", "F", "*C*", "E)", "A tumour", "boxed{B}", "boxed{F}", "The answer is", "Answer*", "Final Answer", "'", "a"),
+    *("Certainly", "A through E", "I understand", "Therefore, among A through E, the answer is", "none of. these"),
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("medxpertqa_utils.py", "answer_cleansing"),
+        ("medframeqa_eval_process.py", "parse_multi_choice_response"),
+    ],
+)
+def test_letters_are_read_as_the_owners_read_them(file: str, name: str) -> None:
+    if not (PINNED / file).is_file():
+        pytest.skip(f"MEDVQA_PINNED has no {file}")
+    read: Any = owned(file, name, print=lambda *_: None, np=np)[name]
+    options = {"A": "Mass", "B": "Cyst", "C": "none of. these", "D": "abnormal", "E": "x"}
+    draw, trigger = random.Random(11), "Therefore, among {start} through {end}, the answer is"
+    letters = []
+    for _ in range(4000):
+        text = " ".join(draw.choices((*WORDS, *LETTERED), k=draw.randint(0, 9)))
+        if name == "answer_cleansing":
+            sample = {"options": list(options), "label": ["A"]}
+            # Their caller strips replies.
+            letters.append("".join(read("zero_shot", trigger, text.strip(), "medxpertqa", "", sample)))
+            ours = medxpertqa_rule(text, options)
+        else:
+            listed = {letter: f"{letter}. {option}".split(". ")[1] for letter, option in options.items()}
+            letters.append(read(text, list(options), listed, "1"))
+            ours = medframeqa_rule(text, options)
+        assert "".join(ours.letters) == letters[-1], text
+    assert set(letters) == {"", *options}
+
+
 def test_omnimedvqa_counts_as_its_owners_do() -> None:
     theirs = owned("omnimedvqa_medicalqa.py", "str_similarity", "find_most_similar_index", "MedicalEval")
     said = responses(2000, 5)
@@ -152,7 +190,12 @@ def test_pmc_vqa_counts_as_its_owners_do() -> None:
 
 @pytest.mark.parametrize(
     ("benchmark", "form", "tagged"),
-    [(pmc_vqa.BENCHMARKS[1], " {letter}:{text}", False), (omnimedvqa.BENCHMARKS[0], "{letter}. {text}", True)],
+    [
+        (pmc_vqa.BENCHMARKS[1], " {letter}:{text}", False),
+        (omnimedvqa.BENCHMARKS[0], "{letter}. {text}", True),
+        (medxpertqa.BENCHMARKS[0], "{letter}. {text}", True),
+        (medframeqa.BENCHMARKS[0], "{letter}.{text}", False),
+    ],
 )
 def test_medevalkit_counts_choices_as_its_code_does(benchmark: Benchmark, form: str, tagged: bool) -> None:
     def boxed(text: str) -> str:

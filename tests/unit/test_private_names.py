@@ -1,8 +1,11 @@
 """Results of private data get pseudonyms, and stay the same questions."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -37,12 +40,34 @@ def test_names_are_replaced_also_in_reasons(scan: Image) -> None:
     assert image.name == f"{name}?window=lung"
     assert image.window == scan.window
     assert is_pseudonym(image)
-    assert hidden.score.why == f"image {name}?window=lung: damaged; {name}: no; {name}? yes; JOHN.dcmx no"
+    assert hidden.score.why == f"image {name}?window=lung: damaged; {name}: no; {name}? yes; {name}.dcmx no"
     assert hidden.item.cluster_id == "group 2"
     assert hidden.item.extra == {"patient": "source 1", "n": 1, "meta": {"case_id": ["source 2"]}}
     line = records.encode(hidden)
     assert not [word for word in (b"SMITH", b"JOHN.dcm?w", b"4711") if word in line]
     assert records.decode(line).item.images[0].key == scan.pinned().key
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "[Errno 2] No such file: '{path}x'",
+        '{{"path": "{path_json}"}}',
+        "file://{path_url}",
+        "{folder} is no good folder",
+        'series JÖHN "O\'Doe" is cut',
+        "IMAGE {upper}: damaged",
+    ],
+)
+def test_names_are_replaced_however_they_are_spelled(tmp_path: Path, why: str) -> None:
+    path = tmp_path / 'SMITH ANN/JÖHN "O\'Doe".nii.gz'
+    path.parent.mkdir()
+    path.write_bytes(b"voxels")
+    spelled = {"path": path, "path_json": json.dumps(str(path))[1:-1], "path_url": quote(str(path))}
+    text = why.format(**spelled, folder=path.parent, upper=str(path).upper())
+    shown = result(Image(f"SMITH ANN/{path.name}?axis=2&slice=1", str(path)), why=text)
+    hidden = Pseudonyms.of([shown.item], digests=True).hidden(shown).score.why
+    assert not re.search("smith|j.{1,6}hn|doe", hidden, re.IGNORECASE), hidden
 
 
 def test_an_image_that_was_not_read_has_its_place(scan: Image) -> None:

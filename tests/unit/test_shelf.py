@@ -13,6 +13,7 @@ from medvqa.cli import main
 from medvqa.fetching import manifest, shelf
 from medvqa.fetching.manifest import FileNote
 from medvqa.items import Benchmark, DataError, Image, Item, Origin, OriginFile
+from support import neighbours
 
 TABLE = b'{"q1": "1.png", "q2": "2.png"}'
 
@@ -244,6 +245,14 @@ def test_the_command_shows_vlmevalkit_s_folder(tmp_path: Path, capsys: pytest.Ca
     assert row.endswith(f"{lmu} (VLMEvalKit)")
     assert "GMAI-MMBench_VAL.tsv can be read here" in printed
     assert "in VLMEvalKit's own form: MMMU_DEV_VAL.tsv" in printed
+
+
+def test_the_path_is_the_folder_of_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'pytest-medvqa[data]'")
+    next(one for one in neighbours.found() if one.name == "mmmu-health-val").write(tmp_path / "d")
+    assert main(["data", "mmmu-health-val", "--data=d"]) == 1
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("mmmu-health-val"))
+    assert row.split()[-1] == str(tmp_path / "d/mmmu-health")
 
 
 @pytest.mark.parametrize(

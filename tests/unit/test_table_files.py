@@ -42,6 +42,41 @@ def items_of(benchmark: Benchmark) -> dict[str, Item]:
     return {item.id: item for item in benchmarks.load(benchmark, Path())}
 
 
+@pytest.mark.parametrize("key", ["file", "images", "linked"])
+def test_a_file_declares_only_data_within_its_folder_public(tmp_path: Path, key: str) -> None:
+    """A file that a stranger hands over must not send one's own data to another machine."""
+    own, stranger = tmp_path / "own", tmp_path / "stranger"
+    own.mkdir()
+    stranger.mkdir()
+    for folder in (own, stranger):
+        (folder / "x.csv").write_text("question,answer\nWhich organ?,liver\n")
+    (stranger / "linked.csv").symlink_to(own / "x.csv")
+    lines = {
+        "file": 'file = "../own/x.csv"',
+        "images": 'file = "x.csv"\nimages = "../own"',
+        "linked": 'file = "linked.csv"',
+    }
+    (stranger / "s.toml").write_text(lines[key])
+    assert not table_files.read(stranger / "s.toml").public
+    (stranger / "s.toml").write_text(f"public = true\n{lines[key]}")
+    with pytest.raises(UsageError, match=r"key 'public': the path of '(file|images)' leads out of the file's folder"):
+        table_files.read(stranger / "s.toml")
+    (stranger / "s.toml").write_text('public = true\nfile = "x.csv"\nimages = "."')
+    assert table_files.read(stranger / "s.toml").public
+
+
+def test_a_run_of_a_stranger_does_not_declare_ones_own_data_public(tmp_path: Path) -> None:
+    folders = []
+    for name, public in (("own", False), ("stranger", True)):
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        about = {"benchmarks": {"ward": {"declared": {"sha256": "0" * 64, "public": public}}}}
+        (folders[-1] / "run.json").write_text(json.dumps(about))
+    for runs in (folders, folders[::-1]):
+        assert not Registry.of().with_runs(runs).benchmarks["ward"].public
+    assert Registry.of().with_runs(folders[1:]).benchmarks["ward"].public
+
+
 def test_a_german_sheet_needs_few_keys(tmp_path: Path) -> None:
     benchmark = declare(tmp_path)
     assert (benchmark.name, benchmark.public, benchmark.dimensions) == (

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from medvqa import scoring
+from medvqa.benchmarks.lettered import TOKENS
 from medvqa.data import tables
 from medvqa.data.shards import shards, whole
 from medvqa.items import Answer, Image, Item, Kind, Score
@@ -16,8 +17,6 @@ from medvqa.protocols.prompts import Template, Templates
 
 JUDGED: frozenset[Kind] = frozenset({"short_answer"})
 """A rule scores closed questions, a judge open ones."""
-TOKENS = 512
-"""Ours: MedEvalKit allows 8,192 new tokens, more than the context of some models."""
 BRIEFLY = "Please answer the question concisely."
 YES_OR_NO = "Please output 'yes' or 'no'(no extra output)."
 """MedEvalKit's lines, `get_open_ended_prompt` and `get_judgement_prompt`, to the byte:

@@ -1,4 +1,4 @@
-"""Options and keys of rows whose options have letters."""
+"""Options and keys of rows whose options have letters, and MedEvalKit's prompt for them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from medvqa.benchmarks.table import LETTERS as LETTERS
 from medvqa.benchmarks.table import MAX_IMAGES
 from medvqa.data import tables
+from medvqa.protocols.prompts import Template
+
+TOKENS = 512
+"""Ours: MedEvalKit allows 8,192 new tokens, more than the context of some models."""
 
 _PREFIX = re.compile(r"\s*([A-Z])\s*[.:)]\s*(.*)", re.DOTALL)
 
@@ -46,3 +50,13 @@ def key(row: tables.TableRow, letter: str | None, options: Mapping[str, str], co
     if letter.strip() not in options:
         raise row.error(f"answer '{letter[:20]}' is none of its options {', '.join(options)}", column)
     return (letter.strip(),)
+
+
+def medevalkit(name: str, option: str) -> Template:
+    """Return MedEvalKit's prompt for choices, to the byte; `option`: how the kit writes an option of the data set.
+
+    Source: `get_multiple_choice_prompt` in
+    https://github.com/alibaba-damo-academy/MedEvalKit/blob/9b12e3b34232a8779cc1275417bf4f72f03d28e0/utils/question_formats.py
+    """
+    last = "Answer with the option's letter from the given choices directly."
+    return Template(name, f"\nQuestion: {{question}}\nOptions: \n{{options}}{last}", f"{option}\n", max_tokens=TOKENS)

@@ -13,8 +13,8 @@ disease that the video was found by: they reach no prompt, report or log.
 Official code, by one of the authors: `evaluate` and `parse_multi_choice_response` of src/eval_process.py, with the
 prompts of config/prompt.yaml, in
 https://github.com/haojinw0027/MedFrameQA/tree/e83fbe3b97a3297beebc997108469bd73b535d0d.
-Traps: the prompt prints the options as a Python list, and the rule finds letters within words. The copy
-OctoMed/MedFrameQA has other columns.
+Traps: the prompt prints the options as a Python list; the rule finds letters within words; empty responses and errors
+leave its denominator. The copy OctoMed/MedFrameQA has other columns.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
 from medvqa.data.shards import whole
 from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import medframeqa_rule
@@ -105,13 +106,9 @@ COT = Template(
 """`eval_system_prompt` and `eval_prompt_template`, to the byte. Theirs for Gemini and QVQ ask for a boxed letter, and
 Claude gets the images first."""
 
-DIRECT = Template(
-    "medframeqa/direct",
-    "\nQuestion: {question}\nOptions: \n{options}Answer with the option's letter from the given choices directly.",
-    "{letter}.{text}\n",
-)
-"""MedEvalKit's prompt: `get_multiple_choice_prompt` in
-https://github.com/alibaba-damo-academy/MedEvalKit/blob/9b12e3b34232a8779cc1275417bf4f72f03d28e0/utils/question_formats.py"""
+OPTION = "{letter}.{text}"
+DIRECT = lettered.medevalkit("medframeqa/direct", OPTION)
+"""MedEvalKit's prompt."""
 
 
 def prompt(item: Item, technique: Technique) -> Prompt:
@@ -133,8 +130,9 @@ BENCHMARKS = (
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
         official=partial(score_single_choice, read=medframeqa_rule),
-        official_note="by the owners' parse_multi_choice_response",
+        official_note="answers are read by the owners' parse_multi_choice_response",
         metrics=(metrics.accuracy, *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
         dimensions=("system", "organ", "modality", "image_count"),
         public=True,
         origin=Origin(

@@ -32,6 +32,7 @@ from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, Item, Origin, OriginFile
+from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import medxpertqa_rule
@@ -158,8 +159,9 @@ BENCHMARKS = (
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
         official=partial(score_single_choice, read=medxpertqa_rule),
-        official_note="the first capital letter after the trigger, by the owners' answer_cleansing",
+        official_note="an answer counts as its first capital letter after the trigger, by the owners' answer_cleansing",
         metrics=(metrics.accuracy, *metrics.rates),
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
         dimensions=("question_type", "medical_task", "body_system", "image_count"),
         public=True,
         origin=Origin(

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring
+from medvqa.benchmarks import lettered
 from medvqa.data import lexicon, tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
@@ -74,13 +75,9 @@ def items(data: Path) -> Iterator[Item]:
     warn_ambiguous(NAME, problems)
 
 
-MEDEVALKIT = Template(
-    "omnimedvqa/medevalkit",
-    "\nQuestion: {question}\nOptions: \n{options}Answer with the option's letter from the given choices directly.",
-    "{letter}. {text}\n",
-    max_tokens=8192,
-)
-"""`get_multiple_choice_prompt` in utils/question_formats.py of MedEvalKit: the prompt of the published rows."""
+OPTION = "{letter}. {text}"
+MEDEVALKIT = lettered.medevalkit("omnimedvqa/medevalkit", OPTION)
+"""The prompt of the published rows, but for their limit of tokens."""
 
 OWNERS = Template(
     "omnimedvqa/owners",
@@ -121,9 +118,9 @@ BENCHMARKS = (
         prompts={"owners": owners},
         score=scoring.score_single_choice,
         official=official,
-        official_note="the option most similar to the answer, whatever it says",
+        official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, metrics.macro_accuracy("dataset"), *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION, tagged=True)},
         techniques=("mc", "gd", "ps"),
         headline=("accuracy",),
         dimensions=("question_type", "modality", "dataset"),

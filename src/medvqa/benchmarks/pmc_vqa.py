@@ -1,6 +1,6 @@
 r"""PMC-VQA (Zhang et al. 2023, arXiv:2305.10415): multiple choice about figures of articles in PubMed Central.
 
-Data: https://huggingface.co/datasets/RadGenome/PMC-VQA (before: xmcmic/PMC-VQA); figures under each article's licence.
+Data: https://huggingface.co/datasets/RadGenome/PMC-VQA (before: xmcmic/PMC-VQA), CC BY-SA by its card.
 Two test sets are in use, and their numbers cannot be compared: test_clean.csv of version 1 (2,000 questions, the
 paper's) and test_2.csv of version 2 (33,430 questions without compound figures, MedEvalKit's). A row, made up:
 
@@ -10,7 +10,8 @@ paper's) and test_2.csv of version 2 (33,430 questions without compound figures,
                Answer B | split test
 
 Official code: https://github.com/xiaoman-zhang/PMC-VQA/blob/1678ec2c97f0b2bf84591ddccd2e84932630e450/src/MedVInT_TD/test.py
-takes the option most similar to the answer (`scoring.similar_rule`). Traps: options carry a prefix with or without a
+takes the option most similar to the last character of its model's one token; here to the whole answer
+(`scoring.similar_rule`). Traps: options carry a prefix with or without a
 blank; the answer may be a text, a prefixed text or a letter; the caption holds the answer and is never read.
 """
 
@@ -24,6 +25,8 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring
+from medvqa.benchmarks import lettered
+from medvqa.benchmarks.lettered import TOKENS
 from medvqa.data import tables
 from medvqa.data.image_files import ImageFolder
 from medvqa.data.keys import warn_ambiguous
@@ -129,21 +132,14 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-TOKENS = 512
-"""Ours, as for MedLesionVQA: the owners' model writes one answer of a fixed length."""
-
 OWNERS = Template(
-    "pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", " {letter}:{text}", max_tokens=TOKENS
+    "pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", scoring.PMC_VQA, max_tokens=TOKENS
 )
-"""`PMC_QA_Dataset`, to the byte, for options with a blank before their prefix. It has no line breaks."""
+"""`PMC_QA_Dataset`, to the byte, for options with a blank before their prefix. It has no line breaks. The limit is
+ours: the owners' model writes one token."""
 
-MEDEVALKIT = Template(
-    "pmc-vqa/medevalkit",
-    "\nQuestion: {question}\nOptions: \n{options}Answer with the option's letter from the given choices directly.",
-    " {letter}:{text}\n",
-    max_tokens=8192,
-)
-"""`get_multiple_choice_prompt` in utils/question_formats.py of MedEvalKit, for the published rows."""
+MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", scoring.PMC_VQA)
+"""The prompt of the published rows, but for their limit of tokens."""
 
 PREFIX = Template("pmc-vqa/ours-ps", "Question: {question} Answer:")
 """Ours for PS."""
@@ -158,7 +154,7 @@ def official(item: Item, answer: Answer) -> Score:
 
 def _origin(table: str, archive: str) -> Origin:
     return Origin(
-        licence="each article's own (PubMed Central); the card names none for the questions",
+        licence="CC BY-SA by its card; the articles are CC0 or CC BY",
         home="https://huggingface.co/datasets/RadGenome/PMC-VQA",
         hub="RadGenome/PMC-VQA",
         revision="c08340c8c3e01c5b0a549ff4849059b017bd584d",
@@ -184,9 +180,9 @@ BENCHMARKS = tuple(
         prompts={"medevalkit": Templates("medevalkit", {"mc": MEDEVALKIT, "gd": MEDEVALKIT})},
         score=scoring.score_single_choice,
         official=official,
-        official_note="the option most similar to the answer, whatever it says",
+        official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=MEDEVALKIT.option.rstrip("\n"))},
+        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=scoring.PMC_VQA)},
         techniques=("mc", "gd", "ps"),
         public=True,
         origin=_origin(file, archive),

@@ -27,6 +27,7 @@ import msgspec
 
 from medvqa import metrics
 from medvqa.benchmarks import closed_open, lettered
+from medvqa.benchmarks.lettered import TOKENS
 from medvqa.data import lexicon, tables
 from medvqa.data.shards import whole
 from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Prompt, Score, Technique
@@ -105,9 +106,6 @@ def _item(row: tables.TableRow, line: ScanQuestion) -> Item:
         cluster_id=image.digest or None,
     )
 
-
-TOKENS = 512
-"""Ours, as for MedLesionVQA."""
 
 OURS: Mapping[Kind, Template] = {
     "single_choice": Template(

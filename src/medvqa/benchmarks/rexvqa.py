@@ -134,7 +134,7 @@ BENCHMARKS = tuple(
         prompts={"first-image": first_image},
         score=score_single_choice,
         official=partial(score_single_choice, read=rexvqa_rule),
-        official_note="the first a, b, c or d of the response, by the owners' example script",
+        official_note="an answer counts as its first a, b, c or d, by the owners' example script",
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("task", "category", "image_count"),
         on_request=split != "test",

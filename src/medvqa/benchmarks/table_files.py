@@ -337,6 +337,7 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
     language = declaration.language.partition("-")[0]
     name = declaration.name or name_of(path)
     source = _source(declaration, path, shown)
+    _check_public(declaration, source, path, shown)
     template = own.template(name, declaration.prompt) if declaration.prompt else None
     words = _words(declaration.language, declaration.words)
     benchmark = Benchmark(
@@ -354,6 +355,17 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
     )
     own.check(benchmark, f"{shown}: ")
     return benchmark
+
+
+def _check_public(declaration: TableFile, source: Source, path: Path, shown: str) -> None:
+    """UsageError if the file declares data public that lie elsewhere: a stranger's file must not send one's own."""
+    folder = path.parent.resolve()
+    for key, place in (("file", source.file), ("images", source.images)):
+        if declaration.public and place is not None and not place.resolve().is_relative_to(folder):
+            raise UsageError(
+                f"{shown}: key 'public': the path of '{key}' leads out of the file's folder, and only data within it "
+                "are declared public. Move the data there, or leave the key out and type --allow-upload"
+            )
 
 
 def _source(declaration: TableFile, path: Path, shown: str) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,8 +104,8 @@ def _row(entry: ShelfEntry) -> tuple[str, ...]:
 
     origin = entry.benchmark.origin
     path = entry.folder if entry.paths else None
-    if path is not None and len({each.parent for each in entry.paths}) == 1:
-        path = entry.paths[0].parent
+    if path is not None:
+        path = Path(os.path.commonpath([each.parent for each in entry.paths]))
     return (
         entry.benchmark.name,
         entry.state,

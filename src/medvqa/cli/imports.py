@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
             _write(path, content)
     report = drawn.text(validation)
     if validation.refused:
-        return f"{report}\n\nnothing was written: correct the table, and type the command again", 1
+        return f"{report}\n\nnothing was written: correct these mistakes, and type the command again", 1
     try:
         writing.write(declaration, to)
     except UsageError as error:

@@ -210,7 +210,13 @@ def compare(
 
 
 def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
-    """The benchmark with the names of its measures under the runs' protocols: an oracle's, if all have one."""
+    """The benchmark with the names of its measures under the runs' protocols: an oracle's, if all have one.
+
+    If no run has a judge, measures that need one are no headline measures.
+    """
+    if not any(side.run.get("judge") for side in sides):
+        needed = measures.judged(benchmark)
+        benchmark = replace(benchmark, headline=tuple(name for name in benchmark.headline if name not in needed))
     first, *others = (combining.named(benchmark, Protocol.of(side.run)) for side in sides)
     return first if all(other.headline == first.headline for other in others) else benchmark
 

@@ -21,8 +21,12 @@ from medvqa.items import DataError, Image
 START = b"PAR1"
 """The first bytes of a Parquet file."""
 SUFFIX = ".medvqa-images.json"
-BATCH = 256
+BATCH = 32
 """Rows that are held at a time."""
+MAX_BATCH = 2**29
+"""Bytes of the texts of BATCH rows, and of images in lists of bytes."""
+MAX_VALUES = 2**26
+"""Values of a row group, those of lists included: a file of a kilobyte may repeat one value two billion times."""
 
 
 def rows(path: Path, name: str, *, digests: bool = False) -> Iterator[dict[str, Any]]:
@@ -41,8 +45,8 @@ def rows(path: Path, name: str, *, digests: bool = False) -> Iterator[dict[str, 
         known = _digests(path, name, sorted(pictured)) if digests and pictured else {}
         wanted = _leaves(file, pictured)
         number = -1
-        for batch in file.iter_batches(batch_size=BATCH, columns=wanted):
-            for values in batch.to_pylist():
+        for batch in _batches(path, name, wanted, pictured):
+            for values in batch:
                 number += 1
                 yield {
                     column: _images(values[column], ParquetCell(column, number), path, name, known, len(pictured) > 1)
@@ -51,6 +55,38 @@ def rows(path: Path, name: str, *, digests: bool = False) -> Iterator[dict[str, 
                     for column in columns
                     if column in values
                 }
+
+
+def _batches(path: Path, name: str, columns: Sequence[str], pictured: set[str]) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows by pieces of a file (DataError); an image of a column of bytes is a number.
+
+    Texts stay encoded until their length is known: a dictionary of one value of 100 MB may stand in every row.
+    """
+    from pyarrow import RecordBatch, types
+
+    with _opened(path, name, encoded=True) as file:
+        for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
+            arrays = {
+                column: array.indices if column in pictured and types.is_dictionary(array.type) else array
+                for column, array in zip(batch.schema.names, batch.columns, strict=True)
+            }
+            if sum(map(_length, arrays.values())) > MAX_BATCH:
+                raise limits.above(name, MAX_BATCH, f"bytes in {BATCH} rows")
+            yield RecordBatch.from_arrays(list(arrays.values()), list(arrays)).to_pylist()
+
+
+def _length(array: Any) -> int:
+    """The bytes of the decoded values of a column, those of lists and structs included."""
+    from pyarrow import compute, types
+
+    if types.is_dictionary(array.type):
+        lengths = compute.binary_length(array.dictionary).take(array.indices)
+        return (compute.sum(lengths).as_py() or 0) + len(array)
+    if types.is_list(array.type) or types.is_large_list(array.type):
+        return len(array) + _length(array.flatten())
+    if types.is_struct(array.type):
+        return sum(map(_length, array.flatten()))
+    return int(array.nbytes) + len(array)
 
 
 def _images(
@@ -154,7 +190,8 @@ def _hashed(path: Path, name: str, column: str) -> Iterator[Any]:
         paths = [file.schema.column(i).path for i in range(len(file.schema))]
         leaves = [path for path in paths if path.split(".")[0] == column]
         wanted = [path for path in leaves if path.endswith(".bytes")] or leaves
-        for batch in file.iter_batches(batch_size=16, columns=wanted):
+        # One at a time: an image may be large, and the same one may stand in every row.
+        for batch in file.iter_batches(batch_size=1, columns=wanted):
             for value in batch.column(0):
                 yield _hash(value.as_py())
 
@@ -168,8 +205,8 @@ def _hash(value: Any) -> Any:
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[Any]:
-    """Open a Parquet file (DataError)."""
+def _opened(path: Path, name: str, *, encoded: bool = False) -> Iterator[Any]:
+    """Open a Parquet file; `encoded`: columns of texts and bytes are dictionaries (DataError)."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -177,6 +214,21 @@ def _opened(path: Path, name: str) -> Iterator[Any]:
         raise DataError(f"{name}: Parquet files need pyarrow: pip install 'pytest-medvqa[data]'") from None
     try:
         with parquet.ParquetFile(os.fspath(path)) as file:
+            schema = file.schema
+            leaves = [schema.column(i) for i in range(len(schema))]
+            if len(leaves) > limits.MAX_COLUMNS:
+                raise limits.above(f"{name}, columns", limits.MAX_COLUMNS, "columns")
+            for number in range(file.num_row_groups):
+                group = file.metadata.row_group(number)
+                if sum(group.column(i).num_values for i in range(group.num_columns)) > MAX_VALUES:
+                    raise limits.above(name, MAX_VALUES, "values in a row group")
+            if not encoded:
+                yield file
+                return
+        # pyarrow cannot keep dictionaries within lists and structs of several pieces.
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and "." not in leaf.path]
+        with parquet.ParquetFile(os.fspath(path), read_dictionary=texts) as file:
             yield file
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{name}: damaged, or no Parquet file: {str(error).splitlines()[0][:200]}") from error
+    except (pyarrow.ArrowException, OSError, MemoryError) as error:
+        problem = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise DataError(f"{name}: damaged, or no Parquet file: {problem}") from error

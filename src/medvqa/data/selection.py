@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from hashlib import blake2b
 from heapq import heappop, heappush
 
@@ -105,13 +106,14 @@ def _balanced(items: Sequence[Item], size: int, dimension: str | None, seed: int
     for item in items:
         members[group_of[item.id]].append(item)
     whole = _values(items, dimension)
-    share = size / len(items)
+    # Exact numbers: a tie must not depend on the order in which fractions are added.
+    share = Fraction(size, len(items))
     lacking = [{value: part * count for value, count in whole.items()} for part in (share, 1 - share)]
     drawn: set[str] = set()
     for _, group in sorted(members.items(), key=lambda entry: (-len(entry[1]), _digest(f"{seed}\0{entry[0]}"))):
         counts = _values(group, dimension)
         # A value that is rare in the whole weighs as much as a frequent one.
-        train, test = (sum(n * part[value] / whole[value] for value, n in counts.items()) for part in lacking)
+        train, test = (sum(n * Fraction(part[value], whole[value]) for value, n in counts.items()) for part in lacking)
         chosen = 0 if train / share >= test / (1 - share) and len(drawn) + len(group) <= size else 1
         if chosen == 0:
             drawn.update(item.id for item in group)

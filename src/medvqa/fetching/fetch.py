@@ -379,7 +379,7 @@ class _Fetcher:
         file = wish.file
         note = self._copied(file)
         if note is None and self._offline:
-            raise NotFetched(f"it comes from {whence(wish)}")
+            raise NotFetched(f"not asked for (offline); from {whence(wish)}")
         path = place(self._data, file.to)
         reasons: list[str] = []
         for at in (file.at, *(one for one in file.also if not one.startswith(LOCAL))):
@@ -406,7 +406,7 @@ class _Fetcher:
         elif "://" in at:
             source = parts.FileAddress(at)
         elif self._hub.offline:
-            raise NotFetched(f"HF_HUB_OFFLINE is set, and it comes from {hub.ENDPOINT}/datasets/{origin.hub}")
+            raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.ENDPOINT}/datasets/{origin.hub}")
         else:
             source = hub.source(self._web, self._hub, origin, at)
         if file.size and source.size not in (None, file.size):

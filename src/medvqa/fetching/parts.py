@@ -155,7 +155,7 @@ class PartFile:
     def finish(self) -> None:
         """Move the file to its place."""
         os.fsync(self._descriptor)
-        os.replace(self.path, self.target)
+        files.move(self.path, self.target)
         with suppress(OSError):
             os.unlink(self._about)
 

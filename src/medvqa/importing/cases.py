@@ -159,7 +159,7 @@ class _RowReader:
                 if role in one and (text := self._text(row, one[role]).strip())
             },
             tags={
-                self._sheet.columns[place]: values
+                self._sheet.shown(place): values
                 for place in dict.fromkeys((*self._columns.tags, *self._columns.slices))
                 if (values := lexicon.slugs(self._parts(row, place)))
             },

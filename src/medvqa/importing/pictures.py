@@ -6,6 +6,7 @@ Equal: one SHA-256 of the file. Similar: look-alikes of `data.likeness`, which n
 from __future__ import annotations
 
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from medvqa.importing.mistakes import Mistake
 from medvqa.importing.settings import FileSettings
 from medvqa.items import DataError, Image, UsageError
 from medvqa.medical import views
+from medvqa.medical.errors import EXTRA
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -98,6 +100,11 @@ def checked(
                 why_not = "similar images were not looked for: pip install 'pytest-medvqa[data]'"
         if progress is not None:
             progress(done, len(images))
+    lost = all(mistake.kind == "image_missing" for mistake in mistakes)
+    if walked is not None and not digests and lost and (inner := walked.inner_folder(images)):
+        do = f"type {shlex.quote(f'--images={(folder / inner).as_posix()}')}"
+        what = f"no image is in the folder of the images, and all of them are in its folder {shown_file(inner)}"
+        mistakes = [Mistake("image_missing", one.row, column, what, do) for one in mistakes]
     near = None if why_not else tuple(islice(_near(looks, digests), MAX_NEAR))
     unused = 0 if walked is None or walked.cut else walked.unused(images)
     return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
@@ -167,6 +174,9 @@ def _explained(problem: str, shown: str) -> Mistake:
         bits = problem.partition(" (")[0]
         do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
         return Mistake("image_bits", None, "", f"{shown} has {bits}", do)
+    if EXTRA in problem:
+        # The name of the file is left out, so that all rows share one line.
+        return Mistake("image_reader", None, "", problem.partition(f": {EXTRA}")[0], f"type {EXTRA}")
     if problem.startswith("not an image"):
         return Mistake("image_format", None, "", f"{shown} is {problem}", "convert it to PNG")
     if problem.startswith("damaged"):
@@ -193,20 +203,32 @@ class _Walked:
                 self._by_stem[PurePosixPath(file).stem.casefold()].append(path)
 
     def advice(self, file: str) -> str:
-        """Return the file that a path may mean, else the number of files that are there."""
-        file = file.partition("?")[0]
+        """Return the file that a path may mean, with the path's view, else the number of files that are there."""
+        file, mark, view = file.partition("?")
         path = PurePosixPath(file)
         low = path.name.casefold()
         similar = (
             [self._by_path[file.casefold()]] if file.casefold() in self._by_path else self._by_name.get(low, [])
         ) or self._by_stem.get(low if "." not in low else path.stem.casefold(), [])
         if len(similar) == 1:
-            return f"{shown_file(similar[0])} is there; write that"
+            return f"{shown_file(f'{similar[0]}{mark}{view}')} is there; write that"
         if similar:
             return f"{len(similar)} files of that name are in other folders; write the path"
         if not self._by_path:
             return "the folder has no files; name another one by --images=DIR"
         return "put it there, or correct its name"
+
+    def inner_folder(self, named: Collection[str]) -> str:
+        """Return the only folder in which all of these paths exist, "" if there is none or it may name a patient."""
+        inner: str | None = None
+        for name in named:
+            file = f"/{PurePosixPath(name.partition('?')[0])}"
+            alike = self._by_name.get(PurePosixPath(file).name.casefold(), ())
+            places = {path.removesuffix(file) for path in alike if path.endswith(file)}
+            if len(places) != 1 or inner not in (None, *places):
+                return ""
+            (inner,) = places
+        return "" if inner is None or people.suspected(inner) else inner
 
     def unused(self, named: Collection[str]) -> int:
         """Return the number of image files that are not named."""

@@ -55,21 +55,9 @@ PRIVATE = frozenset(
         *("straße", "street", "plz", "wohnort", "telefon", "telefonnummer", "phone", "phone number", "handy", "mobil"),
         *("email", "e mail", "mail", "versichertennummer", "versicherten nr", "krankenkasse", "kvnr", "ssn"),
         *("social security number", "insurance number", "nhs number", "referring physician", "arzt", "zuweiser"),
-        *("physician", "doctor", "radiologist", "radiologe", "befunder", "untersucher", "reader", "annotator", "医生"),
-        *(
-            "姓名",
-            "患者姓名",
-            "名字",
-            "出生日期",
-            "生日",
-            "身份证",
-            "身份证号",
-            "电话",
-            "手机",
-            "手机号",
-            "地址",
-            "住址",
-        ),
+        *("physician", "doctor", "radiologist", "radiologe", "befunder", "untersucher", "reader", "annotator"),
+        *("姓名", "患者姓名", "名字", "出生日期", "生日", "身份证", "身份证号"),
+        *("电话", "手机", "手机号", "地址", "医生"),
     }
 )
 """Names of columns that identify people."""
@@ -82,6 +70,8 @@ HOLDS_ANSWER = frozenset(
     }
 )
 """Names of columns that may hold the answer: they are no tags, and reach no prompt."""
+
+_KNOWN = frozenset(name for names in (ROLES, languages.COLUMNS, NAMES) for listed in names.values() for name in listed)
 
 SEVERAL = ("image", "tag", "slice", "private")
 """Roles that several columns may have."""
@@ -319,10 +309,7 @@ def _identifies(sheet: Sheet, place: int) -> bool:
     import datetime
 
     values = sheet.values(place)[:_SAMPLE]
-    if len(values) < 2 or plain(sheet.columns[place]) in (
-        *ROLES,
-        *(name for names in NAMES.values() for name in names),
-    ):
+    if len(values) < 2 or plain(sheet.columns[place]) in (_KNOWN | ROLES.keys()):
         return False
     texts = [str(value).strip()[:100] for value in values if isinstance(value, str | int | datetime.date)]
     people = sum(bool(_PERSON.fullmatch(text)) for text in texts)

@@ -25,6 +25,8 @@ from medvqa.items import DataError
 
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+"""The first bytes of XLS files, and of XLSX files with a password."""
 NEW_LINE = b"\n"
 MOST_ZEROS = 20
 """One character of so many may be zero: another one is a mistake of its cell, more are no text."""
@@ -94,6 +96,8 @@ def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "", shee
             raise limits.larger(name, limits.MAX_BYTES)
         start = file.read(4096)
         file.seek(0)
+        if start.startswith(OLD_EXCEL):
+            raise DataError(f"{name}: an old or an encrypted Excel file; save it as XLSX, without a password")
         if start.startswith(workbooks.START):
             table = _workbook(file, name, sheet)
         elif start.startswith(parquet.START):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDS = 5
-BASELINES = 4
+BASELINES = 6
 """Baselines of a report, for the level of `above_chance`."""
 JUDGED = ("yes", "no")
 PENALTY = 1.0
@@ -64,35 +64,74 @@ class _TextQuestion:
 
 def baselines(cases: Sequence[TableCase], groups: Sequence[int]) -> list[TextBaseline]:
     """Return the baselines of the questions with one right option, and of those answered by yes or no."""
+    asked = [one for case, group in zip(cases, groups, strict=True) if (one := _asked(case, group)) is not None]
+    judged = [one for one in asked if one.texts == JUDGED]
+    choices = [one for one in asked if one.texts != JUDGED]
+    return [*_of_choices(choices), *_of_judgments(judged)]
+
+
+def _of_judgments(asked: Sequence[_TextQuestion]) -> list[TextBaseline]:
     import numpy as np
 
-    asked = [one for case, group in zip(cases, groups, strict=True) if (one := _asked(case, group)) is not None]
     if not asked:
         return []
-    chance = float(np.mean([1 / len(one.texts) for one in asked]))
+    group = np.array([one.group for one in asked])
+    right = np.array([one.right for one in asked])
+    usual = int(2 * right.sum() > len(right))
+    found = [_measured(f"always {JUDGED[usual]}", right == usual, group, 0.5, tries=2)]
+    return [*found, *_of_words(asked, "words of questions for yes or no")]
+
+
+def _of_choices(asked: Sequence[_TextQuestion]) -> list[TextBaseline]:
+    import numpy as np
+
+    if not asked:
+        return []
+    chance = _chance(asked)
     group = np.array([one.group for one in asked])
     right = np.array([one.right for one in asked])
     places = Counter(one.right for one in asked)
     usual = min(places, key=lambda place: (-places[place], place))
-    judged = all(one.texts == JUDGED for one in asked)
-    most = JUDGED[usual] if judged else LETTERS[usual]
     widest = max(len(one.texts) for one in asked)
-    found = [_measured(f"always {most}", right == usual, group, chance, tries=widest)]
-    if not judged:
-        longest = np.array([max(range(len(o.texts)), key=lambda i: (len(o.texts[i]), -i)) for o in asked])
-        found.append(_measured("the longest option", right == longest, group, chance))
-    names, number = np.unique(group, return_inverse=True)
-    if len(asked) < LEAST or len(names) < 2 * FOLDS:
-        return found
-    fold = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[number]
-    if not judged:
+    longest = np.array([max(range(len(one.texts)), key=lambda i: (len(one.texts[i]), -i)) for one in asked])
+    found = [
+        _measured(f"always {LETTERS[usual]}", right == usual, group, chance, tries=widest),
+        _measured("the longest option", right == longest, group, chance),
+    ]
+    if (fold := _folds(group)) is not None:
         often = _often(asked, fold)
         found.append(_measured("the option that is right most often elsewhere", right == often, group, chance))
+    return [*found, *_of_words(asked, "words of question and options")]
+
+
+def _of_words(asked: Sequence[_TextQuestion], name: str) -> list[TextBaseline]:
+    """The model of words, on a sample of the questions if they are many; [] with few questions or groups."""
+    import numpy as np
+
     if len(asked) > MAX_QUESTIONS:
         drawn = np.sort(np.random.default_rng(0).choice(len(asked), MAX_QUESTIONS, replace=False))
-        asked, group, right, fold = [asked[i] for i in drawn], group[drawn], right[drawn], fold[drawn]
-    found.append(_measured("words of question and options", right == _predicted(asked, fold), group, chance))
-    return found
+        asked = [asked[i] for i in drawn]
+    group = np.array([one.group for one in asked])
+    fold = _folds(group)
+    if len(asked) < LEAST or fold is None:
+        return []
+    right = np.array([one.right for one in asked])
+    return [_measured(name, right == _predicted(asked, fold), group, _chance(asked))]
+
+
+def _chance(asked: Sequence[_TextQuestion]) -> float:
+    return sum(1 / len(one.texts) for one in asked) / len(asked)
+
+
+def _folds(group: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """The fold of each question, drawn by groups; None with too few groups."""
+    import numpy as np
+
+    names, number = np.unique(group, return_inverse=True)
+    if len(names) < 2 * FOLDS:
+        return None
+    fold: NDArray[np.intp] = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[number]
+    return fold
 
 
 def _asked(case: TableCase, group: int) -> _TextQuestion | None:

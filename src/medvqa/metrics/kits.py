@@ -163,10 +163,10 @@ def medevalkit(setting: Kit, *, folded: bool = True, closed_if_judged: ClosedIfJ
     )
 
 
-def medevalkit_choices(setting: Kit, *, line: str = "{letter}.{text}", tagged: bool = False) -> tuple[Metric, ...]:
+def medevalkit_choices(setting: Kit, *, line: str, tagged: bool = False) -> tuple[Metric, ...]:
     """Return MedEvalKit's accuracy of single choices; `line` is how it shows an option, such as `A.liver`.
 
-    `tagged`: it reads <answer> before all else, as for OmniMedVQA.
+    `tagged`: it reads <answer> before all else, as for OmniMedVQA and MedXpertQA.
     """
 
     def right(result: Result) -> bool | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
 from medvqa import files
 from medvqa.items import Image, Item, Result
@@ -20,6 +22,8 @@ IGNORE = ".gitignore"
 IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: it is written once.\n"
 DIGITS = 12
 """Hexadecimal digits of an image's digest in its pseudonym."""
+_FOLDER = "a folder"
+"""In place of the path of a folder of images."""
 _PSEUDONYM = re.compile(rf"sha256-[0-9a-f]{{{DIGITS}}}|unread-\d{{1,3}}")
 
 
@@ -73,16 +77,16 @@ class Pseudonyms:
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
         names = dict[str, str]()
         for image, other in zip(item.images, images, strict=True):
-            for name in (image.path, image.name, image.file, PurePath(image.path).name, PurePath(image.file).name):
+            for name in (image.path, image.name, image.file, *_parts(image)):
                 # A short number may be another one of the message: HTTP 429.
                 if name and (len(name) > 3 or not name.isdecimal()):
-                    names.setdefault(name, other.name if name == image.name else other.file)
+                    for spelled in (name, json.dumps(name)[1:-1], repr(name)[1:-1], quote(name)):
+                        names.setdefault(spelled, other.name if name == image.name else other.file)
+            for folder in (PurePath(image.path).parent, PurePath(image.file).parent):
+                names.update({str(folder): _FOLDER} if folder.name else {})
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
-        why = result.score.why
-        if any(name in why for name in names):
-            pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-            why = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", lambda match: names[match[0]], why)
+        why = _without(result.score.why, names)
         return replace(
             result,
             item=replace(item, images=images, extra=self._extra(item.extra)),
@@ -105,6 +109,28 @@ class Pseudonyms:
             else:
                 changed[outer] = {**changed[outer], inner: new}
         return changed
+
+
+def _parts(image: Image) -> Iterator[str]:
+    """Yield the last part of an image's path, with and without its ending; models and libraries quote these, too."""
+    for text in (image.path, image.file):
+        name = PurePath(text).name
+        yield name
+        stem = name.removesuffix(".gz").rpartition(".")[0]
+        if len(stem) > 3:
+            yield stem
+
+
+def _without(text: str, names: Mapping[str, str]) -> str:
+    """Replace names in a text, in any case; one without a folder only as a word."""
+    if not (text and names):
+        return text
+    folded = {name.casefold(): other for name, other in names.items()}
+    pattern = "|".join(
+        re.escape(name) if "/" in name else rf"(?<!\w){re.escape(name)}(?!\w)"
+        for name in sorted(names, key=len, reverse=True)
+    )
+    return re.sub(pattern, lambda match: folded.get(match[0].casefold(), _FOLDER), text, flags=re.IGNORECASE)
 
 
 def _numbered(word: str, names: Iterable[str]) -> dict[str, str]:

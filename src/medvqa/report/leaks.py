@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,17 +39,40 @@ def _training(trained: Trained, shown: str) -> list[str]:
     tables = len(files.tables) - sum(name in trained.unreadable for name in files.tables)
     images = sum(bool(each.pixels) for each in trained.prints)
     lines = [f"{shown}: images {images:,}; tables {tables:,}; rows {trained.rows:,}; texts {trained.texts:,}"]
-    why = [reason if name in reason else f"{name}: {reason}" for name, reason in trained.unreadable.items()]
-    for what, names, advice in (
-        ("files that could not be compared", why, ""),
-        ("archives and arrays that were not opened", files.archives, "; unpack or export them"),
-        ("links to folders that were not followed", files.links, ""),
-        ("folders that could not be read", files.closed, ""),
+    hashed = {image.name for image in trained.images}
+    unseen = {name: why for name, why in trained.unreadable.items() if name in hashed}
+    unread = {name: why for name, why in trained.unreadable.items() if name not in hashed}
+    for what, count, named in (
+        ("files that could not be compared", len(unread), _reasons(unread)),
+        ("images that could not be decoded, and were compared by their bytes alone", len(unseen), _reasons(unseen)),
+        (
+            "archives and arrays that were not opened",
+            len(files.archives),
+            f"{_first(files.archives)}; unpack or export them",
+        ),
+        ("links to folders that were not followed", len(files.links), _first(files.links)),
+        ("folders that could not be read", len(files.closed), _first(files.closed)),
     ):
-        if names:
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            lines.append(f"! {what}: {len(names):,}; {'; '.join(names[:SHOWN])}{more}{advice}")
+        if count:
+            lines.append(f"! {what}: {count:,}; {named}")
     return [printing.line(line) for line in lines]
+
+
+def _reasons(reasons: Mapping[str, str]) -> str:
+    """Files by the first sentence of their reasons: the first file, the number of others, and the reason."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for name, why in reasons.items():
+        # A reason may repeat the name of the file, and go on with advice for the table of a benchmark.
+        names[why.removeprefix("image ").removeprefix(f"{name}: ").partition(". ")[0]].append(name)
+    return _first(
+        [f"{first}{f' and {len(more):,} more' if more else ''}: {why}" for why, (first, *more) in names.items()]
+    )
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names, and the number of the others."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{'; '.join(names[:SHOWN])}{more}"
 
 
 def _benchmark(name: str, found: Overlaps, near: int) -> list[str]:

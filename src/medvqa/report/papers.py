@@ -92,7 +92,7 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     if closed := [column.title for column in table.columns if not (column.measure or column.best)]:
         means = any(column.mean for column in table.columns)
         why = "no weighting of the questions gives the paper's" if means else "no measure gives"
-        lines.append(f"{why} {', '.join(closed)}: no run has them")
+        lines.append(f"{why} {', '.join(closed)}; the row of a run is empty there")
     for report in reports:
         name = report.folder.name
         lines += [f"{name} is {line}" if line.startswith("unfinished") else line for line in report.covered.lines]

@@ -23,7 +23,8 @@ def medxpertqa_rule(response: str, options: Mapping[str, str], *, multiple: bool
     """Read `response` as MedXpertQA's `answer_cleansing` does for its zero-shot prompts.
 
     The text after the trigger of the second turn counts, if it is repeated; else that after " answer is "; else all.
-    In it, the first option letter that is a word in capitals is chosen. "A tumour" is A. `multiple` changes nothing.
+    In it, the first option letter that is a word in capitals is chosen. "A tumour" is A. For the prompt of one turn
+    the owners look for its own trigger, which ends in " answer is", too. `multiple` changes nothing.
 
     Source: https://github.com/TsinghuaC3I/MedXpertQA/blob/f21247d3ccf3b14826ff2aa7fa06e1a46d64058c/eval/utils.py
     """

@@ -25,7 +25,8 @@ def similar_rule(
 
     The option with the largest `difflib` ratio is chosen, the first of equals, whatever the answer says. Each option is
     compared in the `form` that the owners write. An answer that shares no character with any option is `unparsed`; the
-    owners count it as wrong, too. `multiple` changes nothing: the benchmarks have single choices only.
+    owners count it as wrong, too. PMC-VQA's code compares the last character of its model's one token; here it is the
+    whole response. `multiple` changes nothing: the benchmarks have single choices only.
 
     Sources: src/MedVInT_TD/test.py of
     https://github.com/xiaoman-zhang/PMC-VQA/tree/1678ec2c97f0b2bf84591ddccd2e84932630e450 and

@@ -112,12 +112,14 @@ class Registry:
 
         A known benchmark of the same name counts. Anything that is no run is left out.
         """
-        recorded = {
-            name: table_files.recorded(name, fields["declared"])
-            for run in runs
-            for name, fields in records.read_about(run).get("benchmarks", {}).items()
-            if name not in self.benchmarks and fields.get("declared")
-        }
+        recorded: dict[str, Benchmark] = {}
+        for run in runs:
+            for name, fields in records.read_about(run).get("benchmarks", {}).items():
+                if name not in self.benchmarks and fields.get("declared"):
+                    benchmark = table_files.recorded(name, fields["declared"])
+                    # A stranger's run beside one's own must not declare one's own data public.
+                    public = benchmark.public and recorded.get(name, benchmark).public
+                    recorded[name] = replace(benchmark, public=public)
         for benchmark in recorded.values():
             own.check(benchmark)
         return self._with(recorded.values())

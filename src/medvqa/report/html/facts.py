@@ -67,6 +67,12 @@ def command(run: Mapping[str, Any]) -> list[str]:
     return typed
 
 
+def declaring_files(run: Mapping[str, Any]) -> dict[str, str]:
+    """The files that declare benchmarks of a run, by benchmark: `--benchmark` takes the file in place of the name."""
+    declared = {name: fields.get("declared") or {} for name, fields in run.get("benchmarks", {}).items()}
+    return {name: fields["file"] for name, fields in declared.items() if fields.get("file")}
+
+
 def facts(report: Report) -> list[tuple[str, str]]:
     """The run's set-up as (term, description) pairs, in display order."""
     run = report.run

@@ -13,6 +13,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,8 +82,11 @@ def run(
     pictures: Pictures = NO_PICTURES,
     measures: Iterable[Measure] = (),
     combined: Iterable[Result] | None = None,
+    declared: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The content for results, by benchmark; `command` is the command line of the run up to its benchmark.
+
+    `declared` has the files that declare benchmarks, by name.
 
     `measures` supply the intervals of branches of the tree over one dimension. `combined`: the results that measures
     count in place of the answers to a question, None if they count all answers; the reasons of answers name them.
@@ -96,7 +101,7 @@ def run(
             results, tagged, shared(results, terms_of(score_of(benchmark)), counted), strict=True
         )
     ]
-    content = _content(items, rows, command, pictures)
+    content = _content(items, rows, command, pictures, declared)
     if any(map(prompt_of, (result for _, results in parts for result in results))):
         content["prompt_terms"] = [
             [_short(numerator), _short(denominator)]
@@ -216,7 +221,8 @@ def shared(
 def tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> dict[str, Any]:
     """The content for items without answers."""
     rows = [(number, item, None, 0.0, 0.0) for number, (_, items) in enumerate(parts) for item in items]
-    return _content(parts, rows, ["pytest", "--model=MODEL"], NO_PICTURES)
+    declared = {benchmark.name: PurePath(benchmark.declared.path).name for benchmark, _ in parts if benchmark.declared}
+    return _content(parts, rows, ["pytest", "--model=MODEL"], NO_PICTURES, declared)
 
 
 def _content(
@@ -224,6 +230,7 @@ def _content(
     rows: Iterable[tuple[int, Item, Result | None, float, float]],
     command: Sequence[str],
     pictures: Pictures,
+    declared: Mapping[str, str],
 ) -> dict[str, Any]:
     texts, options, sources = Places(), Places(), Places()
     techniques = Places()
@@ -258,7 +265,7 @@ def _content(
         del columns["variant"]
     return {
         "benchmarks": [
-            _about(benchmark, names, tables, command)
+            _about(benchmark, names, tables, command, declared.get(benchmark.name))
             for (benchmark, _), names, tables in zip(parts, dimensions, values, strict=True)
         ],
         "kinds": KINDS,
@@ -316,7 +323,11 @@ def dimensions_of(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
 
 
 def _about(
-    benchmark: Benchmark, dimensions: Sequence[str], tables: Mapping[str, Places], command: Sequence[str]
+    benchmark: Benchmark,
+    dimensions: Sequence[str],
+    tables: Mapping[str, Places],
+    command: Sequence[str],
+    declared: str | None,
 ) -> dict[str, Any]:
     score = score_of(benchmark)
     words = [word for word in command if word != FROM_CATEGORY or benchmark.recover is not None]
@@ -326,8 +337,8 @@ def _about(
         "score": score.name.replace("_", " ") if score else "",
         "definition": score.definition if score else "",
         # DIR stands for the data folder, whose path stays private.
-        "command": shlex.join([*words, f"--benchmark={benchmark.name}"])
-        + (" --data=DIR" if benchmark.files is not None else ""),
+        "command": shlex.join([*words, f"--benchmark={declared or benchmark.name}"])
+        + (" --data=DIR" if benchmark.files is not None and declared is None else ""),
         "intervals": {},
         "dimensions": [
             {

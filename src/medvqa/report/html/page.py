@@ -15,7 +15,7 @@ from medvqa.report import combined as tables_by
 from medvqa.report import comparison, gate, tables
 from medvqa.report.build import Report
 from medvqa.report.html import figures, pack, views
-from medvqa.report.html.facts import command, facts, meanings
+from medvqa.report.html.facts import command, declaring_files, facts, meanings
 from medvqa.report.html.pictures import Pictures
 from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
 from medvqa.report.html.views import section
@@ -38,7 +38,8 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     counted = any(part.combined != part.results for part in report.parts)
     combined = [result for part in report.parts for result in part.combined] if counted else None
     measures = [measure for part in report.parts for measure in part.measures]
-    data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined)
+    declared = declaring_files(report.run)
+    data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined, declared)
     return draw(
         "page",
         data,

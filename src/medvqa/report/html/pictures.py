@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from medvqa import files, records
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, UsageError
 from medvqa.report.build import Part, Report
+from medvqa.report.html.facts import declaring_files
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -56,8 +58,9 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
         return Pictures("none", "Images are left out (--images=none).")
     notes: list[str] = []
     wanted: dict[tuple[str, str], tuple[Image, ...]] = {}
+    declared = declaring_files(report.run)
     for part in report.parts:
-        wanted |= _wanted(part, load, mode, notes)
+        wanted |= _wanted(part, load, mode, notes, declared.get(part.benchmark.name))
     distinct = {image for same_images in wanted.values() for image in same_images}
     if not distinct:
         return Pictures("none", " ".join(notes or ["There are no images in this run."]))
@@ -89,15 +92,21 @@ def inside(drawn: Iterable[Pictures]) -> Pictures:
     return Pictures("thumbs", f"Images are inside this file, at most {SMALL} pixels wide or high.", sources)
 
 
-def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> dict[tuple[str, str], tuple[Image, ...]]:
-    """The image references of a part's items, with their paths; adds a reason to `notes` if there are none."""
+def _wanted(
+    part: Part, load: Load, mode: Images | None, notes: list[str], declared: str | None
+) -> dict[tuple[str, str], tuple[Image, ...]]:
+    """The image references of a part's items, with their paths; adds a reason to `notes` if there are none.
+
+    `declared` is the file that declares the benchmark, None if no file does.
+    """
     benchmark = part.benchmark
     if not any(result.item.images for result in part.results):
         return {}
     if mode is None and not benchmark.public:
+        file = "" if declared is None else f" {shlex.quote(f'--benchmark={declared}')}"
         notes.append(
             f"Images of {benchmark.name} are left out, since its data are not declared public; "
-            "medvqa report RUN --images=thumbs (or --images=folder) shows them."
+            f"medvqa report RUN --images=thumbs{file} (or --images=folder) shows them."
         )
         return {}
     try:
@@ -107,7 +116,10 @@ def _wanted(part: Part, load: Load, mode: Images | None, notes: list[str]) -> di
         notes.append(f"Images of {benchmark.name} are left out: {error}.")
         return {}
     if loaded is None:
-        notes.append(f"Images of {benchmark.name} are left out: name the folder of its data with --data=DIR.")
+        named = "the folder of its data with --data=DIR"
+        if declared is not None:
+            named = f"the file that declares it with {shlex.quote(f'--benchmark={declared}')}"
+        notes.append(f"Images of {benchmark.name} are left out: name {named}.")
         return {}
     current = {image.name: image for item in loaded.values() for image in item.images}
     images = {}
