@@ -457,7 +457,7 @@ class BenchmarkFile:
     """The file that declares a benchmark (`--benchmark=FILE.toml`).
 
     `path` is absolute. `about` takes the questions and the project's folder and returns what run.json keeps, so that
-    reports need no file (`benchmarks.table_files.RecordedFile`).
+    reports need no file (`benchmarks.recorded.RecordedFile`).
     """
 
     path: str

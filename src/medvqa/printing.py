@@ -12,7 +12,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -45,6 +45,12 @@ def lines(text: str) -> str:
     if not text.isprintable():
         text = "".join(c if c in "\n\t" else _shown(c) for c in text.replace("\r\n", "\n"))
     return _COMMAND.sub(r"\1\\::", _plain(text))
+
+
+def some(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return the first names as text, and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
 
 
 def _shown(character: str) -> str:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from pathlib import Path
 from typing import Any
 
-import PIL.Image
 import pytest
 
 from medvqa.data import index, parquet, tables
 from medvqa.image import Image, ParquetCell
 from medvqa.items import DataError
+from support.neighbours import png
 
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet as writer  # noqa: E402
-
-
-def png(grey: int) -> bytes:
-    buffer = io.BytesIO()
-    PIL.Image.new("L", (4, 3), grey).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Path:

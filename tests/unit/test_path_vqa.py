@@ -11,7 +11,7 @@ from medvqa import benchmarks, metrics
 from medvqa.benchmarks import path_vqa
 from medvqa.data.shards import shards, whole
 from medvqa.items import Answer, DataError, Result
-from support import hub
+from support import hub, neighbours
 
 pytest.importorskip("pyarrow")
 TEST, VALIDATION, TRAIN = path_vqa.BENCHMARKS
@@ -79,7 +79,7 @@ def test_a_row_without_image_and_a_file_without_the_columns_are_named(tmp_path: 
     hub.write(path, [hub.question(1, "is it?", "yes"), hub.question(None, "is it?", "yes")])
     with pytest.raises(DataError, match=r"path-vqa/data/test.parquet record 2, column 'image': no image"):
         benchmarks.load(TEST, tmp_path)
-    hub.write(path, [{"picture": hub.png(1), "question": "is it?", "answer": "yes"}])
+    hub.write(path, [{"picture": neighbours.png(1), "question": "is it?", "answer": "yes"}])
     with pytest.raises(DataError, match="image"):
         benchmarks.load(TEST, tmp_path)
 

@@ -70,6 +70,15 @@ def test_names_are_replaced_however_they_are_spelled(tmp_path: Path, why: str) -
     assert not re.search("smith|j.{1,6}hn|doe", hidden, re.IGNORECASE), hidden
 
 
+def test_an_option_called_as_a_file_stays_in_the_reason_of_a_score(tmp_path: Path) -> None:
+    (tmp_path / "lung").mkdir()
+    (tmp_path / "lung/heart.png").write_bytes(b"pixels")
+    shown = result(Image("lung/heart.png", str(tmp_path / "lung/heart.png")))
+    scored = replace(shown, score=Score(1.0, "correct", ("A",), "chose A (heart), not B (lung); heart.png"))
+    why = Pseudonyms.of([shown.item], digests=False).hidden(scored).score.why
+    assert why == "chose A (heart), not B (lung); unread-1"
+
+
 def test_an_image_that_was_not_read_has_its_place(scan: Image) -> None:
     shown = result(scan, Image("MARY.png", "/nowhere/MARY.png"))
     hidden = Pseudonyms.of([shown.item], digests=True).hidden(shown)

@@ -1,12 +1,10 @@
 """`medvqa data`: benchmarks that are there or not, whole or not."""
 
 import hashlib
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import PIL.Image
 import pytest
 
 from medvqa.cli import main
@@ -16,12 +14,6 @@ from medvqa.items import Benchmark, DataError, Image, Item, Origin, OriginFile
 from support import neighbours
 
 TABLE = b'{"q1": "1.png", "q2": "2.png"}'
-
-
-def png(shade: int) -> bytes:
-    buffer = io.BytesIO()
-    PIL.Image.new("L", (4, 4), shade).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 def items(data: Path) -> Iterator[Item]:
@@ -60,14 +52,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "made/images").mkdir(parents=True)
     (folder / "made/table.json").write_bytes(TABLE)
     for number in (1, 2):
-        (folder / f"made/images/{number}.png").write_bytes(png(50 * number))
+        (folder / f"made/images/{number}.png").write_bytes(neighbours.png(50 * number))
     return folder
 
 
 def test_a_whole_benchmark_is_complete(data: Path) -> None:
     entry = shelf.look(made(), data)
     assert (entry.state, entry.questions, entry.images, entry.named) == ("complete", 2, 2, 2)
-    assert entry.size == len(TABLE) + len(png(50)) + len(png(100))
+    assert entry.size == len(TABLE) + len(neighbours.png(50)) + len(neighbours.png(100))
     assert entry.released.digests == "none published"
     assert shelf.lacks(entry) == []
     assert shelf.remedy(entry) == ""
@@ -108,7 +100,7 @@ def test_a_missing_benchmark_tells_how_to_get_it(data: Path) -> None:
         f"fetched in part: made/table.json ({len(TABLE)} of {len(TABLE)} bytes)",
     ]
     assert shelf.remedy(entry) == "medvqa fetch made (accept them at https://example.org)"
-    assert entry.size == len(png(50)) + len(png(100))
+    assert entry.size == len(neighbours.png(50)) + len(neighbours.png(100))
     apply = shelf.look(made(origin=Origin(licence="", home="", apply="Write to them")), None)
     assert shelf.remedy(apply) == "Write to them"
     assert shelf.remedy(shelf.look(made(origin=None, obtain="Ask"), None)) == "Ask"
@@ -137,7 +129,7 @@ def test_files_that_fetch_has_checked_are_not_read_again(data: Path) -> None:
     for number in (1, 2):
         manifest.write(data / "made", note(data / f"made/images/{number}.png", f"images/{number}.png"))
     assert shelf.look(made(), data).released.digests == "as fetched"
-    (data / "made/images/2.png").write_bytes(png(7))
+    (data / "made/images/2.png").write_bytes(neighbours.png(7))
     assert shelf.look(made(), data).released.digests == "not checked"
     entry = shelf.look(made(), data, check=True)
     assert (entry.released.digests, entry.released.differing) == ("differ", ("made/images/2.png",))

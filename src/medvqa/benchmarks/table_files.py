@@ -33,6 +33,7 @@ import msgspec
 
 from medvqa import files, printing, scoring
 from medvqa.benchmarks import languages, own
+from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, folder_of, name_of
 from medvqa.data import encodings, lexicon, limits, toml_text
 from medvqa.data.own_tags import RESERVED
@@ -418,36 +419,6 @@ def _dimensions(declaration: TableFile) -> tuple[str, ...]:
 
 
 # Records
-
-
-class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The part of run.json about a declared benchmark, from which reports and scores are made without the file.
-
-    `sha256` and `table_sha256` are digests of the two files. `slices` are those that were fixed before the run, with
-    the number of values that each had.
-    """
-
-    sha256: str = ""
-    file: str = ""
-    table_sha256: str = ""
-    title: str = ""
-    language: str = ""
-    licence: str = ""
-    public: bool = False
-    dimensions: list[str] = []
-    slices: dict[str, int] = {}
-    yes: list[str] = []
-    no: list[str] = []
-
-    @property
-    def words(self) -> str:
-        """The part of a signature about the words for yes and no, "" for the English ones alone."""
-        language = self.language.partition("-")[0]
-        label = language if language in languages.WORDS and language != "en" else ""
-        if not (self.yes or self.no):
-            return label
-        content = "\0".join((*self.yes, "", *self.no)).encode(errors="surrogatepass")
-        return f"{label or 'en'}+{hashlib.sha256(content).hexdigest()[:8]}"
 
 
 def _about(declaration: TableFile, source: Source, content: bytes, items: Sequence[Item], root: Path) -> RecordedFile:

@@ -113,10 +113,13 @@ def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
     """Add the commands of installed packages; print one line for each that cannot be added."""
     from importlib.metadata import entry_points
 
+    entries = sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name)
+    if not entries:
+        return
     from medvqa.session.registry import load_entry_point, named
 
     shipped = frozenset(commands.choices)
-    for entry in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
+    for entry in entries:
         try:
             if entry.name in shipped:
                 raise UsageError(f"{named(entry)}: there is a command '{entry.name}' already")

@@ -92,14 +92,14 @@ def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | N
     notes = [f"{shelf.FETCH} NAME{where} brings {', '.join(simple)}"] if simple else []
     notes += [f"{', '.join(names)}: {advice}" for advice, names in named.items()]
     if lmu is not None:
-        notes.append(f"VLMEvalKit's folder {lmu.folder}: {_some(lmu.read) or 'no table'} can be read here")
+        notes.append(
+            f"VLMEvalKit's folder {lmu.folder}: {printing.some(lmu.read, SHOWN) or 'no table'} can be read here"
+        )
         if lmu.others:
-            notes.append(f"not read, since these tables are in VLMEvalKit's own form: {_some(lmu.others)}")
+            notes.append(
+                f"not read, since these tables are in VLMEvalKit's own form: {printing.some(lmu.others, SHOWN)}"
+            )
     return "\n".join([printing.line(about), "", table, *map(printing.line, notes)]).rstrip("\n")
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
 def _row(entry: ShelfEntry) -> tuple[str, ...]:

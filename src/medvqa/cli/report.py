@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from medvqa.cli.common import Commands, data_of, known_from
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import OPTIONS, listed
-from medvqa.session.registry import Registry
 
 if TYPE_CHECKING:
     from medvqa.report.html import Pictures
+    from medvqa.session.registry import Registry
 
 _LIKE = (
     "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit (repeatable, or KIT,KIT; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from medvqa import printing
 from medvqa.fetching import manifest
 from medvqa.fetching.fetch import Fetched
 from medvqa.fetching.progress import size_text
@@ -34,8 +35,7 @@ def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
         for lacking in done.lacking:
             reasons.setdefault(lacking.reason, []).append(lacking.name)
         for reason, names in reasons.items():
-            more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-            lines.append(f"  {', '.join(names[:NAMED])}{more}: {reason}")
+            lines.append(f"  {printing.some(names, NAMED)}: {reason}")
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from medvqa import printing
 from medvqa.importing.balance import RARE
 from medvqa.importing.cases import shown_file
 from medvqa.importing.mistakes import LINES_OF_A_KIND, MistakeGroup, grouped, row_list
@@ -57,8 +58,7 @@ def _columns(validation: Validation) -> Iterator[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:20])
-    return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
+    return printing.some([f"'{name}'" for name in names], 20)
 
 
 def _mistakes(validation: Validation, every: bool) -> Iterator[str]:

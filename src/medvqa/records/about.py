@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from medvqa.benchmarks.table_files import RecordedFile
+from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.protocols.protocol import Combine, Reasoning
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

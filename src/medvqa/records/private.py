@@ -76,13 +76,15 @@ class Pseudonyms:
         item = result.item
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
         names = dict[str, str]()
+        # Errors quote stems and folders, too. The reason of a score quotes options, and one may be called as a file is.
+        failed = result.score.outcome in ("error", "unscored")
         for image, other in zip(item.images, images, strict=True):
-            for name in (image.path, image.name, image.file, *_parts(image)):
+            for name in (image.path, image.name, image.file, *_parts(image, stems=failed)):
                 # A short number may be another one of the message: HTTP 429.
                 if name and (len(name) > 3 or not name.isdecimal()):
                     for spelled in (name, json.dumps(name)[1:-1], repr(name)[1:-1], quote(name)):
                         names.setdefault(spelled, other.name if name == image.name else other.file)
-            for folder in (PurePath(image.path).parent, PurePath(image.file).parent):
+            for folder in (PurePath(image.path).parent, PurePath(image.file).parent) if failed else ():
                 names.update({str(folder): _FOLDER} if folder.name else {})
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
@@ -111,13 +113,13 @@ class Pseudonyms:
         return changed
 
 
-def _parts(image: Image) -> Iterator[str]:
-    """Yield the last part of an image's path, with and without its ending; models and libraries quote these, too."""
+def _parts(image: Image, *, stems: bool) -> Iterator[str]:
+    """Yield the last part of an image's path, and with `stems` the same without its ending."""
     for text in (image.path, image.file):
         name = PurePath(text).name
         yield name
         stem = name.removesuffix(".gz").rpartition(".")[0]
-        if len(stem) > 3:
+        if stems and len(stem) > 3:
             yield stem
 
 

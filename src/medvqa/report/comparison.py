@@ -122,7 +122,8 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
         (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
     lines = [
-        f"no verdict can be given: {_items(len(ids))} {reason}" + (f": {_some(ids)}" if named else UNNAMED)
+        f"no verdict can be given: {_items(len(ids))} {reason}"
+        + (f": {printing.some(ids, SOME)}" if named else UNNAMED)
         for ids, reason in blocking
         if ids
     ]
@@ -526,7 +527,3 @@ def _or(value: float | None, other: float) -> float:
 
 def _items(count: int) -> str:
     return "1 item" if count == 1 else f"{count:,} items"
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:SOME]) + (f" and {len(ids) - SOME:,} more" if len(ids) > SOME else "")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from medvqa import printing
 from medvqa.comparing.gating import Decided, Flipped, Moved, Ruling, Verdict
 from medvqa.report.tables import TextTable, percent
 
+SOME = 8
+"""Parts that are named in a line."""
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
 
@@ -78,9 +81,9 @@ def quiet(verdict: Verdict) -> list[str]:
         number = "1 slice" if len(guards) == 1 else f"{len(guards)} slices"
         detectable = all(entry.detectable is not None for entry in guards)
         what = ". Smallest true loss, in points, that 80 % of runs would show" if detectable else ""
-        lines.append(f"{number} not shown to be worse{what}: {_some(map(_shown_from, guards))}.")
+        lines.append(f"{number} not shown to be worse{what}: {printing.some([*map(_shown_from, guards)], SOME)}.")
     if left := [f"{_place(entry)} ({entry.why})" for entry in small(verdict)]:
-        lines.append(f"Not gated: {_some(left)}.")
+        lines.append(f"Not gated: {printing.some(left, SOME)}.")
     return lines
 
 
@@ -167,8 +170,3 @@ def _place(entry: Ruling) -> str:
 
 def _where(place: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in place.items())
-
-
-def _some(names: Iterable[str], limit: int = 8) -> str:
-    names = list(names)
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

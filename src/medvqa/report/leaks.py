@@ -48,10 +48,10 @@ def _training(trained: Trained, shown: str) -> list[str]:
         (
             "archives and arrays that were not opened",
             len(files.archives),
-            f"{_first(files.archives)}; unpack or export them",
+            f"{printing.some(files.archives, SHOWN, '; ')}; unpack or export them",
         ),
-        ("links to folders that were not followed", len(files.links), _first(files.links)),
-        ("folders that could not be read", len(files.closed), _first(files.closed)),
+        ("links to folders that were not followed", len(files.links), printing.some(files.links, SHOWN, "; ")),
+        ("folders that could not be read", len(files.closed), printing.some(files.closed, SHOWN, "; ")),
     ):
         if count:
             lines.append(f"! {what}: {count:,}; {named}")
@@ -64,15 +64,7 @@ def _reasons(reasons: Mapping[str, str]) -> str:
     for name, why in reasons.items():
         # A reason may repeat the name of the file, and go on with advice for the table of a benchmark.
         names[why.removeprefix("image ").removeprefix(f"{name}: ").partition(". ")[0]].append(name)
-    return _first(
-        [f"{first}{f' and {len(more):,} more' if more else ''}: {why}" for why, (first, *more) in names.items()]
-    )
-
-
-def _first(names: Sequence[str]) -> str:
-    """The first names, and the number of the others."""
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return f"{'; '.join(names[:SHOWN])}{more}"
+    return printing.some([f"{printing.some(files, 1)}: {why}" for why, files in names.items()], SHOWN, "; ")
 
 
 def _benchmark(name: str, found: Overlaps, near: int) -> list[str]:
@@ -91,9 +83,8 @@ def _benchmark(name: str, found: Overlaps, near: int) -> list[str]:
         lines.append(f"question alone: {len(found.alone):,} more items; no overlap, as other images are asked the same")
     if found.lacking:
         reasons = Counter(found.lacking.values()).most_common(SHOWN)
-        first = next(iter(found.lacking))
         lines.append(
-            f"! items with an image that could not be compared: {len(found.lacking):,}, first {first}: "
+            f"! items with an image that could not be compared: {len(found.lacking):,} (--json=FILE names them): "
             + "; ".join(why for why, _ in reasons)
         )
     if found.plain:

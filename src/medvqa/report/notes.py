@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from medvqa import metrics, records, scoring, statistics
+from medvqa import metrics, printing, records, scoring, statistics
 from medvqa.items import Kind, Result
 from medvqa.protocols import position, rotation
 from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Part, Report
 from medvqa.report.tables import percent
+
+SOME = 5
+"""Names in a note before the others are counted."""
 
 FACTOR, LEAST, ROOM = 4, 256, 4096
 """The proposed token limit if answers were cut off: FACTOR times the old one, but at least LEAST.
@@ -51,7 +54,9 @@ def notes_of(report: Report) -> list[str]:
                 "them beside numbers of that kit alone. No gate reads them."
             )
         if judged := [result for result in part.results if result.judgement is not None]:
-            judges = _some(sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}))
+            judges = printing.some(
+                sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
+            )
             notes.append(f"{name}: {len(judged)} of {len(part.results)} answers went to the judge {judges}.")
         if unscored := [result for result in part.results if result.score.outcome == "unscored"]:
             count = f"{len(unscored)} of {len(part.results)} answers are stored and unscored"
@@ -92,7 +97,7 @@ def notes_of(report: Report) -> list[str]:
         if part.broken_pairs:
             number = len(part.broken_pairs)
             have = "1 pair has" if number == 1 else f"{number} pairs have"
-            some = f": {_some(part.broken_pairs)}" if part.benchmark.public else ""
+            some = f": {printing.some(part.broken_pairs, SOME)}" if part.benchmark.public else ""
             notes.append(f"{name}: {have} only one question in this run, left out of pair measures{some}.")
         if about.get("answers") == "category":
             notes.append(f"{name}: the answer key was recovered from the column 'category', not given by its owners.")
@@ -104,10 +109,10 @@ def notes_of(report: Report) -> list[str]:
         notes.append(f"scored by this project's rule, as their owners published none: {ours}.")
     served = sorted({r.answer.served_by for part in report.parts for r in part.results if r.answer} - {""})
     if len(served) > 1:
-        notes.append(f"the server reported several models: {_some(served)}.")
+        notes.append(f"the server reported several models: {printing.some(served, SOME)}.")
     if missing := report.covered.missing:
         shown = [name for name in missing if name.partition("/")[0] in report.public]
-        some = f": {_some(shown)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
+        some = f": {printing.some(shown, SOME)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
@@ -328,7 +333,3 @@ def answers_of(report: Report) -> str | None:
 
 def _number(count: int, of: str) -> str:
     return f"1 {of.removesuffix('s')}" if count == 1 else f"{count} {of}"
-
-
-def _some(names: Sequence[str], limit: int = 5) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

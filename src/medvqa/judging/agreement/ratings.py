@@ -13,7 +13,7 @@ from typing import cast
 
 import msgspec
 
-from medvqa import records
+from medvqa import printing, records
 from medvqa.data import tables
 from medvqa.items import DataError, Result, UsageError
 
@@ -160,7 +160,10 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
         else:
             why = f"are not in {other.folder}"
         reasons.setdefault(why, []).append(result.item.id)
-    return [f"{len(ids):,} judged answers of {one.folder} {why}: {_some(ids)}" for why, ids in reasons.items()]
+    return [
+        f"{len(ids):,} judged answers of {one.folder} {why}: {printing.some(ids, NAMED)}"
+        for why, ids in reasons.items()
+    ]
 
 
 def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict[str, float]], list[str]]:
@@ -205,7 +208,7 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
     notes = []
     if unjudged:
         count = f"{len(unjudged):,} answers that people scored have no score by the judge, and are left out"
-        notes.append(f"{count}: {_some(unjudged.values())}")
+        notes.append(f"{count}: {printing.some(list(unjudged.values()), NAMED)}")
     if not scores:
         raise UsageError(f"{run.folder}: the judge scored none of the answers that people scored")
     return scores, notes
@@ -290,8 +293,3 @@ def _value(result: Result) -> float:
 
 def _scale() -> str:
     return ", ".join(f"{value:g}" for value in SCALE)
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:NAMED]) + (f" and {len(listed) - NAMED:,} more" if len(listed) > NAMED else "")
