@@ -217,6 +217,15 @@ class Image:
         except (DataError, MedicalError, OSError):
             return False, False
 
+    @property
+    def medical_kind(self) -> medical.Medical:
+        """The kind of a medical file, "" for any other image and for a file that cannot be read."""
+        try:
+            with self._medical() as (kind, _):
+                return kind
+        except (DataError, MedicalError, OSError):
+            return ""
+
     @contextmanager
     def _opened_file(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
         """Yield the kind and the open file of a medical image (DataError).

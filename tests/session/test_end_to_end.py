@@ -185,6 +185,7 @@ def test_a_run_of_which_images_are_missing_is_refused(suite: pytest.Pytester, in
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = "mediconfusion: 6 of 8 images are there, the first that is missing: mediconfusion/images/6.jpg"
     assert said in text(result)
+    assert f"(medvqa fetch mediconfusion --data={incomplete})" in text(result)
     assert "or select questions" in text(result)
     shutil.rmtree(incomplete / "mediconfusion/images")
     nothing = run(suite, f"--data={incomplete}", "--model=looking:x", "-k", "10001")

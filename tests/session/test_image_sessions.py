@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from medvqa.report.html import pictures
 
 SUITE = '''
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -210,3 +212,19 @@ def test_sixteen_bits_are_an_error_until_the_benchmark_declares_a_window(suite: 
     suite.makeconftest(declared)
     for n, line in enumerate(seen(suite, run="declared").values()):
         assert line["images"][0]["colour"] == [round(63.75 * n)] * 3
+
+
+def test_a_reader_that_is_not_installed_is_told_before_the_first_question(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydicom", None)
+    suite.makeconftest(SUITE.replace("{n}.png", "{n}.dcm"))
+    for n in range(4):
+        (suite.path / f"data/pictures/{n}.dcm").write_bytes(bytes(128) + b"DICM")
+    options = ("--benchmark=drawn", "--data=data", "--model=spy", "-p", "no:randomly", "-p", "no:benchmark")
+    refused = suite.runpytest_inprocess(*options)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    line = "drawn: DICOM files need pydicom: pip install 'pytest-medvqa[dicom]'; or ask without images"
+    assert line in "".join((*refused.outlines, *refused.errlines))
+    assert not (suite.path / "seen.jsonl").exists()
+    assert suite.runpytest_inprocess(*options, "--ablate=text-only").ret == 0

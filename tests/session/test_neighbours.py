@@ -97,7 +97,7 @@ def test_measures_are_those_computed_by_hand(neighbour: Neighbour, tmp_path: Pat
 def test_errors_about_bad_cells_reveal_no_answer(
     neighbour: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every column of a sample holds each of some wrong values, one at a time."""
+    """Every cell of a sample holds each of some wrong values, one at a time."""
     neighbour.write(tmp_path)
     benchmark, read = benchmark_of(neighbour), tables.read
     rows: dict[Path, list[tables.TableRow]] = {}
@@ -105,15 +105,17 @@ def test_errors_about_bad_cells_reveal_no_answer(
     def spoilt(path: Path, **options: Any) -> Iterator[tables.TableRow]:
         if path not in rows:
             rows[path] = list(read(path, **options))
-        for row in rows[path]:
-            yield msgspec.structs.replace(row, values=row.values | ({column: value} if column in row.values else {}))
+        for number, row in enumerate(rows[path]):
+            wrong = {column: value} if number == place and column in row.values else {}
+            yield msgspec.structs.replace(row, values=row.values | wrong)
 
-    column, value = "", None
+    column, value, place = "", None, 0
     monkeypatch.setattr(tables, "read", spoilt)
     benchmarks.load(benchmark, tmp_path)
     columns = sorted({name for read_rows in rows.values() for row in read_rows for name in row.values})
     assert columns
-    for column, value in product(columns, (None, "", "?", 7, ["?"], {"?": "?"})):
+    longest = max(map(len, rows.values()))
+    for place, column, value in product(range(longest), columns, (None, "", "?", 7, ["?"], {"?": "?"})):
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
@@ -121,7 +123,7 @@ def test_errors_about_bad_cells_reveal_no_answer(
             except DataError as error:
                 said = str(error)
                 assert "\n" not in said
-                assert "Error:" not in said, f"no line for people about {column} = {value!r}: {said}"
+                assert "Error:" not in said, f"no line for people: row {place}, {column} = {value!r}: {said}"
         assert CANARY not in said
         assert CANARY not in " ".join(str(warning.message) for warning in warned)
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from medvqa import plugin
 from medvqa.cli import main
+from medvqa.fetching import manifest
 from support.sessions import SPREAD, SPREAD_SLOWLY, folder, keys, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
 
@@ -26,6 +28,21 @@ def slake(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_slake=TEST)
     return pytester
+
+
+def test_nothing_of_fetched_data_is_run(pytester: pytest.Pytester) -> None:
+    """An archive may hold tests, a conftest.py, or a test.txt, which pytest takes for a doctest."""
+    assert plugin.FETCHED == manifest.NAME
+    pytester.makepyfile(test_own="def test_own(): pass")
+    for path in ("data/Slake", "data/Slake/imgs"):
+        place = pytester.path / path
+        place.mkdir(parents=True)
+        for name in ("conftest.py", "test_theirs.py"):
+            (place / name).write_text("raise SystemExit('run')")
+        (place / "test.txt").write_text(">>> raise SystemExit('run')\n")
+    (pytester.path / "data/Slake" / manifest.NAME).write_text("")
+    (pytester.path / manifest.NAME).write_text("")
+    pytester.runpytest().assert_outcomes(passed=1)
 
 
 # --- a run ------------------------------------------------------------------------------------------------
@@ -423,7 +440,7 @@ def test_a_benchmark_of_ones_own_without_a_test_is_told(slake: pytest.Pytester) 
     slake.makepyfile(test_own="def test_own(): pass")
     result = run(slake, "--model=echo:A")
     assert result.ret == 0
-    said = 'to ask about them, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
+    said = 'to ask about slake, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
     assert said in result.outlines
     assert "here asks" not in text(run(slake)), "nothing was typed"
 

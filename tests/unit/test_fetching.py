@@ -6,13 +6,15 @@ import hashlib
 import io
 import json
 import os
+import socket
 import ssl
 import tarfile
 import threading
 import time
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,6 +64,64 @@ def reason(server: FileServer, target: Path, **more: Any) -> str:
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "file.bin"
+
+
+@contextmanager
+def saying(*pieces: bytes, pause: float = 0) -> Iterator[str]:
+    """A server that answers every request with these bytes, which need not be HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    connection.recv(2**16)
+                    for piece in pieces:
+                        connection.sendall(piece)
+                        time.sleep(pause)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_reply_that_is_no_http_is_not_quoted_whole() -> None:
+    with saying(b"\x1b]0;title\x07" + b"A" * 60_000 + b"\r\n\r\n") as url, pytest.raises(NotFetched) as failed:
+        web.Web(QUICK).open(f"{url}/file.bin")
+    assert len(str(failed.value)) < 300
+    assert str(failed.value).isprintable()
+
+
+def test_a_list_that_trickles_is_given_up() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"x"] * 100, pause=0.05) as url:
+        start = time.monotonic()
+        with pytest.raises(NotFetched, match="the connection is too slow"):
+            web.Web(replace(QUICK, attempts=1)).page(f"{url}/list", 2**20)
+        assert time.monotonic() - start < 3
+
+
+def test_no_password_of_an_address_is_shown() -> None:
+    with pytest.raises(NotFetched) as failed:
+        web.Web(QUICK).open("https://me:secret@hub.example/file.bin")
+    assert "secret" not in str(failed.value)
+    with pytest.raises(UsageError) as refused:
+        web.mirrors_of(["https://me:secret@hub.example"], "huggingface.co")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_planted_list_of_received_files_is_read_within_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = {"to": "a", "size": 1, "sha256": "0" * 64, "modified": 1}
+    odd = [{**note, "to": f"odd{n}", "size": size} for n, size in enumerate((10**400, -1, 2**63))]
+    lines = [json.dumps(one) for one in (note, *odd, {**note, "to": "b"})]
+    (tmp_path / manifest.NAME).write_text("\n".join(lines))
+    assert manifest.read(tmp_path).keys() == {"a", "b"}
+    monkeypatch.setattr(manifest, "MAX_LINES", 3)
+    assert manifest.read(tmp_path).keys() == {"a"}
 
 
 # --- one file ---------------------------------------------------------------------------------------------------
@@ -689,6 +749,32 @@ def test_a_tar_with_an_endless_header_is_refused(tmp_path: Path, monkeypatch: py
         archive.addfile(long)
     with pytest.raises(NotFetched, match="a header is too long"):
         unpacked(tmp_path / "a.tar")
+
+
+def test_headers_of_a_tar_are_not_kept(tmp_path: Path) -> None:
+    """14 MB of headers that are packed well took 3 GB, those of the whole archive more than the memory."""
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        for number in range(30):
+            entry = tarfile.TarInfo(f"d/{number}")
+            entry.pax_headers = {"comment": "x" * 900_000, "uname": "x" * 100_000}
+            archive.addfile(entry)
+    tracemalloc.start()
+    try:
+        assert archives.unpack(tmp_path / "a.tar", tmp_path / "out", lambda done, total: None) == 30
+        assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
+    finally:
+        tracemalloc.stop()
+    with tarfile.open(tmp_path / "b.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        for number in range(1200):
+            archive.fileobj.write(tarfile.TarInfo.create_pax_global_header({f"k{number}": "x"}))  # type: ignore[union-attr]
+    with pytest.raises(NotFetched, match="is damaged or no archive"):
+        unpacked(tmp_path / "b.tar")
+
+
+def test_a_zip_with_an_endless_list_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_LISTING", 2**17)
+    with pytest.raises(NotFetched, match="a header is too long"):
+        unpacked(zipped(tmp_path / "a.zip", *((f"{n:0200}", b"") for n in range(1000))))
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,12 @@ def test_a_terminal_is_asked_and_sees_no_cell(tmp_path: Path) -> None:
     assert guess.columns.one == {"answer": 2, "question": 0}
     assert asked[0].startswith("Which column has the right answer? (2 columns could be the answer)\n  1  Lösung (2 ")
     assert not any("Leber" in text or "links" in text for text in asked)
+    assert asked[1].startswith(
+        "Type a number from 1 to 2, or the name of a column.\nWhich column has the right answer?"
+    )
+    named = iter(["musterantwort", "Text"])
+    by_name = asking.told(ambiguous(tmp_path), [], with_images=False, ask=lambda text: next(named))
+    assert by_name.columns.one == guess.columns.one
 
 
 def test_three_wrong_numbers_end_the_questions(tmp_path: Path) -> None:
@@ -640,6 +646,32 @@ def test_a_missing_image_names_the_file_that_is_meant(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_text("image,question,answer\nct/17.png,Why?,so\n17.PNG,How?,so\nct/17,Who?,so\n")
     advice = [mistake.do for mistake in validated(tmp_path / "cases.csv").mistakes if mistake.kind == "image_missing"]
     assert advice == ["'ct/17.PNG' is there; write that"] * 3
+
+
+def test_letters_as_answers_without_options_are_a_warning_that_names_the_option(tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("question,a1,a2,answer\nWhich?,liver,spleen,A\nWhich one?,liver,spleen,B\n")
+    (warning,) = validated(tmp_path / "cases.csv").mistakes[:1]
+    assert (warning.kind, warning.refused) == ("letter_alone", False)
+    assert warning.do == "name their columns by --set A=COLUMN --set B=COLUMN and so on"
+    typed = ("A=a1", "B=a2")
+    assert not [one for one in validated(tmp_path / "cases.csv", typed=typed).mistakes if one.kind == "letter_alone"]
+
+
+def test_numbers_of_cases_are_no_tag_unless_typed_and_years_are_one(tmp_path: Path) -> None:
+    lines = [f"Which?,so,P{100 + n // 2},{2019 + n // 4},T{n // 4}\n" for n in range(8)]
+    (tmp_path / "cases.csv").write_text("question,answer,code,year,station\n" + "".join(lines))
+    sheet = importing.read(tmp_path / "cases.csv", "cases.csv")
+    assert [sheet.columns[place] for place in importing.guess(sheet, ()).columns.tags] == ["year", "station"]
+    assert [sheet.columns[place] for place in importing.guess(sheet, ("tag=code",)).columns.tags] == ["code"]
+
+
+def test_a_slice_of_as_many_values_as_questions_is_a_warning(tmp_path: Path) -> None:
+    lines = [f"Which {n}?,so,{20 + n},{'CT' if n % 2 else 'MR'}\n" for n in range(6)]
+    (tmp_path / "cases.csv").write_text("question,answer,age,modality\n" + "".join(lines))
+    found = validated(tmp_path / "cases.csv", typed=("slice=age", "slice=modality")).mistakes
+    (warning,) = [one for one in found if one.kind == "slice_values"]
+    assert (warning.column, warning.refused) == ("age", False)
+    assert warning.do.endswith('such as { column = "age", cuts = [18, 65] }')
 
 
 def test_a_missing_image_with_a_view_keeps_the_view_in_the_advice(tmp_path: Path) -> None:

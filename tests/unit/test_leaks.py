@@ -180,6 +180,20 @@ def test_fingerprints_are_remembered_until_a_file_changes(
 # Questions.
 
 
+def test_what_is_remembered_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "SMITH_JOHN"
+    folder.mkdir()
+    (folder / "good.png").write_bytes(encoded(picture(1)))
+    (folder / "bad.png").write_bytes(b"no picture")
+    images = [Image(f"SMITH_JOHN/{name}", str(folder / name)) for name in ("good.png", "bad.png")]
+    _, bad = remembered.fingerprints(images, folder)
+    assert bad.why.startswith("not an image")
+    stored = [file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()]
+    assert len(stored) == 1
+    assert not [word for word in (b"SMITH", b"SMITH".hex().encode()) if word in stored[0]]
+
+
 def test_words_are_compared_without_case_width_and_marks() -> None:
     assert likeness.words("<image>\nIs the ＬＩＶＥＲ enlarged?") == ["is", "the", "liver", "enlarged"]
     assert likeness.words("<image 1> T2-weighted_scan") == ["t2", "weighted", "scan"]

@@ -213,7 +213,7 @@ def test_the_command_fails_for_a_named_benchmark_that_is_not_complete(
     Path("made.py").write_text(PLUGIN)
     (data / "made/table.json").unlink()
     assert main(["data", "--plugin=made.py", "made", "--data=data"]) == 1
-    assert "medvqa fetch NAME brings made" in capsys.readouterr().out
+    assert "medvqa fetch NAME --data=data brings made" in capsys.readouterr().out
     assert main(["data", "--data=data"]) == 0
     printed = capsys.readouterr().out
     assert "phantom-mediconfusion" in printed
@@ -245,6 +245,18 @@ def test_the_path_is_the_folder_of_all_files(tmp_path: Path, capsys: pytest.Capt
     assert main(["data", "mmmu-health-val", "--data=d"]) == 1
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("mmmu-health-val"))
     assert row.split()[-1] == str(tmp_path / "d/mmmu-health")
+
+
+def test_commands_to_fetch_name_the_data_folder_unless_the_variable_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["data", "vqa-rad"])
+    assert "medvqa fetch NAME --data=DIR brings vqa-rad" in capsys.readouterr().out
+    main(["data", "vqa-rad", f"--data={tmp_path / 'data'}"])
+    assert f"medvqa fetch NAME --data={tmp_path / 'data'} brings vqa-rad" in capsys.readouterr().out
+    monkeypatch.setenv("MEDVQA_DATA", str(tmp_path / "data"))
+    main(["data", "vqa-rad"])
+    assert "medvqa fetch NAME brings vqa-rad" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ BENCHMARKS = (
         sought=" or ".join(f"{NAME}/{name}" for name in FILES),
         release=2000,
         obtain=(
-            f"Type medvqa fetch {NAME}, or put MM/test.jsonl and images/ of "
+            f"Type medvqa fetch {NAME} --data=DATA, or put MM/test.jsonl and images/ of "
             f"https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA into DATA/{NAME}/"
         ),
         prompt=Templates("default", {"mc": COT}),

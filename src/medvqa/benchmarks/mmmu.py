@@ -178,7 +178,7 @@ VAL = Benchmark(
     files=partial(paths, split="val"),
     sought=f"{GROUP}/SUBJECT/validation-*.parquet for {', '.join(SUBJECTS)}",
     release=150,
-    obtain=f"Fetch it: medvqa fetch {GROUP}-val",
+    obtain=f"Fetch it: medvqa fetch {GROUP}-val --data=DATA",
     prompt=Templates("default", {"mc": CHOOSE, "gd": CHOOSE}, dict.fromkeys(("short_answer",), OPEN)),
     score=score,
     official=official,
@@ -199,7 +199,7 @@ TEST = replace(
     files=partial(paths, split="test"),
     sought=f"{GROUP}/SUBJECT/test-*.parquet for {', '.join(SUBJECTS)}",
     release=1752,
-    obtain=f"Fetch it: medvqa fetch {GROUP}-test",
+    obtain=f"Fetch it: medvqa fetch {GROUP}-test --data=DATA",
     submission=submission,
     origin=_origin("test"),
 )

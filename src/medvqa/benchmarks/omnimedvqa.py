@@ -86,6 +86,7 @@ OWNERS = Template(
     max_tokens=256,
 )
 """`MedicalDataset` of the official code, to the byte, with the limit of its LLaVA-Med; other models have other prompts.
+That model is then asked for its answer once more, which is not done here.
 It shows no letters, which GD, --reasoning and --explain need: hence it is not the default."""
 
 PREFIX = Template("omnimedvqa/ours-ps", "Question: {question} Answer:")
@@ -113,7 +114,7 @@ BENCHMARKS = (
         files=files,
         sought=f"{NAME}/QA_information/Open-access/*.json",
         release=88_996,
-        obtain=f"Fetch it: medvqa fetch {NAME}; or unpack OmniMedVQA.zip into DATA/{NAME}/",
+        obtain=f"Fetch it: medvqa fetch {NAME} --data=DATA; or unpack OmniMedVQA.zip into DATA/{NAME}/",
         prompt=Templates("default", {"mc": MEDEVALKIT, "gd": MEDEVALKIT, "ps": PREFIX}),
         prompts={"owners": owners},
         score=scoring.score_single_choice,

@@ -61,7 +61,7 @@ BENCHMARKS = tuple(
         files=partial(closed_open.hub_files, group=GROUP, split=split),
         sought=f"{GROUP}/data/{split}-*.parquet",
         release=released,
-        obtain=f"Type `medvqa fetch {GROUP}-{split}`, or put the Parquet files of "
+        obtain=f"Type `medvqa fetch {GROUP}-{split} --data=DATA`, or put the Parquet files of "
         f"https://huggingface.co/datasets/flaviagiammarino/path-vqa into DATA/{GROUP}/data/",
         prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
         prompts={"vlmevalkit": closed_open.templates(GROUP, "vlmevalkit", VLMEVALKIT, VLMEVALKIT)},

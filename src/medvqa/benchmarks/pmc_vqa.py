@@ -175,7 +175,7 @@ BENCHMARKS = tuple(
         files=lambda data, file=file: [path] if (path := data / GROUP / file).is_file() else [],  # type: ignore[misc]
         sought=f"{GROUP}/{file}",
         release=release,
-        obtain=f"Fetch it: medvqa fetch {name}; or put {file} and its images into DATA/{GROUP}/",
+        obtain=f"Fetch it: medvqa fetch {name} --data=DATA; or put {file} and its images into DATA/{GROUP}/",
         prompt=Templates("default", _BY_TECHNIQUE),  # type: ignore[arg-type]
         prompts={"medevalkit": Templates("medevalkit", {"mc": MEDEVALKIT, "gd": MEDEVALKIT})},
         score=scoring.score_single_choice,

@@ -139,7 +139,7 @@ BENCHMARKS = (
         sought=f"{NAME}/benchmark/test*.parquet",
         release=9000,
         obtain=(
-            f"Log in to the hub and type medvqa fetch {NAME}, or put {FILE} of "
+            f"Log in to the hub and type medvqa fetch {NAME} --data=DATA, or put {FILE} of "
             f"https://huggingface.co/datasets/raidium/RadImageNet-VQA into DATA/{NAME}/benchmark/"
         ),
         prompt=prompt,

@@ -127,8 +127,8 @@ BENCHMARKS = tuple(
         files=partial(files, split=split),
         sought=f"{GROUP}/{METADATA}/{split}_vqa_data.json",
         obtain=(
-            f"Accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA, then type medvqa fetch {GROUP}. "
-            "docs/neighbours.md says how to get the images"
+            "Accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA, then type medvqa fetch "
+            f"{GROUP} --data=DATA. docs/neighbours.md says how to get the images"
         ),
         prompt=OWNERS.prompt,
         prompts={"first-image": first_image},

@@ -133,7 +133,7 @@ BENCHMARKS = tuple(
         files=partial(files, split=split),
         sought=f"{GROUP}/{FILES[split][0]}",
         release=RELEASED[language][split],
-        obtain=f"Type `medvqa fetch {GROUP}-{language}-{split}`, or put the files of "
+        obtain=f"Type `medvqa fetch {GROUP}-{language}-{split} --data=DATA`, or put the files of "
         "https://huggingface.co/datasets/BoKelvin/SLAKE into DATA/slake/, with its images in DATA/slake/imgs/",
         prompt=closed_open.templates(GROUP, "medevalkit", *MEDEVALKIT[language]),
         prompts={"lmms-eval": closed_open.templates(GROUP, "lmms-eval", LMMS_EVAL[language], LMMS_EVAL[language], 32)},

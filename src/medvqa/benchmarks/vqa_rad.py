@@ -147,7 +147,7 @@ def _named(split: str, osf: bool) -> Benchmark:
         files=osf_files if osf else partial(closed_open.hub_files, group=GROUP, split=split),
         sought=f"{GROUP}/{PUBLIC}" if osf else f"{GROUP}/data/{split}-*.parquet",
         release=RELEASED[split, osf],
-        obtain=OSF.note if osf else f"Type `medvqa fetch {name}`, or {by_hand}",
+        obtain=OSF.note if osf else f"Type `medvqa fetch {name} --data=DATA`, or {by_hand}",
         prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
         score=closed_open.score,
         judged=closed_open.JUDGED,

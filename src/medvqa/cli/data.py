@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,14 +63,14 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
         except OSError as error:
             raise UsageError(f"{options.json} cannot be written: {error.strerror}") from error
     wanting = bool(options.names) and not all(entry.whole for entry in entries)
-    return _text(entries, folder, shelf.lmu_tables(known.values())), int(wanting)
+    return _text(entries, folder, shelf.lmu_tables(known.values()), options.data), int(wanting)
 
 
 def _tell(line: str) -> None:
     say(f"medvqa: {line}")
 
 
-def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | None) -> str:
+def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | None, typed: str | None) -> str:
     from medvqa import printing
     from medvqa.fetching import shelf
     from medvqa.report.tables import TextTable
@@ -78,15 +79,17 @@ def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | N
     columns = ("benchmark", "state", "questions", "images", "size", "digests", "licence", "path")
     table = draw(TextTable("", columns, tuple(map(_row, entries)), frozenset({2, 3, 4})))
     about = f"data folder: {folder}" if folder else "no data folder: name it by --data=DIR, or set MEDVQA_DATA"
+    # The commands below work without it only if MEDVQA_DATA names the folder.
+    where = "" if folder is not None and not typed else " " + shlex.quote(f"--data={typed or 'DIR'}")
     # Members of a group often share their advice.
     named: dict[str, list[str]] = {}
     for entry in entries:
         if not entry.whole:
-            name, lacks, remedy = entry.benchmark.name, shelf.lacks(entry), shelf.remedy(entry)
+            name, lacks, remedy = entry.benchmark.name, shelf.lacks(entry), shelf.remedy(entry, where)
             advice = "; ".join(filter(None, [*lacks, remedy]))
-            named.setdefault("" if advice == f"{shelf.FETCH} {name}" else advice, []).append(name)
+            named.setdefault("" if advice == f"{shelf.FETCH} {name}{where}" else advice, []).append(name)
     simple = named.pop("", [])
-    notes = [f"{shelf.FETCH} NAME brings {', '.join(simple)}"] if simple else []
+    notes = [f"{shelf.FETCH} NAME{where} brings {', '.join(simple)}"] if simple else []
     notes += [f"{', '.join(names)}: {advice}" for advice, names in named.items()]
     if lmu is not None:
         notes.append(

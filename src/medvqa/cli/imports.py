@@ -55,7 +55,11 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
         raise UsageError(f"--images={options.images}: no such folder")
     roles, typed = settings.split(options.set)
     sheet = importing.read(
-        options.file, options.file.name, encoding=typed.encoding, delimiter=typed.delimiter, sheet=typed.sheet
+        options.file,
+        printing.line(options.file.name),
+        encoding=typed.encoding,
+        delimiter=typed.delimiter,
+        sheet=typed.sheet,
     )
     with_images = options.images is not None
     asks = not options.yes and sys.stdin.isatty() and sys.stderr.isatty()

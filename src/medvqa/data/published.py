@@ -77,7 +77,7 @@ class Overall:
     """The published figures of a benchmark over all questions, in percent by `measures`.
 
     `rows`: name, technique ("" if there is one) and values, None for a blank. `abilities`: people's figures by ability,
-    with a source.
+    with a source. `titles`: the columns' own names, if rows of several sources were not counted by `measures`.
     """
 
     source: str
@@ -85,6 +85,7 @@ class Overall:
     measures: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[float | None, ...]], ...]
     abilities: Mapping[str, Any] = field(default_factory=dict)
+    titles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,10 @@ class PaperTable:
                 given = any if row.checked else all
                 if given(value is not None for value in values) and technique not in row.doubtful and not row.ablation:
                     rows.append((row.shown, technique, values))
-        return Overall(source, self.note, names, tuple(rows), self.abilities if split == "val" else {})
+        columns = places["" if split in self.overall else self.techniques[0]]
+        mixed = any(row.checked for row in self.rows)
+        titles = tuple(self.columns[i].title for i in columns) if mixed else ()
+        return Overall(source, self.note, names, tuple(rows), self.abilities if split == "val" else {}, titles)
 
 
 def _numbers(values: Iterable[float | None]) -> tuple[float, ...]:

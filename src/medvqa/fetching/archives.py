@@ -35,8 +35,10 @@ OURS = ".medvqa"
 MAX_NAME = 255
 MAX_DEPTH = 20
 CHUNK = 2**18
-MAX_PIECE = 2**24
-"""Bytes that are read at once, headers of a tar included."""
+MAX_PIECE = 2**20
+"""Bytes of a tar that are read at once, long headers included."""
+MAX_LISTING = 2**28
+"""Bytes of a zip that are read at once: its list of files, which is held, has some hundred bytes for each."""
 DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError),
     *(NotImplementedError, RuntimeError, ValueError, LookupError, OverflowError, struct.error),
@@ -59,10 +61,11 @@ class ArchiveMember:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to be read in large pieces: a tar's long header would be held in memory."""
+    """A stream that refuses to be read in large pieces: headers are held in memory."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], most: int) -> None:
         self._stream = stream
+        self._most = most
 
     def readable(self) -> bool:
         return True
@@ -77,9 +80,10 @@ class _Bounded(io.RawIOBase):
         return self._stream.tell()
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is None or not 0 <= size <= MAX_PIECE:
+        content = self._stream.read(min(self._most + 1, size if size is not None and size >= 0 else self._most + 1))
+        if len(content) > self._most:
             raise tarfile.ReadError("a header is too long")
-        return self._stream.read(size)
+        return content
 
 
 def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int:
@@ -103,7 +107,7 @@ def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int
                 _extract(member, folder, shown)
                 done += member.size
             tick(done, total)
-    except (*DAMAGED, OSError) as error:
+    except (*DAMAGED, MemoryError, OSError) as error:
         # A damaged bzip2 is an OSError without number, a place outside of the file is EINVAL; any other is the disk's.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
@@ -116,7 +120,7 @@ def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
     """Yield the entries of an archive, unchecked."""
     with files.reading(archive) as file:
         if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as opened:
+            with zipfile.ZipFile(cast(IO[bytes], _Bounded(file, MAX_LISTING))) as opened:
                 yield (
                     ArchiveMember(
                         info.filename,
@@ -131,7 +135,7 @@ def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
         file.seek(0)
         start = file.read(6)
         file.seek(0)
-        with _unpacked(file, start) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r:") as tape:
+        with _unpacked(file, start) as stream, tarfile.open(fileobj=_Bounded(stream, MAX_PIECE), mode="r:") as tape:
             yield (
                 ArchiveMember(
                     f"{info.name}/" if info.isdir() else info.name,
@@ -140,8 +144,14 @@ def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
                     info.isdir() or info.isreg(),
                     partial(tape.extractfile, info),
                 )
-                for info in tape
+                for info in map(_bare, tape)
             )
+
+
+def _bare(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """An entry of a tar without its further headers, which a long list of entries would keep in memory."""
+    info.pax_headers, info.linkname, info.uname, info.gname = {}, "", "", ""
+    return info
 
 
 def _unpacked(file: IO[bytes], start: bytes) -> IO[bytes]:

@@ -22,6 +22,8 @@ ENDPOINT = "https://huggingface.co"
 HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_LISTING = 2**24
 MAX_PAGES = 20
+MAX_LISTED = 100_000
+"""Files of a folder; the largest known one has some hundred."""
 INSTALL = "pip install 'pytest-medvqa[data]'"
 
 
@@ -100,6 +102,8 @@ def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> tuple[Origin
             raise _explained(error, hub, origin, file.at, token) from None
         except msgspec.MsgspecError:
             raise NotFetched(f"{hub.host} does not list the files of {origin.hub} as the hub does") from None
+        if len(known) > MAX_LISTED:
+            raise NotFetched(f"{hub.host} lists more than {MAX_LISTED:,} files in {folder or origin.hub}")
         if not following:
             break
         # The next page differs in its query alone: no other address is followed with the token.

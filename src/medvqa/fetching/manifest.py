@@ -16,6 +16,8 @@ from medvqa import files
 
 NAME = ".medvqa-fetch.jsonl"
 MAX_LINE = 2**16
+MAX_LINES = 2**18
+MAX_NUMBER = 2**63
 CHUNK = 2**20
 
 
@@ -46,12 +48,14 @@ def folder_of(data: Path, to: str) -> tuple[Path, str]:
 
 
 def read(folder: Path) -> dict[str, FileNote]:
-    """Return the notes of a folder by file; lines that cannot be read are left out."""
+    """Return the notes of a folder by file; lines that cannot be read, or above MAX_LINES, are left out."""
     notes: dict[str, FileNote] = {}
     path = folder / NAME
     try:
         with files.reading(path, follow=False) as file:
-            for _, line in files.lines(file, path, MAX_LINE):
+            for number, line in files.lines(file, path, MAX_LINE):
+                if number > MAX_LINES:
+                    break
                 if (note := _note(line)) is not None:
                     notes[note.to] = note
     except OSError:
@@ -71,6 +75,7 @@ def _note(line: bytes) -> FileNote | None:
         values = json.loads(line)
         known = {one.name: values[one.name] for one in fields(FileNote) if one.name in values}
         fine = all(isinstance(value, TYPES.get(name, (str,))) for name, value in known.items())
+        fine = fine and all(0 <= value < MAX_NUMBER for value in known.values() if isinstance(value, int))
         return FileNote(**known) if fine else None
     except (ValueError, TypeError, RecursionError):
         return None

@@ -18,11 +18,9 @@ from typing import Self
 
 from medvqa import files
 from medvqa.fetching import manifest
-from medvqa.fetching.web import NotFetched, Stopped, Web, broken, shown
+from medvqa.fetching.web import SLOWEST, NotFetched, Stopped, Web, broken, shown
 
 CHUNK = 2**18
-SLOWEST = 1000
-"""Bytes a second below which a connection counts as broken."""
 ROOM = 2**26
 """Bytes of the disk that are left free."""
 STARTS: Mapping[str, tuple[bytes, ...]] = {

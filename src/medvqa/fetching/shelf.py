@@ -234,13 +234,13 @@ def lacks(entry: ShelfEntry) -> list[str]:
     return [*phrases, *([entry.problem] if entry.problem else [])]
 
 
-def remedy(entry: ShelfEntry) -> str:
-    """Return how to get what is missing, "" if nothing is."""
+def remedy(entry: ShelfEntry, where: str = "") -> str:
+    """Return how to get what is missing, "" if nothing is; `where` names the data folder in the command to type."""
     benchmark, origin = entry.benchmark, entry.benchmark.origin
     if entry.state not in ("missing", "incomplete"):
         return ""
     if origin is not None and origin.files:
-        return f"{FETCH} {benchmark.name}{f' ({origin.terms})' if origin.terms else ''}"
+        return f"{FETCH} {benchmark.name}{where}{f' ({origin.terms})' if origin.terms else ''}"
     return (origin.apply if origin is not None else "") or benchmark.obtain
 
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from urllib.error import URLError
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-from medvqa import __version__
+from medvqa import __version__, printing
 from medvqa.items import MedVQAError, UsageError
 
 T = TypeVar("T")
@@ -31,6 +31,11 @@ MAX_TRIES = 1000
 TOLD = 4.0
 """Seconds of a wait that the user is told about."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_USER = re.compile("//[^/@]*@")
+SLOWEST = 1000
+"""Bytes a second below which a connection counts as broken."""
+MAX_REASON = 200
+"""Characters of a server's words in a message."""
 NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which another try may succeed."""
@@ -94,16 +99,16 @@ def mirrors_of(typed: list[str], standard: str) -> dict[str, str]:
         parts = _split(base)
         if not host or "/" in host or parts is None:
             raise UsageError(
-                f"--mirror={value}: write --mirror=URL in place of the hub, or --mirror=HOST=URL in place of another "
-                "host, such as --mirror=https://hf-mirror.com"
+                f"--mirror={shown(value)}: write --mirror=URL in place of the hub, or --mirror=HOST=URL in place of "
+                "another host, such as --mirror=https://hf-mirror.com"
             )
         mirrors[host.lower()] = base.rstrip("/")
     return mirrors
 
 
 def shown(url: str) -> str:
-    """Return a URL without its query, which may hold a signature."""
-    return url.partition("?")[0].partition("#")[0]
+    """Return a URL without its query, which may hold a signature, and without user and password."""
+    return _USER.sub("//", url.partition("?")[0].partition("#")[0], count=1)
 
 
 def is_loopback(host: str) -> bool:
@@ -191,8 +196,13 @@ class Web:
 
         def once() -> tuple[bytes, str]:
             with self.open(url, token=token) as response:
+                content, started = b"", time.monotonic()
                 try:
-                    content = response.read(most + 1)
+                    while len(content) <= most and (piece := response.read1(most + 1 - len(content))):
+                        content += piece
+                        passed = time.monotonic() - started
+                        if passed > self.manners.timeout and len(content) < SLOWEST * passed:
+                            raise NotFetched(f"{shown(url)}: the connection is too slow", again=True)
                 except (OSError, HTTPException) as error:
                     raise broken(url, error) from None
                 cut = bool(response.length)
@@ -321,7 +331,8 @@ def broken(url: str, error: OSError | HTTPException) -> NotFetched:
     if isinstance(inner, TimeoutError):
         return NotFetched(f"{host} does not answer", again=True, host=host)
     text = (inner.strerror if isinstance(inner, OSError) else "") or str(inner) or type(inner).__name__
-    return NotFetched(f"{host} cannot be reached: {text}", again=True, host=host)
+    # A reply that is no HTTP is quoted whole by the library.
+    return NotFetched(f"{host} cannot be reached: {printing.line(text)[:MAX_REASON]}", again=True, host=host)
 
 
 def _split(url: str) -> SplitResult | None:

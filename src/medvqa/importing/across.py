@@ -40,6 +40,16 @@ def checked(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mi
     yield from _files(cases, names["image"])
 
 
+def slices(cases: Sequence[TableCase], columns: Iterable[str]) -> Iterator[Mistake]:
+    """Yield a warning for each column of slices that hold fewer than two questions on average."""
+    for column in columns:
+        values = {value for case in cases for value in case.tags.get(column, ())}
+        if len(values) > 1 and 2 * len(values) > len(cases):
+            what = f"{len(values):,} different values for {len(cases):,} questions: slices of so few show nothing"
+            do = f'write ranges into [slices] of the benchmark file, such as {{ column = "{column}", cuts = [18, 65] }}'
+            yield Mistake("slice_values", None, column, what, do, refused=False)
+
+
 def _by(values: Iterable[tuple[K, TableCase]]) -> dict[K, list[TableCase]]:
     found: defaultdict[K, list[TableCase]] = defaultdict(list)
     for value, case in values:

@@ -12,7 +12,7 @@ from medvqa.items import UsageError
 MOST = 30
 """Columns that a question lists."""
 TIMES = 3
-"""Answers to a question that are no number, after which it is given up."""
+"""Answers to a question that are neither a number nor a name of a column, after which it is given up."""
 
 EXPLAINED = {
     "question": "the text of the question",
@@ -66,11 +66,16 @@ def _answer(sheet: Sheet, question: RoleQuestion, ask: Callable[[str], str]) -> 
         f"  {number}  {sheet.shown(place)} ({describe(sheet, place)})" for number, place in enumerate(candidates, 1)
     ]
     lines += [] if needed else ["  0  none"]
+    names = [sheet.columns[place].casefold() for place in candidates]
+    again: list[str] = []
     for _ in range(TIMES):
-        reply = ask("\n".join([*lines, "Number: "])).strip()
+        reply = ask("\n".join([*again, *lines, "Number: "])).strip()
+        if names.count(reply.casefold()) == 1:
+            reply = str(names.index(reply.casefold()) + 1)
         if reply.isascii() and reply.isdecimal() and len(reply) < 4:
             if 1 <= int(reply) <= len(candidates):
                 return f"{role}={sheet.columns[candidates[int(reply) - 1]]}"
             if int(reply) == 0 and not needed:
                 return f"{role}="
+        again = [f"Type a number from {int(needed)} to {len(candidates)}, or the name of a column."]
     raise UsageError(f"{refusal(sheet, [question])}, or answer with a number")

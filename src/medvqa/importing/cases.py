@@ -313,6 +313,11 @@ class _RowReader:
             if not kind and all(judged):
                 what = "the answer is yes or no, and no kind says so: only a judge scores it"
                 self._add("no_kind", place, what, "write judgment into a column kind", refused=False)
+            elif not kind and all(len(text) == 1 and text in LETTERS for text in written):
+                named = self._columns.options or "options" in self._columns.one
+                do = "write them" if named else "name their columns by --set A=COLUMN --set B=COLUMN and so on"
+                what = "the answer is a letter, and there are no options: the letter counts as a text"
+                self._add("letter_alone", place, what, do, refused=False)
             return written
         if place in self._bad or (self._columns.one.get("options") in self._bad):
             return ()

@@ -35,7 +35,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "pair": ("paarnummer",),
     "patient": (
         *("patientid", "pat id", "patid", "pid", "patient no", "patient number", "mrn", "subject", "subject id"),
-        *("patientennr", "patientnr", "patienten nr", "pat nr", "patnr", "pseudonym"),
+        *("patientennr", "patientnr", "patienten nr", "pat nr", "patnr", "patientenkennung", "pseudonym"),
         *("患者id", "病人id", "病历号", "住院号"),
     ),
     "case": (
@@ -89,6 +89,8 @@ _SAMPLE = 500
 """Cells of a column that are looked at to guess its role."""
 MOST_VALUES = 30
 """Different values of a column that is suggested as a tag."""
+_NUMBER_OF_A_CASE = re.compile(r"\d{3}")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,9 @@ def _is_tag(sheet: Sheet, place: int) -> bool:
     if not values or not all(isinstance(value, str | int | float | bool) for value in values):
         return False
     counts = Counter(str(value).strip() for value in values)
+    # Numbers of patients and cases are recorded in no run; years may be.
+    if all(_NUMBER_OF_A_CASE.search(text) and not _YEAR.fullmatch(text) for text in counts):
+        return False
     return (
         2 <= len(counts) <= MOST_VALUES
         and 2 * len(counts) <= len(values)

@@ -67,7 +67,8 @@ def validate(
     names = {role: _name(sheet, columns, role) for role in ("id", "question", "answer", "pair", "patient", "case")}
     names |= {"cluster": _name(sheet, columns, "cluster"), "image": _image_name(sheet, columns)}
     found, of_images = pictures.checked(listed, folder, names["image"], chosen, progress)
-    mistakes = [*sheet.mistakes, *mistakes, *of_images, *across.checked(listed, names)]
+    sliced = across.slices(listed, [sheet.columns[place] for place in columns.slices])
+    mistakes = [*sheet.mistakes, *mistakes, *of_images, *across.checked(listed, names), *sliced]
     if load is not None and not any(mistake.refused for mistake in mistakes):
         try:
             load()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from medvqa.medical.errors import MedicalError as MedicalError
+from medvqa.medical.errors import lacking as lacking
 from medvqa.medical.views import SLIDES, ImageView
 
 if TYPE_CHECKING:

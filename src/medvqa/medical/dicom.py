@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa.medical import windows
-from medvqa.medical.errors import EXTRA, MedicalError
+from medvqa.medical.errors import EXTRA, MedicalError, need
 from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _reading() -> Iterator[None]:
     try:
         from pydicom import config
     except ImportError:
-        raise MedicalError(f"DICOM files need pydicom: {EXTRA}") from None
+        raise MedicalError(need("dicom")) from None
     logger = logging.getLogger("pydicom")
     with _alone:
         kept = logger.disabled, config.settings.reading_validation_mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from medvqa.medical.errors import EXTRA, MedicalError
+from medvqa.medical.errors import MedicalError, need
 from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
     try:
         import openslide
     except (ImportError, OSError):
-        raise MedicalError(f"slides need openslide: {EXTRA}") from None
+        raise MedicalError(need("slide")) from None
     if not path:
         raise MedicalError("a slide is a file of its own")
     try:

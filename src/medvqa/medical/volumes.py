@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medvqa.medical import windows
-from medvqa.medical.errors import EXTRA, MedicalError
+from medvqa.medical.errors import MedicalError, need
 from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def picture(
     try:
         import nibabel
     except ImportError:
-        raise MedicalError(f"NIfTI files need nibabel: {EXTRA}") from None
+        raise MedicalError(need("nifti")) from None
     try:
         header = _header(nibabel, file)
         shape, volumes = _shape(header)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from medvqa.plugin.state import State
     from medvqa.session.delivery import Delivery
 
+FETCHED = ".medvqa-fetch.jsonl"
+"""The list of received files, by which a folder of fetched data is known (`medvqa.fetching.manifest.NAME`)."""
 CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
 AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 """Environment variable that sets the number of workers for xdist's -n auto."""
@@ -108,6 +111,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return auto(typed_options, setting_of(config), registry_of(config))
     except MedVQAError:
         return None  # `Controller.check` reports it
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders of fetched data: what an archive holds, such as test.txt or conftest.py, is not run."""
+    if not os.path.lexists(collection_path / FETCHED) or config.rootpath.is_relative_to(collection_path):
+        return None
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

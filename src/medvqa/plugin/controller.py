@@ -366,7 +366,7 @@ class Controller:
         reporter.write_line(f"! {'the tests here ask' if marked else 'no test here asks'} {asks}")
         if not {shipped.name for shipped in benchmarks.pytest_medvqa_benchmarks()}.intersection(untested):
             reporter.write_line(
-                f'to ask about them, write a test with @pytest.mark.vqa("{untested[0]}") (docs/running.md)'
+                f'to ask about {untested[0]}, write a test with @pytest.mark.vqa("{untested[0]}") (docs/running.md)'
             )
             return
         paths = {str(path) for path in config.args}

@@ -83,9 +83,8 @@ def _benchmark(name: str, found: Overlaps, near: int) -> list[str]:
         lines.append(f"question alone: {len(found.alone):,} more items; no overlap, as other images are asked the same")
     if found.lacking:
         reasons = Counter(found.lacking.values()).most_common(SHOWN)
-        first = next(iter(found.lacking))
         lines.append(
-            f"! items with an image that could not be compared: {len(found.lacking):,}, first {first}: "
+            f"! items with an image that could not be compared: {len(found.lacking):,} (--json=FILE names them): "
             + "; ".join(why for why, _ in reasons)
         )
     if found.plain:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from medvqa import benchmarks, engine, printing, scoring
+from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError
 from medvqa.protocols import voting
@@ -160,6 +161,7 @@ def check_images(plan: Plan, name: str) -> None:
     """
     if not _needs_images(plan):
         return
+    _check_readers(plan, name)
     number, absent = plan.missing_images(name)
     if not absent or (plan.selects and len(absent) < number):
         return
@@ -170,7 +172,9 @@ def check_images(plan: Plan, name: str) -> None:
     benchmark = plan.benchmarks[name]
     own = benchmark.files is None
     first = plan.missing_path(name) if own else absent[0]
-    how = f"medvqa fetch {name}" if benchmark.origin and benchmark.origin.files else "docs/data.md says from where"
+    how = "docs/data.md says from where"
+    if benchmark.origin and benchmark.origin.files:
+        how = f"medvqa fetch {name} {shlex.quote(f'--data={plan.folder(name)}')}"
     advice = (
         "Put them there, correct the names," if own else f"Put them there ({how}), name another folder with --data=DIR,"
     )
@@ -178,6 +182,17 @@ def check_images(plan: Plan, name: str) -> None:
         f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
         f"{printing.line(first)}. {advice} or ask without images: --ablate=text-only{part}"
     )
+
+
+def _check_readers(plan: Plan, name: str) -> None:
+    """UsageError if images need a reader that is not installed. If questions are selected, theirs end in errors."""
+    needs = medical.lacking()
+    if plan.selects or not needs:
+        return
+    images = [image for item in plan.items(name) for image in item.images if image.may_be_medical]
+    for image in images[:MAX_HEADERS]:
+        if image.medical_kind in needs:
+            raise UsageError(f"{name}: {needs[image.medical_kind]}; or ask without images: --ablate=text-only")
 
 
 def notices(plan: Plan) -> list[str]:

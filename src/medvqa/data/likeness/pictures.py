@@ -88,7 +88,8 @@ def of_image(image: Image, *, turned: bool = False) -> Fingerprint:
         content = image.sha256() if _is_medical(image) else ""
         found = fingerprint(image.read(), turned=turned)
     except DataError as error:
-        return Fingerprint(content, why=str(error))
+        # Without the name: reasons are remembered and printed, and a file may be called by a patient.
+        return Fingerprint(content, why=str(error).removeprefix(f"image {image.name}: "))
     return msgspec.structs.replace(found, content=content or found.content)
 
 

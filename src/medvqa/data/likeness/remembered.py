@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import warnings
@@ -18,7 +19,7 @@ from medvqa.data.likeness.pictures import BITS, Fingerprint, of_image
 from medvqa.data.progress import Progress
 from medvqa.items import Image
 
-FORMAT = 1
+FORMAT = 2
 """Version of the stored fingerprints, for other rules of decoding or hashing."""
 SUFFIX = ".medvqa-looks.msgpack"
 LARGEST = 2**31
@@ -91,10 +92,11 @@ def fingerprints(
 
 
 def _name(image: Image) -> str:
-    """The name of an image in the cache: its file, and its place within."""
+    """The key of an image in the cache: a digest of its file's path, which may name a patient, and its place within."""
     place = [str(image.start)] if image.start else list(map(str, image.cell)) if image.cell is not None else []
     window = [repr(image.window)] if image.window is not None else []
-    return "\0".join([image.path, *place, *window, image.view]).encode(errors="surrogateescape").hex()
+    key = "\0".join([image.path, *place, *window, image.view])
+    return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
 
 
 def _states(images: Sequence[Image]) -> list[tuple[int, int]]:

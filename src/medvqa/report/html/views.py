@@ -465,4 +465,10 @@ def published(part: Part) -> Published | None:
     items = len({result.item.id for result in part.results})
     mine = (f"this run, {items:,} items", True, tuple(own.get(name) for name in paper.measures))
     ordered = sorted([*rows, mine], key=lambda row: -(row[2][0] if row[2][0] is not None else -1))
-    return Published(paper.source, paper.note, paper.measures, tuple(ordered))
+    labels = tuple(map(label, paper.measures))
+    if not paper.titles:
+        return Published(paper.source, paper.note, labels, tuple(ordered))
+    same = ", ".join(f"{title} is {name}" for title, name in zip(paper.titles, labels, strict=True))
+    return Published(
+        paper.source, f"{paper.note} In the row of this run, {same}.".lstrip(), paper.titles, tuple(ordered)
+    )
