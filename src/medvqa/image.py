@@ -221,7 +221,7 @@ class Image:
     def medical_kind(self) -> medical.Medical:
         """The kind of a medical file, "" for any other image and for a file that cannot be read."""
         try:
-            with self._medical() as (kind, _):
+            with self._opened_file() as (kind, _):
                 return kind
         except (DataError, MedicalError, OSError):
             return ""
