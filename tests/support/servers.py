@@ -57,21 +57,16 @@ def error(status: int, message: str, code: str | None = None, **headers: str) ->
     return Reply({"error": {"message": message, "type": "x", "code": code}}, status, named)
 
 
-class Server(ThreadingHTTPServer):
-    """Answers the n-th request (from 0) with `script(n, request)`; `most` is the most that were in flight."""
+class LocalServer(ThreadingHTTPServer):
+    """Serves in threads while its `with` block runs; `most` is the most requests that were in flight."""
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, script: Callable[[int, Request], Reply]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.script = script
-        self.requests: list[Request] = []
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
         self.in_flight = self.most = 0
         self.lock = threading.Lock()
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        # To the plugin a host that is not loopback, to Linux this machine.
-        self.remote_url = f"http://0.0.0.0:{self.server_port}/v1"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
@@ -83,6 +78,18 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is part of the tests."""
+
+
+class Server(LocalServer):
+    """Answers the n-th request (from 0) with `script(n, request)`."""
+
+    def __init__(self, script: Callable[[int, Request], Reply]) -> None:
+        super().__init__(Handler)
+        self.script = script
+        self.requests: list[Request] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        # To the plugin a host that is not loopback, to Linux this machine.
+        self.remote_url = f"http://0.0.0.0:{self.server_port}/v1"
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,12 +1,13 @@
 """A server on this machine that gives files away, as well or as badly as a test asks it to."""
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from support.servers import LocalServer
 
 
 @dataclass
@@ -52,32 +53,16 @@ def ranged(content: bytes, asked: Asked, etag: str = '"1"', **more: Any) -> Sent
     return Sent(content[start:], 206, headers, **more)
 
 
-class FileServer(ThreadingHTTPServer):
+class FileServer(LocalServer):
     """Answers the n-th request (from 0) with `script(n, asked)`."""
 
-    daemon_threads = True
-    request_queue_size = 128
-
     def __init__(self, script: Callable[[int, Asked], Sent]) -> None:
-        super().__init__(("127.0.0.1", 0), FileHandler)
+        super().__init__(FileHandler)
         self.script = script
         self.asked: list[Asked] = []
-        self.lock = threading.Lock()
-        self.in_flight = self.most = 0
         self.url = f"http://127.0.0.1:{self.server_port}"
         # The same machine under the name of another host.
         self.other_url = f"http://localhost:{self.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is part of the tests."""
 
 
 class FileHandler(BaseHTTPRequestHandler):

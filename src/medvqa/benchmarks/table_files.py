@@ -257,25 +257,36 @@ def _problems(declaration: TableFile) -> list[tuple[str, str]]:
             f"columns.{role}",
             "the key 'options' names them already",
         )
-    for name, piece in declaration.slices.items():
-        refuse(not _is_dimension(name), f"slices.{name}", _NAME)
-        if isinstance(piece, NumberRanges):
-            problems += _wrong_ranges(f"slices.{name}", piece)
-    names = {lexicon.slug(tag) for tag in declaration.tags}
-    for tag in declaration.tags:
-        refuse(not _is_dimension(lexicon.slug(tag)), "tags", f"'{printing.line(tag)[:60]}': {_NAME}")
-    refuse(both := names & declaration.slices.keys(), "tags", f"'{min(both, default='')}' is a slice already")
-    known = {*names, *declaration.slices, "kind"}
-    for crossing in declaration.crossings:
-        parts = crossing.split(lexicon.CROSSED)
-        unknown = [part for part in parts if part not in known]
-        shown = printing.line(crossing)[:60]
-        refuse(len(parts) < 2 or len(set(parts)) < len(parts), "crossings", f"'{shown}': write it as modality+age")
-        refuse(unknown, "crossings", f"'{shown}': no slice '{printing.line(unknown[0])[:60] if unknown else ''}'")
+    problems += _wrong_slices(declaration)
     if declaration.words is not None:
         problems += _wrong_words(declaration.words, declaration.language)
     if declaration.prompt and (wrong := wrong_field(declaration.prompt)) is not None:
         problems.append(("prompt", f"it {wrong[1]}. {FIELDS_HELP}"))
+    return problems
+
+
+def _wrong_slices(declaration: TableFile) -> list[tuple[str, str]]:
+    """The same of slices, tags and crossings."""
+    problems = []
+    for name, piece in declaration.slices.items():
+        if not _is_dimension(name):
+            problems.append((f"slices.{name}", _NAME))
+        if isinstance(piece, NumberRanges):
+            problems += _wrong_ranges(f"slices.{name}", piece)
+    names = {lexicon.slug(tag) for tag in declaration.tags}
+    for tag in declaration.tags:
+        if not _is_dimension(lexicon.slug(tag)):
+            problems.append(("tags", f"'{printing.line(tag)[:60]}': {_NAME}"))
+    if both := names & declaration.slices.keys():
+        problems.append(("tags", f"'{min(both)}' is a slice already"))
+    known = {*names, *declaration.slices, "kind"}
+    for crossing in declaration.crossings:
+        parts = crossing.split(lexicon.CROSSED)
+        shown = printing.line(crossing)[:60]
+        if len(parts) < 2 or len(set(parts)) < len(parts):
+            problems.append(("crossings", f"'{shown}': write it as modality+age"))
+        if unknown := [part for part in parts if part not in known]:
+            problems.append(("crossings", f"'{shown}': no slice '{printing.line(unknown[0])[:60]}'"))
     return problems
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,11 +147,7 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
     chosen, several, without = _typed(sheet, typed)
     names = [plain(name) for name in sheet.columns]
     taken = {*chosen.values(), *(place for places in several.values() for place in places)}
-    private = [*several["private"]]
-    for place, name in enumerate(names):
-        is_file = _share(sheet, place, IMAGE_FILE.search) >= 0.6
-        if place not in taken and not is_file and (name in PRIVATE or _identifies(sheet, place)):
-            private.append(place)
+    private = [*several["private"], *_private(sheet, names, taken)]
     free = [place for place, name in enumerate(names) if place not in taken and place not in private and name]
     questions: list[RoleQuestion] = []
     if "options" not in without:
@@ -179,10 +175,8 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
     free = [place for place in free if place not in images]
     for role in ("question", "answer"):
         if role not in chosen and not any(question.role == role for question in questions):
-            candidates = _by_content(role, sheet, free, chosen)
-            others = candidates or [place for place in free if place not in candidates]
-            why = f"no column is called {role}"
-            questions.append(RoleQuestion(role, tuple(others), True, why))
+            candidates = _by_content(role, sheet, free, chosen) or free
+            questions.append(RoleQuestion(role, tuple(candidates), True, f"no column is called {role}"))
     holding = tuple(place for place in free if names[place] in HOLDS_ANSWER)
     open_places = {place for question in questions for place in question.candidates}
     columns = RoleColumns(
@@ -224,6 +218,14 @@ def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str
     if twice := [place for place, count in Counter(places).items() if count > 1]:
         raise UsageError(f"--set: column '{sheet.shown(twice[0])}' has two roles; write one of them")
     return one, several, without
+
+
+def _private(sheet: Sheet, names: Sequence[str], taken: Collection[int]) -> Iterator[int]:
+    """Yield the columns without a typed role that identify people; a column of image files does not."""
+    for place, name in enumerate(names):
+        identifies = place not in taken and (name in PRIVATE or _identifies(sheet, place))
+        if identifies and _share(sheet, place, IMAGE_FILE.search) < 0.6:
+            yield place
 
 
 def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
