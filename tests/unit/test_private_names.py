@@ -80,6 +80,12 @@ def test_names_are_replaced_however_they_are_spelled(tmp_path: Path, why: str) -
     assert not re.search("smith|j.{1,6}hn|doe", hidden, re.IGNORECASE), hidden
 
 
+def test_an_option_like_the_name_of_a_file_stays(tmp_path: Path) -> None:
+    shown = result(Image("liver.png", str(tmp_path / "liver.png")))
+    shown = replace(shown, score=Score(1.0, "correct", why="chose B (liver)"))
+    assert Pseudonyms.of([shown.item], digests=True).hidden(shown).score.why == "chose B (liver)"
+
+
 def test_an_image_that_was_not_read_has_its_place(scan: Image) -> None:
     shown = result(scan, Image("MARY.png", "/nowhere/MARY.png"))
     hidden = Pseudonyms.of([shown.item], digests=True).hidden(shown)

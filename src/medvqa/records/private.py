@@ -76,8 +76,10 @@ class Pseudonyms:
         item = result.item
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
         names = dict[str, str]()
+        # The reason of a score quotes options, which may be the stem of a name; rescoring gives it as it is.
+        failed = result.score.outcome == "error"
         for image, other in zip(item.images, images, strict=True):
-            for name in (image.path, image.name, image.file, *_parts(image)):
+            for name in (image.path, image.name, image.file, *_parts(image, stems=failed)):
                 # A short number may be another one of the message: HTTP 429.
                 if name and (len(name) > 3 or not name.isdecimal()):
                     for spelled in (name, json.dumps(name)[1:-1], repr(name)[1:-1], quote(name)):
@@ -111,13 +113,13 @@ class Pseudonyms:
         return changed
 
 
-def _parts(image: Image) -> Iterator[str]:
-    """Yield the last part of an image's path, with and without its ending; models and libraries quote these, too."""
+def _parts(image: Image, *, stems: bool) -> Iterator[str]:
+    """Yield the last part of an image's path, with `stems` also without its ending, as libraries quote it."""
     for text in (image.path, image.file):
         name = PurePath(text).name
         yield name
         stem = name.removesuffix(".gz").rpartition(".")[0]
-        if len(stem) > 3:
+        if stems and len(stem) > 3:
             yield stem
 
 
