@@ -11,7 +11,7 @@ import pytest
 
 from medvqa import records
 from medvqa.comparing.matching import partners
-from medvqa.items import Image, Item, QuestionKey, Result, Score
+from medvqa.items import DataError, Image, Item, QuestionKey, Result, Score
 from medvqa.records import Pseudonyms, is_pseudonym
 from medvqa.session import classifying
 
@@ -46,6 +46,16 @@ def test_names_are_replaced_also_in_reasons(scan: Image) -> None:
     line = records.encode(hidden)
     assert not [word for word in (b"SMITH", b"JOHN.dcm?w", b"4711") if word in line]
     assert records.decode(line).item.images[0].key == scan.pinned().key
+
+
+def test_a_run_folder_names_no_file_of_this_machine(scan: Image) -> None:
+    line = records.encode(result(scan))
+    planted = line.replace(b'"path":""', json.dumps({"path": scan.path})[1:-1].encode())
+    assert planted != line
+    (image,) = records.decode(planted).item.images
+    assert image.path == ""
+    with pytest.raises(DataError, match="not here"):
+        image.read()
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,20 @@ def _image(image: Image) -> dict[str, Any]:
 
 
 def decode(line: bytes) -> Result:
-    """The result of one line. Raises msgspec.DecodeError (a ValueError)."""
+    """The result of one line. Raises msgspec.DecodeError (a ValueError).
+
+    A path of an image, which `encode` never writes, is dropped: a stranger's run must not name files of this machine.
+    """
     try:
         if _IMPOSSIBLE not in line:
-            return _decoder.decode(line)
-        content = msgspec.json.decode(line, type=dict[str, Any])
-        return msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
+            result = _decoder.decode(line)
+        else:
+            content = msgspec.json.decode(line, type=dict[str, Any])
+            result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
+        if any(image.path for image in result.item.images):
+            images = tuple(replace(image, path="") for image in result.item.images)
+            result = replace(result, item=replace(result.item, images=images))
+        return result
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
 
