@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.installed import Door
+from support.neighbours_opens import write_slake
 
 ROOT = Path(__file__).parents[2]
 IN_A_SENTENCE = re.compile(r"`((?:pytest|medvqa) [^`]+)`")
@@ -25,6 +26,13 @@ import pytest
 @pytest.mark.vqa
 def test_questions(item, evaluate):
     evaluate(item)
+"""
+CASES = "image,question,A,B,answer\n" + "".join(
+    f"{n}.png,Which organ is number {n}?,liver {n},spleen {n},{'AB'[n % 2]}\n" for n in range(8)
+)
+KLINIK = """
+file = "cases.csv"
+title = "Klinik"
 """
 SWEEP = """
 [options]
@@ -54,6 +62,8 @@ ENDS = {
     "--model=my-model": "no model 'my-model'",
 }
 """Words of the one line in which a command ends that needs a key, a server, weights or somebody's run."""
+LACKS = {"medvqa fetch mediconfusion --data=DIR": "Could not be had:"}
+"""Commands that end with a list and exit code 1 if they are typed with --offline."""
 
 
 def readme() -> list[str]:
@@ -98,6 +108,12 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "models/phantom-vlm", folder / "FOLDER")
     mediconfusion(folder / "DIR")
     shutil.copytree(folder / "DIR", folder / "DATA")
+    write_slake(folder / "DIR")
+    door.write("cases.csv", CASES)
+    door.write("klinik.toml", KLINIK)
+    for n in range(8):
+        door.picture(f"{n}.png", (30 * n, 99, 200 - 20 * n))
+    door.picture("TRAINING/1.png", (30, 99, 180))
     shutil.copy(folder / "reports/RUN/results.jsonl", folder / "FILE")
     return folder
 
@@ -110,10 +126,12 @@ def mediconfusion(folder: Path) -> None:
 def check(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "foreign"
     shutil.copytree(prepared, folder)
-    done = Door(folder, installed).type(command, HF_HUB_OFFLINE="1")
     line = next((line for part, line in ENDS.items() if part in command), "")
-    assert done.code == (4 if line and "|| code" not in command else 0), done.output
+    lacks = LACKS.get(command, "")
+    done = Door(folder, installed).type(f"{command} --offline" if lacks else command, HF_HUB_OFFLINE="1")
+    assert done.code == (1 if lacks else 4 if line and "|| code" not in command else 0), done.output
     assert line in done.output
+    assert lacks in done.output
     assert "Traceback" not in done.output
     assert "INTERNALERROR" not in done.output
     if line:
