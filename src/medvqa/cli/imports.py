@@ -26,7 +26,10 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         "--images", type=Path, metavar="DIR", help="the folder of the images (default: the folder of the table)"
     )
     command.add_argument(
-        "--to", type=Path, metavar="FILE.toml", help="the file to write (default: the table's name, with .toml)"
+        "--to",
+        type=Path,
+        metavar="FILE.toml",
+        help="the file to write (default: the table's name with .toml, in the working folder)",
     )
     command.add_argument(
         "--yes", action="store_true", help="ask nothing: if a role is unclear, stop and print the option to type"
