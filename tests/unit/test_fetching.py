@@ -450,7 +450,7 @@ def test_a_file_without_length_or_digest_cannot_be_known_to_be_whole(target: Pat
 def test_a_packed_answer_is_refused(target: Path) -> None:
     packed = Sent(gzip.compress(CONTENT), headers={"Content-Encoding": "gzip"})
     with FileServer(lambda n, asked: packed) as server:
-        assert "sends it packed" in reason(server, target)
+        assert "sends it compressed" in reason(server, target)
 
 
 def test_a_full_disk_is_noticed_before_the_file_is_received(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +463,7 @@ def test_a_full_disk_is_noticed_before_the_file_is_received(target: Path, monkey
     "url", ["ftp://example.org/x", "file:///etc/passwd", "http://", "http://a@b/", "http://[", "x"]
 )
 def test_only_http_and_https_are_opened(url: str) -> None:
-    with pytest.raises(NotFetched, match="is not a http or https address"):
+    with pytest.raises(NotFetched, match="is not an http or https address"):
         web.Web(QUICK).open(url)
 
 

@@ -928,7 +928,7 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
         (["old.xls"], "old.xls: an old or an encrypted Excel file; save it as XLSX, without a password"),
         ([".", "--to=x.toml"], "cannot be read"),
         (["other.csv"], "other.csv: no column is called question"),
-        (["cases.csv", "--set=language=German"], "key 'language': 'German' is no tag of a language"),
+        (["cases.csv", "--set=language=German"], "key 'language': 'German' is no language code"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),
     ],
 )

@@ -188,7 +188,7 @@ def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
         ('file = "x.csv"\ncrossings = ["age+kind"]', "'crossings': 'age+kind': no slice 'age'"),
         ('file = "x.csv"\ntags = ["Age"]\n[slices]\nage = "Age"', "'tags': 'age' is a slice already"),
         ('file = "x.csv"\npublic = "no"', "key 'public': expected `bool`, got `str`"),
-        ('file = "x.csv"\nlanguage = "deutsch!"', "'deutsch!' is no tag of a language, such as de"),
+        ('file = "x.csv"\nlanguage = "deutsch!"', "'deutsch!' is no language code, such as de"),
         (
             'file = "x.csv"\nencoding = "unicode_escape"',
             "key 'encoding': 'unicode_escape' is not known; there are: utf-8",

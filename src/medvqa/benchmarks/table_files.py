@@ -220,7 +220,7 @@ def _problems(declaration: TableFile) -> list[tuple[str, str]]:
     refuse(
         declaration.language and not re.fullmatch("[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", declaration.language),
         "language",
-        f"'{printing.line(declaration.language)[:40]}' is no tag of a language, such as de, zh or en",
+        f"'{printing.line(declaration.language)[:40]}' is no language code, such as de, zh or en",
     )
     refuse(
         declaration.encoding and declaration.encoding not in encodings.KNOWN,

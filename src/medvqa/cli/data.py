@@ -29,7 +29,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="list the benchmarks, and which are in the data folder",
         description="List benchmarks: whether their files are there and complete, licence, size, digests and path, and "
-        "how to get what is missing. The exit code is 1 if a benchmark that you name is not complete.",
+        "how to get missing files. The exit code is 1 if a benchmark that you name is not complete.",
     )
     data.add_argument(
         "names", nargs="*", metavar="NAME", help="a benchmark, a group or a file such as klinik.toml (default: all)"

@@ -19,16 +19,21 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         help="check a spreadsheet of cases and its images, and write the file of a benchmark",
         description="Print a validation report of a table (CSV, TSV, XLSX, JSON, JSON lines, Parquet) and its images: "
         "mistakes, balance, duplicates, accuracy without images, groups, power. If nothing must be corrected, write "
-        "the TOML file for --benchmark=FILE.toml. On a terminal, the command asks for what it cannot tell.",
+        "the TOML file for --benchmark=FILE.toml. On a terminal, the command asks for roles that it cannot tell.",
     )
     command.add_argument("file", type=Path, metavar="FILE", help="the table")
     command.add_argument(
         "--images", type=Path, metavar="DIR", help="the folder of the images (default: the folder of the table)"
     )
     command.add_argument(
-        "--to", type=Path, metavar="FILE.toml", help="the file to write (default: the table's name, with .toml)"
+        "--to",
+        type=Path,
+        metavar="FILE.toml",
+        help="the file to write (default: the table's name with .toml, in the working folder)",
     )
-    command.add_argument("--yes", action="store_true", help="ask nothing: refuse what cannot be told")
+    command.add_argument(
+        "--yes", action="store_true", help="ask nothing: if a role is unclear, stop and print the option to type"
+    )
     command.add_argument(
         "--set",
         action="append",

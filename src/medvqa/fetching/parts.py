@@ -281,7 +281,7 @@ def _begin(response: HTTPResponse, source: FileAddress, part: PartFile, validato
     """Check the headers of an answer, and return the file's size by them; clears the part if it starts from nothing."""
     where = shown(source.url)
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise NotFetched(f"{where}: the server sends it packed, which was not asked for")
+        raise NotFetched(f"{where}: the server sends it compressed, which was not asked for")
     total: int | None
     if response.status == 200:
         part.clear()

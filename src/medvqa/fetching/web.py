@@ -267,7 +267,7 @@ class Web:
     def _request(self, method: str, url: str, headers: Mapping[str, str] | None, token: str) -> HTTPResponse:
         parts = _split(url)
         if parts is None:
-            raise NotFetched(f"{shown(url)[:200]!r} is not a http or https address")
+            raise NotFetched(f"{shown(url)[:200]!r} is not an http or https address")
         host = parts.netloc
         with self._lock:
             if host in self._lost:
@@ -284,7 +284,7 @@ class Web:
         except (OSError, HTTPException) as error:
             raise broken(url, error) from None
         except ValueError:
-            raise NotFetched(f"{shown(url)[:200]!r} is not a http or https address") from None
+            raise NotFetched(f"{shown(url)[:200]!r} is not an http or https address") from None
         return opened
 
     def _next_url(self, url: str, response: HTTPResponse) -> str:

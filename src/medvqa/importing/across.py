@@ -97,7 +97,7 @@ def _patients(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[
             spellings = {case.links[role] for case in same}
             if len(spellings) > 1:
                 what = f"one {role} in {len(spellings)} spellings (rows {_rows(same)}): letter case, blanks or signs"
-                do = "write it alike in all rows: each spelling counts as one of its own"
+                do = f"write the same spelling in all rows: each spelling counts as another {role}"
                 yield Mistake("patient_spelling", same[0].row, names[role], what, do, refused=False)
 
 
@@ -140,7 +140,7 @@ def _leaks(cases: Sequence[TableCase], names: Mapping[str, str]) -> Iterator[Mis
                 stem = f" {plain(PurePosixPath(file.partition('?')[0]).stem.replace('_', ' '))} "
                 if _holds(stem, text) and not any(_holds(stem, other) for other in wrong if other):
                     what = "the name of the image file holds the right answer"
-                    do = "rename the file: reports show its name"
+                    do = "rename the file: error messages may show its name"
                     yield Mistake("leak_file", case.row, names["image"], what, do, refused=False)
 
 
@@ -163,7 +163,7 @@ def _files(cases: Sequence[TableCase], column: str) -> Iterator[Mistake]:
     for case in cases:
         for doubt in sorted({people.suspected(file) for file in case.files} - {""}):
             what = f"the name of the image file may hold {doubt} of a patient"
-            do = "rename the file: names of files stand in reports"
+            do = "rename the file: error messages may show its name"
             yield Mistake("private_file", case.row, column, what, do, refused=False)
 
 

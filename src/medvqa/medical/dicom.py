@@ -135,7 +135,7 @@ def _reading() -> Iterator[None]:
         except MedicalError:
             raise
         except MemoryError:
-            raise MedicalError("more than the memory of this machine") from None
+            raise MedicalError("it needs more memory than this machine has") from None
         except Exception as error:
             # pydicom and its decoders raise many types.
             raise MedicalError(f"a damaged DICOM file ({type(error).__name__})") from error

@@ -38,7 +38,7 @@ def picture(path: str, view: ImageView, *, max_pixels: int) -> PIL.Image.Image:
     except MedicalError:
         raise
     except MemoryError:
-        raise MedicalError("more than the memory of this machine") from None
+        raise MedicalError("it needs more memory than this machine has") from None
     except Exception as error:
         # openslide's messages quote the file.
         raise MedicalError(f"no slide that openslide reads, or a damaged one ({type(error).__name__})") from error

@@ -51,7 +51,7 @@ def picture(
     except MedicalError:
         raise
     except MemoryError:
-        raise MedicalError("more than the memory of this machine") from None
+        raise MedicalError("it needs more memory than this machine has") from None
     except Exception as error:
         # nibabel, zlib and numpy raise many types.
         raise MedicalError(f"a damaged NIfTI file ({type(error).__name__})") from error
