@@ -1283,7 +1283,8 @@ def test_the_origins_of_the_three_benchmarks() -> None:
     assert all(pmc.ADDRESS.fullmatch(file.at) for file in images)
     assert len({file.at for file in images}) == 228
     assert mediconfusion.variant("easy").origin is None
-    assert all(benchmark.origin is None for benchmark in phantom.BENCHMARKS)
+    assert {benchmark.origin for benchmark in phantom.BENCHMARKS} == {phantom.ORIGIN}
+    assert not phantom.ORIGIN.files
 
 
 def test_a_known_pair_of_image_and_article() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.data import folders
-from medvqa.items import CHOICE_KINDS, Answer, Item, Prompt, Score, Technique
+from medvqa.items import CHOICE_KINDS, Answer, Item, Origin, Prompt, Score, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
 
@@ -59,6 +59,8 @@ def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
     return score_closed_vocabulary(item, answer, item.extra["vocabulary"])
 
 
+ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.")
+
 BENCHMARKS = (
     replace(
         gmai_mmbench.BENCHMARKS[0],
@@ -71,7 +73,7 @@ BENCHMARKS = (
         release=None,
         elsewhere=None,
         obtain="",
-        origin=None,
+        origin=ORIGIN,
     ),
     replace(
         mediconfusion.BENCHMARKS[0],
@@ -84,7 +86,7 @@ BENCHMARKS = (
         release=None,
         elsewhere=None,
         obtain="",
-        origin=None,
+        origin=ORIGIN,
     ),
     replace(
         medlesionvqa.BENCHMARKS[0],
@@ -97,7 +99,7 @@ BENCHMARKS = (
         release=None,
         elsewhere=None,
         obtain="",
-        origin=None,
+        origin=ORIGIN,
         public=True,
         prompt=_prompt_medlesionvqa,
         score=_score_medlesionvqa,
