@@ -212,7 +212,7 @@ def test_parquet_holds_numbers_lists_and_images(tmp_path: Path) -> None:
         ('file = ""', "key 'file': the path of the table is empty"),
         ('file = "a\\u0000b"', "key 'file': a path has no NUL character"),
         ('file = "x.csv"\nimages = "\\u0000"', "key 'images': a path has no NUL character"),
-        ('file = "x.csv"\nwindow = [0, 1' + "0" * 400 + "]", "key 'window"),
+        ('file = "x.csv"\nwindow = [0, 1' + "0" * 400 + "]", "key 'window': a whole number of more than 64 bits"),
         ('file = "x.csv"\n' + "a." * 900 + "b = 1", "unknown key 'a'"),
         ('file = "x.csv"\ntitle = "' + "x" * 70_000 + '"', "cannot be read"),
         ("file = 3", "key 'file': expected `str`, got `int`"),

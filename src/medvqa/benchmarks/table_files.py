@@ -170,6 +170,9 @@ def declared(content: bytes, shown: str) -> TableFile:
     for name, inner in values["slices"].items() if isinstance(values.get("slices"), Mapping) else ():
         if isinstance(inner, Mapping):
             _known(shown, f"slices.{name}", inner, NumberRanges.__struct_fields__)
+    for key, value in values.items():
+        if _is_huge(value):
+            raise UsageError(f"{shown}: key '{key}': a whole number of more than 64 bits")
     try:
         declaration = msgspec.convert(values, TableFile)
     except msgspec.ValidationError as error:
@@ -182,6 +185,13 @@ def declared(content: bytes, shown: str) -> TableFile:
     for key, why in _problems(declaration):
         raise UsageError(f"{shown}: key '{key}': {why}")
     return declaration
+
+
+def _is_huge(value: object) -> bool:
+    """Whether a value is or holds an integer that TOML does not have; Python's parser takes any."""
+    if isinstance(value, Mapping | list):
+        return any(map(_is_huge, value.values() if isinstance(value, Mapping) else value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _known(shown: str, table: str, values: Mapping[str, Any], fields: Sequence[str]) -> None:
