@@ -404,14 +404,12 @@ def _row_groups(path: Path, modified: int) -> tuple[int, ...]:
 def _column(path: Path, modified: int, group: int, column: str) -> Any:
     """The images of one row group: neighbours in a file are asked one after the other."""
     with _parquet(path) as file:
-        names = [file.schema.column(i).path for i in range(len(file.schema))]
-        leaves = [name for name in names if name.split(".")[0] == column]
-        wanted = [name for name in leaves if name.endswith(".bytes")] or leaves
-        if not wanted:
+        places = bytes_of_images(file, column)
+        if not places:
             raise ValueError(f"the file has no column {column}; it has changed since it was read")
+        wanted = list(places)
         group_bytes = file.metadata.row_group(group)
-        places = [names.index(name) for name in wanted]
-        if sum(group_bytes.column(place).total_uncompressed_size for place in places) > MAX_ROW_GROUP:
+        if sum(group_bytes.column(place).total_uncompressed_size for place in places.values()) > MAX_ROW_GROUP:
             raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
         # One row at a time: the sizes above are the file's word, and one image may stand in every row.
         pieces, held = [], 0
@@ -421,6 +419,16 @@ def _column(path: Path, modified: int, group: int, column: str) -> Any:
                 raise ValueError(f"a row group of more than {MAX_ROW_GROUP // 2**20} MiB")
             pieces.append(batch.column(0))
         return pieces
+
+
+def bytes_of_images(file: Any, column: str) -> dict[str, int]:
+    """Return the paths of the columns of an open Parquet file that hold the bytes of a column of images.
+
+    Each has its number in the file's schema; {} if there is no such column.
+    """
+    paths = {file.schema.column(i).path: i for i in range(len(file.schema))}
+    leaves = {path: i for path, i in paths.items() if path.split(".")[0] == column}
+    return {path: i for path, i in leaves.items() if path.endswith(".bytes")} or leaves
 
 
 @contextmanager

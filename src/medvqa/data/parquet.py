@@ -15,7 +15,7 @@ import msgspec
 
 from medvqa import files
 from medvqa.data import index, limits
-from medvqa.image import ParquetCell
+from medvqa.image import ParquetCell, bytes_of_images
 from medvqa.items import DataError, Image
 
 START = b"PAR1"
@@ -187,11 +187,8 @@ def _load(place: Path, stamp: index.Stamp, columns: Sequence[str]) -> Mapping[st
 
 def _hashed(path: Path, name: str, column: str) -> Iterator[Any]:
     with _opened(path, name) as file:
-        paths = [file.schema.column(i).path for i in range(len(file.schema))]
-        leaves = [path for path in paths if path.split(".")[0] == column]
-        wanted = [path for path in leaves if path.endswith(".bytes")] or leaves
         # One at a time: an image may be large, and the same one may stand in every row.
-        for batch in file.iter_batches(batch_size=1, columns=wanted):
+        for batch in file.iter_batches(batch_size=1, columns=list(bytes_of_images(file, column))):
             for value in batch.column(0):
                 yield _hash(value.as_py())
 

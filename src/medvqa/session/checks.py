@@ -191,8 +191,8 @@ def _check_readers(plan: Plan, name: str) -> None:
         return
     images = [image for item in plan.items(name) for image in item.images if image.may_be_medical]
     for image in images[:MAX_HEADERS]:
-        if image.medical_kind in needs:
-            raise UsageError(f"{name}: {needs[image.medical_kind]}; or ask without images: --ablate=text-only")
+        if (kind := image.medical_kind) in needs:
+            raise UsageError(f"{name}: {needs[kind]}; or ask without images: --ablate=text-only")
 
 
 def notices(plan: Plan) -> list[str]:
