@@ -145,6 +145,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
         **({"spread": spreads} if spreads else {}),
         "gate": None if report.gate is None else report.gate.verdict,
+        **({"blank": report.blank} if report.blank is not None else {}),
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
         **({"thresholds": thresholds} if (thresholds := combined.threshold_measures(report)) else {}),
