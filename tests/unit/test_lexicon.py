@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from medvqa.data import lexicon
 from medvqa.data.lexicon import TagValues, branches, expression, mark_values, slug
 from medvqa.items import DataWarning, Item, UsageError
-from medvqa.report.html.texts import link
+from medvqa.report.bundle.texts import link
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside
 from medvqa.report.html.page import FILE, lexicon_page, render
-from medvqa.report.html.pictures import IMAGES, Images, Pictures, draw, inside
 from medvqa.report.html.versus import Versus, comparison_name, comparison_page
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 from medvqa.comparing import Flip, Paired
 from medvqa.data import lexicon
 from medvqa.items import OUTCOMES, Benchmark, Result
+from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.html.pack import Places, beside, dimensions_of, judged
-from medvqa.report.html.pictures import Pictures
 
 
 def pack(

@@ -24,8 +24,8 @@ from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, M
 from medvqa.protocols import rotation
 from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
-from medvqa.report.html.facts import FROM_CATEGORY
-from medvqa.report.html.pictures import Pictures
+from medvqa.report.bundle.facts import FROM_CATEGORY
+from medvqa.report.bundle.pictures import Pictures
 
 Combined = TypeVar("Combined")
 

@@ -1,131 +1,71 @@
-"""The page: its template, content and policy."""
+"""The page: a frame, the app that web/ builds, and the blocks of a bundle that the app draws."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import re
-from collections.abc import Mapping, Sequence
+import html
+import zlib
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from string import Template
 
-from medvqa.items import OUTCOMES, Benchmark, Item, Result
-from medvqa.report import combined as tables_by
-from medvqa.report import comparison, gate, tables
+from medvqa.items import Benchmark, Item
+from medvqa.report import bundle
 from medvqa.report.build import Report
-from medvqa.report.html import figures, pack, views
-from medvqa.report.html.facts import command, declaring_files, facts, meanings
-from medvqa.report.html.pictures import Pictures
-from medvqa.report.html.texts import bounds, chance, label, points, shown, visible
-from medvqa.report.html.views import section
-from medvqa.report.notes import notes_of
+from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.texts import visible
 
 FILE = "index.html"
-LIBRARIES = ("preact-10.29.8.js", "htm-3.1.1.js")
-SCRIPTS = (*LIBRARIES, "common.js")
-"""Scripts that every page runs before its own."""
-LICENCES = ("preact-LICENSE.txt", "htm-LICENSE.txt")
+SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
+LEVEL = 9
 
 
 def render(report: Report, pictures: Pictures | None = None) -> bytes:
     """The page of a run."""
     pictures = pictures or Pictures("none", "Images are left out.")
-    sections = [section(part, report, number) for number, part in enumerate(report.parts)]
-    by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
-    for part in report.parts:
-        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(views.with_errors(part.results, report))
-    counted = any(part.combined != part.results for part in report.parts)
-    combined = [result for part in report.parts for result in part.combined] if counted else None
-    measures = [measure for part in report.parts for measure in part.measures]
-    declared = declaring_files(report.run)
-    data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined, declared)
-    return draw(
-        "page",
-        data,
-        folder=pictures.mode == "folder",
-        title=report.title,
-        report=report,
-        run=report.run,
-        facts=facts(report),
-        meanings=meanings(report),
-        notes=notes_of(report),
-        gate=report.gate,
-        errors=views.errors_view(report),
-        pictures=pictures,
-        sections=sections,
-        details=tables_by.details(report),
-        charts=figures.available(),
-    )
+    return draw(report.title, bundle.of_run(report, pictures), folder=pictures.mode == "folder")
 
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
     """The page of the lexical trees of benchmarks, without a run."""
-    return draw("page", pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
+    return draw("Lexical trees", bundle.of_tree(parts))
 
 
-def draw(name: str, data: Mapping[str, Any], *, folder: bool = False, **context: Any) -> bytes:
-    """The page of this name: its template with the context, its script with the data; `folder` allows files."""
-    style, script = _asset("page.css"), ";\n".join(map(_asset, (*SCRIPTS, f"{name}.js")))
+def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> bytes:
+    """A page that opens offline; `folder` allows images in files beside it."""
+    style, script = _asset(STYLE), _asset(SCRIPT)
     # A file has no origin that 'self' could surely mean, hence both.
-    source = "data: file: 'self'" if folder else "data:"
+    source = "data: blob: file: 'self'" if folder else "data: blob:"
     policy = (
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
     )
-    text: str = _template(f"{name}.html").render(
-        **context,
-        data=pack.squeeze(data),
+    inside = (
+        f'<script type="application/octet-stream" id="block-{html.escape(name)}">{squeeze(block)}</script>'
+        for name, block in blocks.items()
+    )
+    text = Template(_asset(FRAME)).substitute(
+        title=html.escape(visible(title)),
+        policy=html.escape(policy),
         style=style,
         script=script,
-        policy=policy,
-        licences=[_asset(name) for name in LICENCES],
+        blocks="\n".join(inside),
+        licences=html.escape(_asset(LICENCES)),
     )
-    return text.encode()
+    return text.encode("utf-8", "replace")
+
+
+def squeeze(block: bytes) -> str:
+    """A block, deflated (zlib), in base64: no character of it means anything in HTML."""
+    return base64.b64encode(zlib.compress(block, LEVEL)).decode("ascii")
 
 
 @cache
 def _asset(name: str) -> str:
-    """A file of this package, without the pointer to a source map that is not there."""
-    text = resources.files(__package__).joinpath("assets", name).read_text("utf-8")
-    return re.sub(r"\n//# sourceMappingURL=.*\n?", "\n", text)
+    return resources.files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@cache
-def _template(name: str) -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    environment.filters |= {
-        "label": label,
-        "percent": tables.percent,
-        "points": points,
-        "after": str.removeprefix,
-        "chance": chance,
-        "shown": shown,
-        "interval": tables.interval,
-        "where": lambda measure: "; ".join(f"{k}={v}" for k, v in measure.slice.items()),
-        "no_interval": tables.no_interval,
-        "number": lambda number: f"{number:,g}",
-    }
-    environment.tests["few_units"] = tables.few
-    environment.globals |= {
-        "references": tables.REFERENCES,
-        "outcomes": OUTCOMES,
-        "few": tables.FEW,
-        "bounds": bounds,
-        "comparisons": comparison,
-        "gates": gate,
-    }
-    return environment.get_template(name)

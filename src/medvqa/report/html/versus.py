@@ -10,10 +10,10 @@ from medvqa.comparing import Compared, Paired, PairedPart, Ranked, Ranking, Side
 from medvqa.data import lexicon
 from medvqa.items import Benchmark
 from medvqa.report import cells, comparison, tables
+from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.texts import title_of
 from medvqa.report.html import flips
-from medvqa.report.html.page import draw
-from medvqa.report.html.pictures import Pictures
-from medvqa.report.html.texts import title_of
+from medvqa.report.html.old_page import draw
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible ends of the axis of differences, as fractions."""

@@ -16,8 +16,8 @@ from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import position, rotation
 from medvqa.report import errors, tables
 from medvqa.report.build import PROMPT, Part, Report, slices
+from medvqa.report.bundle.texts import label, link, title_of
 from medvqa.report.html import figures, pack
-from medvqa.report.html.texts import label, link, title_of
 
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""

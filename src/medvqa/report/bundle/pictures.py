@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from medvqa import files, records
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, UsageError
 from medvqa.report.build import Part, Report
-from medvqa.report.html.facts import declaring_files
+from medvqa.report.bundle.facts import declaring_files
 
 if TYPE_CHECKING:
     import PIL.Image

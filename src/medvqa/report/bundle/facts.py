@@ -11,7 +11,7 @@ from typing import Any
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.report.build import Report
-from medvqa.report.html.texts import label
+from medvqa.report.bundle.texts import label
 
 _DIGEST = re.compile("[0-9a-f]{40,128}")
 NAMES: Mapping[str, str] = {

@@ -1,0 +1,103 @@
+"""A run, a comparison or a lexical tree as a bundle: the named blocks that a page is drawn from (docs/bundle.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import PurePath
+from typing import Literal
+
+from medvqa.comparing import gating
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
+from medvqa.protocols import combining
+from medvqa.report.build import Report
+from medvqa.report.bundle import questions
+from medvqa.report.bundle.facts import command, declaring_files
+from medvqa.report.bundle.head import VERSION, BundleHead, ComparisonView, RunView
+from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.questions import Packed, Row, RunHead
+
+Blocks = Mapping[str, bytes]
+"""The blocks of a bundle by name, each as it is before it is deflated."""
+NO_PICTURES = Pictures("none", "")
+
+
+def of_run(report: Report, pictures: Pictures) -> Blocks:
+    """The bundle of a run."""
+    by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
+    for part in report.parts:
+        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
+    counted = any(part.combined != part.results for part in report.parts)
+    combined = [result for part in report.parts for result in part.combined] if counted else None
+    rows: Iterable[Row] = (
+        row
+        for place, (benchmark, results) in enumerate(by_name.values())
+        for row in questions.rows_of(benchmark, results, combined, place=place)
+    )
+    packed = questions.pack(
+        [benchmark for benchmark, _ in by_name.values()],
+        rows,
+        command=command(report.run),
+        pictures=pictures,
+        measures=[measure for part in report.parts for measure in part.measures],
+        declared=declaring_files(report.run),
+    )
+    model = str(report.run.get("model", {}).get("name", ""))
+    everything = [result for _, results in by_name.values() for result in results]
+    digest = gating.digest(report.run, combining.counted(everything, report.run))
+    runs = [RunHead(report.folder.name, model, digest)]
+    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=RunView(pictures.note))
+
+
+def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
+    """The bundle of lexical trees, without a run."""
+    rows = [Row(0, place, item) for place, (_, items) in enumerate(parts) for item in items]
+    declared = {b.name: PurePath(b.declared.path).name for b, _ in parts if b.declared is not None}
+    packed = questions.pack(
+        [benchmark for benchmark, _ in parts],
+        rows,
+        command=["pytest", "--model=MODEL"],
+        pictures=NO_PICTURES,
+        declared=declared,
+    )
+    return blocks(packed, kind="tree", title="Lexical trees", about="", runs=[])
+
+
+def blocks(
+    packed: Packed,
+    *,
+    kind: Literal["run", "comparison", "tree"],
+    title: str,
+    about: str,
+    runs: list[RunHead],
+    run: RunView | None = None,
+    comparison: ComparisonView | None = None,
+) -> Blocks:
+    """The blocks of packed questions with what is said about them."""
+    head = BundleHead(
+        VERSION,
+        kind,
+        title,
+        about,
+        f"pytest-medvqa {version('pytest-medvqa')}",
+        list(OUTCOMES),
+        list(KINDS),
+        runs,
+        packed.benchmarks,
+        packed.dimensions,
+        packed.techniques,
+        packed.variants,
+        packed.finishes,
+        packed.columns.heads,
+        len(packed.answers),
+        questions.CHUNK,
+        run,
+        comparison,
+    )
+    return {
+        "head": questions.encode(head),
+        "tables": questions.encode(packed.tables),
+        "columns": packed.columns.block,
+        **{f"answers/{k}": questions.encode(chunk) for k, chunk in enumerate(packed.answers)},
+        "images": questions.encode(packed.sources),
+    }

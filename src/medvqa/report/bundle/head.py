@@ -1,0 +1,51 @@
+"""The first block of a bundle."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from medvqa.report.bundle.columns import TypedArray
+from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
+from medvqa.report.bundle.shape import Shape
+
+VERSION = 1
+"""The version of the format. A reader refuses another one."""
+
+
+class RunView(Shape, frozen=True):
+    """The summary of a run."""
+
+    images: str
+    """One or more sentences about the place of the images."""
+
+
+class ComparisonView(Shape, frozen=True):
+    """The comparison of runs."""
+
+    baseline: str
+
+
+class BundleHead(Shape, frozen=True):
+    """The first block: everything but questions and results."""
+
+    version: int
+    kind: Literal["run", "comparison", "tree"]
+    title: str
+    about: str
+    """A few words beside the title, such as the model's name."""
+    generator: str
+    outcomes: list[str]
+    kinds: list[str]
+    runs: list[RunHead]
+    benchmarks: list[BenchmarkHead]
+    dimensions: list[TagDimension]
+    techniques: list[str]
+    variants: list[str]
+    finishes: list[str]
+    columns: list[TypedArray]
+    answers: int
+    """The number of blocks `answers/K`."""
+    chunk: int
+    """Results in each of them but the last."""
+    run: RunView | None
+    comparison: ComparisonView | None

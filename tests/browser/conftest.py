@@ -1,0 +1,42 @@
+"""A browser and its tabs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from medvqa import benchmarks, report
+from medvqa.report import html
+from support import pages
+from support.tabs import CHROMIUM, FLAGS, Tab
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    """Chromium, started once for each process."""
+    if not CHROMIUM.exists():
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def tab(browser: object) -> Iterator[Tab]:
+    """A tab; the test fails when its page said something or asked for more than itself and its images."""
+    made = Tab(browser, viewport={"width": 1320, "height": 900}, color_scheme="light")
+    yield made
+    made.context.close()
+    assert made.said == []
+    assert [url for url in made.asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.fixture(scope="session")
+def phantom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run of the phantom, with images inside."""
+    folder = pages.write(tmp_path_factory.mktemp("reports") / "first", pages.guesses())
+    made = report.build(folder, pages.PHANTOM)
+    report.write(made, html.draw(made, lambda benchmark: benchmarks.load(benchmark, Path())))
+    return folder / html.FILE

@@ -1,0 +1,32 @@
+"""A tab of Chromium that keeps what its page said and asked for."""
+
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+
+class Tab:
+    """A page that is open, with all that it said and asked for."""
+
+    def __init__(self, browser: Any, **settings: object) -> None:
+        self.context = browser.new_context(**settings)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.failed: dict[str, str | None] = {}
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("requestfailed", lambda request: self.failed.update({request.url: request.failure}))
+
+    def open(self, file: Path, fragment: str = "") -> Any:
+        """Open a file and wait for its script."""
+        self.page.goto(file.resolve().as_uri() + fragment)
+        self.page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
+        return self.page

@@ -1,0 +1,113 @@
+"""Write web/src/bundle.ts, the format of a bundle as interfaces of TypeScript: `python tools/bundle_types.py`.
+
+The shapes of `medvqa.report.bundle` are the one declaration of the format; their docstrings come along. With --compare,
+write nothing and fail if the file differs.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from medvqa.report.bundle.cells import Cell
+from medvqa.report.bundle.head import VERSION, BundleHead
+from medvqa.report.bundle.questions import Answered, Tables
+from medvqa.report.bundle.shape import Shape
+
+FILE = Path(__file__).parents[1] / "web" / "src" / "bundle.ts"
+ROOTS: tuple[type[Shape], ...] = (BundleHead, Tables, Answered, Cell)
+PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", object: "unknown"}
+
+
+def typescript(annotation: object) -> str:
+    """A type of Python as TypeScript writes it."""
+    if isinstance(annotation, type) and annotation in PLAIN:
+        return PLAIN[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, Shape):
+        return annotation.__name__
+    origin, of = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " | ".join(f'"{value}"' for value in of)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(typescript, of))
+    if origin is tuple and of[-1:] != (Ellipsis,):
+        return f"readonly [{', '.join(map(typescript, of))}]"
+    if origin in (list, tuple):
+        inner = typescript(of[0])
+        return f"readonly ({inner})[]" if " " in inner else f"readonly {inner}[]"
+    if origin is dict:
+        return f"Readonly<Record<string, {typescript(of[1])}>>"
+    raise TypeError(f"{annotation} has no counterpart: add it to tools/bundle_types.py")
+
+
+def inside(annotation: object) -> Iterator[type[Shape]]:
+    """The shapes that a type names."""
+    if isinstance(annotation, type) and issubclass(annotation, Shape):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from inside(part)
+
+
+def documented(shape: type[Shape]) -> dict[str, str]:
+    """The sentences below the fields of a shape, by field."""
+    (body,) = (node for node in ast.parse(inspect.getsource(shape)).body if isinstance(node, ast.ClassDef))
+    texts = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = inspect.cleandoc(text)
+    return texts
+
+
+def comment(text: str, indent: str = "") -> str:
+    """A text as a documentation comment."""
+    lines = text.strip().splitlines()
+    if len(lines) == 1:
+        return f"{indent}/** {lines[0]} */\n"
+    return f"{indent}/**\n" + "".join(f"{indent} * {line}".rstrip() + "\n" for line in lines) + f"{indent} */\n"
+
+
+def interface(shape: type[Shape]) -> str:
+    """A shape as an interface."""
+    hints, texts = typing.get_type_hints(shape), documented(shape)
+    text = comment(inspect.getdoc(shape) or "") + f"export interface {shape.__name__} {{\n"
+    for field in msgspec.structs.fields(shape):
+        if field.name in texts:
+            text += comment(texts[field.name], "  ")
+        text += f"  readonly {field.encode_name}{'' if field.required else '?'}: {typescript(hints[field.name])};\n"
+    return text + "}\n"
+
+
+def module() -> str:
+    """The whole file."""
+    shapes: dict[type[Shape], None] = {}
+    waiting = list(ROOTS)
+    while waiting:
+        shape = waiting.pop(0)
+        if shape not in shapes:
+            shapes[shape] = None
+            waiting += [part for hint in typing.get_type_hints(shape).values() for part in inside(hint)]
+    head = f"// Written by tools/bundle_types.py.\n\nexport const VERSION = {VERSION};\n"
+    return "\n".join([head, *map(interface, shapes)])
+
+
+def main(arguments: list[str]) -> int:
+    """Write or compare."""
+    if "--compare" not in arguments:
+        FILE.write_text(module(), "utf-8")
+        return 0
+    if FILE.read_text("utf-8") == module():
+        return 0
+    print(f"{FILE.name} is not what medvqa.report.bundle declares: type `python {Path(__file__).name}` in tools/")
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

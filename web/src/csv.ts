@@ -1,0 +1,22 @@
+// Tables for spreadsheets.
+
+// A cell that begins like a formula gets an apostrophe, so that no spreadsheet computes it.
+const cell = (value: string | number | null): string => {
+  const text = String(value ?? "");
+  const safe = /^[\s\x00-\x1f]*[=+\-@]/.test(text) || /^[\t\r\n]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+
+export const csv = (lines: readonly (readonly (string | number | null)[])[]): string =>
+  lines.map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+
+/** Offer a text as a file. */
+export const save = (text: string, name: string, type: string): void => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(["\ufeff", text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => {
+    URL.revokeObjectURL(link.href);
+  }, 1000);
+};

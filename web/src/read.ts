@@ -1,0 +1,104 @@
+// The blocks of a bundle, as they stand in the page: deflated, in base64.
+import { VERSION, type Answered, type TypedArray, type BundleHead, type Tables } from "./bundle";
+
+/** Reads one block by its name. A page reads its own; a server can offer the same blocks. */
+export type Blocks = (name: string) => Promise<Uint8Array>;
+
+export const blocksOfPage: Blocks = async (name) => {
+  const element = document.getElementById(`block-${name}`);
+  if (element === null) throw new Error(`the page has no block ${name}`);
+  const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+};
+
+export const json = async <T>(blocks: Blocks, name: string): Promise<T> =>
+  JSON.parse(new TextDecoder().decode(await blocks(name))) as T;
+
+export const readHead = async (blocks: Blocks): Promise<BundleHead> => {
+  const head = await json<BundleHead>(blocks, "head");
+  if (head.version !== VERSION) throw new Error(`the page has version ${head.version} of the format, not ${VERSION}`);
+  return head;
+};
+
+export type Numbers = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
+
+const TYPES = {
+  u8: Uint8Array,
+  u16: Uint16Array,
+  u32: Uint32Array,
+  i32: Int32Array,
+  f32: Float32Array,
+  f64: Float64Array,
+} as const;
+
+/** The typed arrays of a block, by name. All machines that browsers run on are little-endian, as the block is. */
+export const columnsOf = (block: Uint8Array, heads: readonly TypedArray[]): ReadonlyMap<string, Numbers> =>
+  new Map(
+    heads.map(({ name, type, start, length }) => [
+      name,
+      new TYPES[type](block.buffer as ArrayBuffer, block.byteOffset + start, length),
+    ]),
+  );
+
+/** The texts of results, which are read block by block when they are first asked for. */
+export class Answers {
+  readonly #blocks: Blocks;
+  readonly #chunk: number;
+  readonly #number: number;
+  readonly #read = new Map<number, readonly Answered[]>();
+  readonly #reading = new Map<number, Promise<readonly Answered[]>>();
+
+  constructor(blocks: Blocks, head: BundleHead) {
+    this.#blocks = blocks;
+    this.#chunk = head.chunk;
+    this.#number = head.answers;
+  }
+
+  /** The texts of a result, or undefined while its block has not been read. */
+  at(result: number): Answered | undefined {
+    return this.#read.get(Math.floor(result / this.#chunk))?.[result % this.#chunk];
+  }
+
+  /** Read the block of a result. */
+  async get(result: number): Promise<Answered> {
+    const chunk = await this.#chunkAt(Math.floor(result / this.#chunk));
+    const answered = chunk[result % this.#chunk];
+    if (answered === undefined) throw new Error(`the page has no result ${result}`);
+    return answered;
+  }
+
+  /** Read all blocks, one after the other; `step` is called after each with the number of results read. */
+  async all(step: (results: number) => void = () => undefined): Promise<void> {
+    let results = 0;
+    for (let chunk = 0; chunk < this.#number; chunk++) {
+      results += (await this.#chunkAt(chunk)).length;
+      step(results);
+    }
+  }
+
+  async #chunkAt(place: number): Promise<readonly Answered[]> {
+    const waiting = this.#reading.get(place);
+    if (waiting !== undefined) return waiting;
+    const reading = json<readonly Answered[]>(this.#blocks, `answers/${place}`).then((chunk) => {
+      this.#read.set(place, chunk);
+      return chunk;
+    });
+    this.#reading.set(place, reading);
+    return reading;
+  }
+}
+
+export interface Bundle {
+  readonly head: BundleHead;
+  readonly tables: Tables;
+  readonly columns: ReadonlyMap<string, Numbers>;
+  readonly answers: Answers;
+  readonly blocks: Blocks;
+}
+
+/** Read what explorer and items need; the head has been read before. */
+export const readBundle = async (blocks: Blocks, head: BundleHead): Promise<Bundle> => {
+  const [tables, block] = await Promise.all([json<Tables>(blocks, "tables"), blocks("columns")]);
+  return { head, tables, columns: columnsOf(block, head.columns), answers: new Answers(blocks, head), blocks };
+};

@@ -1,0 +1,64 @@
+// The state of the page, and the hash that says it: a link opens the page as it was, and Back works.
+
+export type View = "summary" | "questions";
+
+export interface State {
+  readonly view: View;
+  /** The name of the benchmark that the explorer shows, "" for the first. */
+  readonly benchmark: string;
+  readonly technique: string;
+  /** The query line: the one filter. */
+  readonly query: string;
+  /** A column, with "-" before it for descending; "" for the default order. */
+  readonly sort: string;
+  readonly layout: string;
+  /** The key of the open item (`keyText`), or null. */
+  readonly item: string | null;
+  /** The section of the summary that was asked for, "" for its top. */
+  readonly section: string;
+}
+
+export const START: State = {
+  view: "summary",
+  benchmark: "",
+  technique: "",
+  query: "",
+  sort: "",
+  layout: "",
+  item: null,
+  section: "",
+};
+
+const NAMES = { benchmark: "b", technique: "technique", query: "q", sort: "sort", layout: "layout", item: "item" } as const;
+
+/** Read a hash: `#summary`, `#SECTION`, or `#questions?b=...&q=...&item=...`. Never fails. */
+export const parse = (hash: string): State => {
+  const [place = "", fields = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
+  const given = new URLSearchParams(fields);
+  const of = (name: keyof typeof NAMES): string => given.get(NAMES[name]) ?? "";
+  const view: View = place === "questions" ? "questions" : "summary";
+  return {
+    view,
+    benchmark: of("benchmark"),
+    technique: of("technique"),
+    query: of("query"),
+    sort: of("sort"),
+    layout: of("layout"),
+    item: given.get(NAMES.item),
+    section: view === "summary" && place !== "summary" ? place : "",
+  };
+};
+
+/** The hash of a state: the inverse of `parse`. */
+export const print = (state: State): string => {
+  const given = new URLSearchParams();
+  for (const [field, name] of Object.entries(NAMES) as [keyof typeof NAMES, string][]) {
+    const value = state[field];
+    if (value !== null && (value !== "" || field === "item")) given.set(name, value);
+  }
+  const place = state.view === "questions" ? "questions" : state.section || "summary";
+  const fields = given.toString();
+  return `#${place}${fields === "" ? "" : `?${fields}`}`;
+};
+
+export type Go = (change: Partial<State>, how?: { readonly replace?: boolean }) => void;

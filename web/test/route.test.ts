@@ -1,0 +1,34 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+
+import { parse, print, type State } from "../src/route";
+
+const text = fc.string({ unit: "grapheme" });
+
+test("a state that is printed as a hash is read back as it was", () => {
+  fc.assert(
+    fc.property(
+      fc.record<State>({
+        view: fc.constantFrom("summary", "questions"),
+        benchmark: text,
+        technique: text,
+        query: text,
+        sort: text,
+        layout: text,
+        item: fc.option(text),
+        section: fc.constant(""),
+      }),
+      (state) => {
+        expect(parse(print(state))).toEqual(state);
+      },
+    ),
+  );
+});
+
+test("any hash is read as some state", () => {
+  fc.assert(
+    fc.property(text, (hash) => {
+      expect(["summary", "questions"]).toContain(parse(hash).view);
+    }),
+  );
+});

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+
+import { csv } from "../src/csv";
+import { flat } from "../src/text";
+
+test("hidden characters are named", () => {
+  expect(flat("a\u202eb\u0000c")).toBe("a⟨U+202E⟩b⟨U+0000⟩c");
+  expect(flat("line\nand\ttab")).toBe("line\nand\ttab");
+});
+
+test("a cell that begins like a formula is text", () => {
+  expect(csv([["=1+1", " @x", "plain", 'a "b"', -1, null]])).toBe(`'=1+1,' @x,plain,"a ""b""",'-1,\r\n`);
+});
