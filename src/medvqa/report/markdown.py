@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from medvqa import printing
-from medvqa.report import combined, errors, gate
+from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.sentences import sentences
@@ -51,7 +51,7 @@ def render(report: Report) -> str:
         *_verdict(report),
         grid(outcomes(report)),
     ]
-    for table in combined.details(report):
+    for table in sample_tables.details(report):
         blocks += [f"## {escape(table.title)}", grid(table)]
     if usage := usage_of(report):
         blocks.append(escape(usage))

@@ -178,12 +178,10 @@ def _lookless(measure: Measure, standing: Standing, *, less: bool) -> list[Word]
     """The scores of answers that do not look, and whether the interval is beyond them."""
     if not (levels := _references(measure, less=less)):
         return []
-    words = []
+    words: list[Word] = []
     for name, level in levels.items():
-        words += [
-            Word(f"{', ' if words else ' Without looking: '}{LOOKLESS[name]} "),
-            Word(rounded(level), name, level),
-        ]
+        lead = ", " if words else " Without looking: "
+        words += [Word(f"{lead}{LOOKLESS[name]} "), Word(f"{rounded(level)} %", name, level)]
     said: Mapping[Standing, str] = {
         "above": ". The whole interval is better.",
         "open": ". The interval reaches the best of these: not shown to be better.",
