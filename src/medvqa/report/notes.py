@@ -25,10 +25,15 @@ ROOM, if a server's own limit is unknown."""
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A sentence beside the numbers. `warns`: it limits what the numbers say, and belongs in the first screen."""
+    """A sentence beside the numbers.
+
+    `warns`: it limits what the numbers say, and belongs in the first screen. `selects`: it says which questions were
+    selected, as the first screen does without it.
+    """
 
     text: str
     warns: bool = False
+    selects: bool = False
 
 
 def notes_of(report: Report) -> list[str]:
@@ -41,7 +46,9 @@ def noted(report: Report) -> list[Note]:
 
     Missing results are no note: every report shows `report.covered.lines` before its numbers.
     """
-    notes = _warnings([*_selected(report), *_less_than_released(report), *left_out(report.run.get("left_out", {}))])
+    notes = [Note(line, warns=True, selects=True) for line in _selected(report)]
+    notes += _warnings(_less_than_released(report))
+    notes += [Note(line) for line in left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
     notes += [
         Note(f"{name}: {line}.")

@@ -52,7 +52,8 @@ class Sentence:
     """The result of one part. `title`: its benchmark, technique and protocol. `measure`: None if it has no number.
 
     `standing`: "above" if the whole interval is better than every answer that does not look, "below" if it is worse
-    than the best of them, "open" if it reaches that one; "" if there is none, or no interval.
+    than the best of them, "open" if it reaches that one, or if the image is not shown to help; "" if there is no such
+    answer, or no interval.
     """
 
     title: str
@@ -121,6 +122,8 @@ def _sentence(report: Report, part: Part) -> Sentence:
     gap = report.blank.gap(part.benchmark.name, part.technique, measure.name) if report.blank is not None else None
     if report.blank is not None and gap is not None:
         words += _gained(gap, report.blank.name)
+        if standing == "above" and not _helps(gap):
+            standing = "open"
     return Sentence(named, part, measure, tuple(words), standing)
 
 
@@ -183,7 +186,7 @@ def _lookless(measure: Measure, standing: Standing, *, less: bool) -> list[Word]
         lead = ", " if words else " Without looking: "
         words += [Word(f"{lead}{LOOKLESS[name]} "), Word(f"{rounded(level)} %", name, level)]
     said: Mapping[Standing, str] = {
-        "above": ". The whole interval is better.",
+        "above": ". The whole interval is better than these.",
         "open": ". The interval reaches the best of these: not shown to be better.",
         "below": ". The whole interval is worse than the best of these.",
         "": ".",
@@ -196,7 +199,7 @@ def _gained(gap: BlankGap, run: str) -> list[Word]:
     if gap.blank is None or gap.value is None:
         return []
     words = [Word(f" Without the image (run {run}): ")]
-    common = Word(f", on {gap.n:,} {gap.unit.replace('items', 'questions')} that both runs have scored")
+    common = Word(f", on the {gap.scored:,} of {gap.asked:,} questions that both runs have scored")
     shared = [common] if gap.scored < gap.asked else []
     if gap.percent and gap.n < tables.FEW:
         return [*words, Word(f"{round(gap.blank * gap.n, 2):g} of {gap.n}", "blank", gap.blank), *shared, Word(".")]
@@ -211,7 +214,6 @@ def _gained(gap: BlankGap, run: str) -> list[Word]:
     if gap.low is None or gap.high is None:
         return [*words, Word(f", {tables.no_interval(gap.groups) or 'no interval'}"), *shared, Word(".")]
     low, high = (rounded(bound, is_percent=gap.percent, sign=True) for bound in (gap.low, gap.high))
-    helps = gap.high < 0 if gap.better == "lower" else gap.low > 0
     return [
         *words,
         Word(", 95 % interval "),
@@ -219,5 +221,12 @@ def _gained(gap: BlankGap, run: str) -> list[Word]:
         Word(" to "),
         Word(high, "gap_high", gap.high),
         *shared,
-        Word("." if helps else ": the image is not shown to help."),
+        Word("." if _helps(gap) else ": the image is not shown to help."),
     ]
+
+
+def _helps(gap: BlankGap) -> bool:
+    """Whether the whole interval of the gap is on the better side of 0."""
+    if gap.low is None or gap.high is None:
+        return False
+    return gap.high < 0 if gap.better == "lower" else gap.low > 0

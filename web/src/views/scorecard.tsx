@@ -32,7 +32,7 @@ const Level = ({ row, name }: { readonly row: ScoreRow; readonly name: string })
   const value = row.cell.references[name];
   if (value === undefined) return <td />;
   return (
-    <td class="right quiet">
+    <td class="right quiet" data-heading={`${LEVELS.find(([each]) => each === name)?.[1] ?? name}, %`}>
       <data
         value={value}
         data-reference={name}
@@ -56,14 +56,14 @@ const Gap = ({ row }: { readonly row: ScoreRow }) => {
   };
   return (
     <>
-      <td class="right">
+      <td class="right" data-heading="without the image, %">
         <data value={gap.blank ?? ""} data-gap="blank" {...identity}>{gap.blank_shown}</data>
       </td>
-      <td class="right gain">
+      <td class="right gain" data-heading="gain of the image">
         {gap.value_shown !== "" && <data class="main" value={gap.value ?? ""} data-gap="value" {...identity}>{gap.value_shown}</data>}
         {gap.interval !== "" && <small>{gap.interval}</small>}
         {gap.value_shown !== "" && gap.low !== null && <small>{HELPS[gap.helps]}</small>}
-        {gap.counted !== row.counted && <small>on {gap.counted}</small>}
+        {gap.shared !== "" && <small>on {gap.shared}</small>}
       </td>
     </>
   );
@@ -81,10 +81,10 @@ const Row = ({ row, levels, blank }: { readonly row: ScoreRow; readonly levels: 
         {row.better === "lower" && <span class="less"> ↓ less is better</span>}
         {row.meaning !== "" && <small><Visible text={row.meaning} /></small>}
       </th>
-      <td class="right main"><Value of={cell} />{cell.percent && !cell.few && cell.value !== null ? <span class="unit"> %</span> : null}</td>
-      <td class="quiet">{cell.interval}</td>
+      <td class="right main" data-heading="value"><Value of={cell} />{cell.percent && !cell.few && cell.value !== null ? <span class="unit"> %</span> : null}</td>
+      <td class="quiet" data-heading="95 % interval">{cell.interval}</td>
       <td class="chart">{cell.percent && <Strip of={{ ...cell, references }} />}</td>
-      <td class="right">{row.counted}</td>
+      <td class="right" data-heading="counted">{row.counted}</td>
       {levels.map((name) => <Level key={name} row={row} name={name} />)}
       {blank && <Gap row={row} />}
     </tr>
@@ -155,7 +155,19 @@ const Measures = ({ card, page }: { readonly card: ScorecardView; readonly page:
   );
 };
 
-const OUTCOMES: Readonly<Record<string, string>> = { error: "errors" };
+/** Signs in the strip of outcomes: colour is never the only one. */
+const SIGNS: Readonly<Record<string, string>> = {
+  correct: "✓",
+  partial: "½",
+  wrong: "✕",
+  refused: "–",
+  abstained: "?",
+  unparsed: "△",
+  unscored: "○",
+  error: "!",
+};
+/** The least share of a strip that has room for a sign. */
+const ROOM = 0.08;
 const MEANINGS: readonly (readonly [string, string])[] = [
   ["partial", "some of the right options, or a part of the score"],
   ["refused", "the model declines"],
@@ -173,7 +185,10 @@ const Stack = ({ outcomes, total }: { readonly outcomes: readonly OutcomeCount[]
         const start = seen;
         seen += number;
         return number === 0 ? null : (
-          <rect key={outcome} class={`o-${outcome}`} x={`${((100 * start) / total).toFixed(2)}%`} width={`${((100 * number) / total).toFixed(2)}%`} height={14} />
+          <g key={outcome} class={`o-${outcome}`}>
+            <rect x={`${((100 * start) / total).toFixed(2)}%`} width={`${((100 * number) / total).toFixed(2)}%`} height={14} />
+            {number >= ROOM * total && <text x={`${((100 * (start + number / 2)) / total).toFixed(2)}%`} y={11} text-anchor="middle">{SIGNS[outcome]}</text>}
+          </g>
         );
       })}
     </svg>
@@ -197,7 +212,7 @@ const Outcomes = ({ card, page }: { readonly card: ScorecardView; readonly page:
               <th scope="col">Benchmark</th>
               <th scope="col" class="right">{card.counted === "answers" ? "Answers" : "Questions"}</th>
               <th scope="col"><span class="sr">Chart</span></th>
-              {shown.map((outcome) => <th key={outcome} scope="col" class="right"><Outcome name={OUTCOMES[outcome] ?? outcome} of={outcome} /></th>)}
+              {shown.map((outcome) => <th key={outcome} scope="col" class="right"><Outcome name={outcome} /></th>)}
             </tr>
           </thead>
           <tbody>
@@ -222,7 +237,7 @@ const Outcomes = ({ card, page }: { readonly card: ScorecardView; readonly page:
       </div>
       <p class="key">
         {MEANINGS.filter(([outcome]) => shown.includes(outcome)).map(([outcome, meaning]) => (
-          <span key={outcome}><b>{OUTCOMES[outcome] ?? outcome}</b>: {meaning}. </span>
+          <span key={outcome}><b>{outcome}</b>: {meaning}. </span>
         ))}
         {none.length > 0 && <>No {card.counted === "answers" ? "answer" : "question"} is {none.map((outcome) => (outcome === "error" ? "an error" : outcome)).join(", ")}.</>}
       </p>

@@ -1,5 +1,9 @@
 // The first screen: whether the run is whole, the gate, one sentence for each result, and what limits the numbers.
-import type { Cell, SentenceView, StatusView, VerdictView, WarningView, WordView } from "../bundle";
+import "../style/verdict.css";
+
+import { Fragment } from "preact";
+
+import type { Cell, GateView, SentenceView, StatusView, VerdictView, WarningView, WordView } from "../bundle";
 import type { Page } from "../page";
 import { count } from "../text";
 import { Visible } from "../ui/text";
@@ -9,7 +13,10 @@ import { GateWord } from "./gate";
 const SHOWN = 6;
 
 const SIGNS: Readonly<Record<StatusView["state"], string>> = { complete: "✓", part: "◐", unfinished: "!", unknown: "?" };
-const STANDINGS: Readonly<Record<SentenceView["standing"], string>> = { above: "▲", open: "◆", below: "▼", "": "" };
+// A sign marks a result that must not be read as good; a good one needs none.
+const STANDINGS: Readonly<Record<SentenceView["standing"], string>> = { above: "", open: "◆", below: "▼", "": "" };
+/** Rules that the first screen names. */
+const RULES = 3;
 
 const Status = ({ status }: { readonly status: StatusView }) => (
   <p class={`state s-${status.state}`}>
@@ -53,28 +60,22 @@ const Sentence = ({ sentence, page }: { readonly sentence: SentenceView; readonl
   </li>
 );
 
-const Warning = ({ warning, page }: { readonly warning: WarningView; readonly page: Page }) => (
-  <li>
-    <Visible text={warning.text} />
-    {(warning.query ?? "") !== "" && (
-      <>
-        {" "}
-        <a
-          href={page.link({
-            view: "questions",
-            benchmark: warning.benchmark ?? "",
-            technique: warning.technique ?? "",
-            query: warning.query ?? "",
-            item: null,
-            section: "",
-          })}
-        >
-          Show them
-        </a>
-      </>
-    )}
-  </li>
-);
+const Warning = ({ warning, page }: { readonly warning: WarningView; readonly page: Page }) => {
+  const { benchmark, technique, outcomes } = warning;
+  return (
+    <li>
+      <Visible text={warning.text} />
+      {outcomes.map((outcome) => (
+        <Fragment key={outcome}>
+          {" "}
+          <a href={page.link({ view: "questions", benchmark, technique, query: `outcome:${outcome}`, item: null, section: "" })}>
+            Show {outcome}
+          </a>
+        </Fragment>
+      ))}
+    </li>
+  );
+};
 
 const Warnings = ({ warnings, page }: { readonly warnings: readonly WarningView[]; readonly page: Page }) => {
   const list = (some: readonly WarningView[]) => (
@@ -102,9 +103,9 @@ const hasLevels = ({ sentences }: VerdictView, name: string): boolean =>
 /** Terms of the sentences, each explained only if a sentence has it. */
 const Terms = ({ verdict }: { readonly verdict: VerdictView }) => {
   const terms: readonly (readonly [string, string, string])[] = [
-    ["low", "95 % interval", "of another set of such questions, in 95 % of cases it holds the score of the same model"],
+    ["low", "95 % interval", "the true scores that fit these answers, if the questions are a sample of more like them"],
     ["random", "Chance", "guessing"],
-    ["majority", "Most frequent answer", "always the most frequent right answer"],
+    ["majority", "Most frequent answer", "always the answer that is right most often"],
     ["image_blind", "Image ignored", "the same answer to both questions of a pair, which differ in the image alone"],
     ["gap", "Gain of the image", "the score minus that of the same model without the image, question by question"],
   ];
@@ -115,6 +116,22 @@ const Terms = ({ verdict }: { readonly verdict: VerdictView }) => {
       {shown.map(([name, term, meaning]) => (
         <span key={name}><b>{term}</b>: {meaning}. </span>
       ))}
+    </p>
+  );
+};
+
+/** The verdict with its first reasons. */
+const GateState = ({ gate, page }: { readonly gate: GateView; readonly page: Page }) => {
+  const decisive = gate.listed.filter((rule) => rule.outcome === gate.outcome && rule.outcome !== "PASS");
+  const reasons = gate.outcome === "" ? gate.blockers : decisive.map((rule) => `${rule.name}: ${rule.why}`);
+  return (
+    <p class={`state v-${gate.outcome === "" ? "none" : gate.outcome.toLowerCase()}`}>
+      <span>
+        Gate <GateWord outcome={gate.outcome} /> <Visible text={gate.headline} />{" "}
+        <a href={page.link({ view: "summary", section: "gate", item: null })}>All rules</a>
+        {reasons.slice(0, RULES).map((reason, place) => <span class="line-of quiet" key={place}><Visible text={reason} /></span>)}
+        {reasons.length > RULES && <span class="line-of quiet">and {count(reasons.length - RULES)} more</span>}
+      </span>
     </p>
   );
 };
@@ -131,11 +148,7 @@ export const Verdict = ({ page }: { readonly page: Page }) => {
         {gate === null ? (
           <p class="state s-ungated"><span>No gate: this run was not compared with a baseline.</span></p>
         ) : (
-          <p class={`state v-${gate.outcome === "" ? "none" : gate.outcome.toLowerCase()}`}>
-            <span>
-              Gate <GateWord outcome={gate.outcome} /> <Visible text={gate.headline} /> <a href={page.link({ section: "gate" })}>Rules</a>
-            </span>
-          </p>
+          <GateState gate={gate} page={page} />
         )}
       </div>
       {verdict.control !== "" && <p class="alert" role="note">{verdict.control}</p>}

@@ -39,7 +39,7 @@ class GateView(Shape, frozen=True):
     outcome: str
     """PASS, FAIL, INCONCLUSIVE, or "" if no verdict could be given."""
     headline: str
-    """Baselines, the compared part if not all, and the exit code."""
+    """Baselines, and the compared part if not all."""
     level: str
     """The level of each one-sided bound in percent."""
     reach: float
@@ -71,7 +71,7 @@ def gate_of(decided: Decided | None) -> GateView | None:
     moved += [f"{'gained' if each.better else 'lost'}: {gate.flip(each)}" for each in verdict.flips]
     return GateView(
         verdict.outcome or "",
-        gate.headline(decided).removeprefix(word).strip(),
+        gate.headline(decided, exits=False).removeprefix(word).strip(),
         f"{100 * verdict.level:g}",
         gate.reach(verdict),
         list(verdict.blockers),

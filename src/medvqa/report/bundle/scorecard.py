@@ -29,8 +29,8 @@ class GapView(Shape, frozen=True):
     blank_shown: str
     value_shown: str
     interval: str
-    counted: str
-    """The number of compared units: "36 pairs"."""
+    shared: str
+    """The part of the questions that both runs have scored, "60 of 72 questions"; "" for all."""
 
 
 class ScoreRow(Shape, frozen=True):
@@ -166,7 +166,8 @@ def _gap(gap: BlankGap) -> GapView:
     helps: Literal["yes", "no", "open"] = "open"
     if low is not None and high is not None and not few:
         helps = "yes" if low > 0 else "no" if high < 0 else "open"
-    return GapView(gap.blank, gap.value, gap.low, gap.high, helps, blank, value, interval, counted(gap.n, gap.unit))
+    shared = f"{gap.scored:,} of {gap.asked:,} questions" if gap.scored < gap.asked else ""
+    return GapView(gap.blank, gap.value, gap.low, gap.high, helps, blank, value, interval, shared)
 
 
 def _negative(value: float | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from medvqa.items import INVALID_OUTCOMES, OUTCOMES
+from medvqa.items import Outcome
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
@@ -52,12 +52,12 @@ class SentenceView(Shape, frozen=True):
 
 
 class WarningView(Shape, frozen=True):
-    """A sentence that limits the numbers; `query` finds its questions, "" if there is no such query."""
+    """A sentence that limits the numbers; `outcomes`: those of its questions, [] if outcomes do not tell them."""
 
     text: str
-    benchmark: str = ""
-    technique: str = ""
-    query: str = ""
+    benchmark: str
+    technique: str
+    outcomes: list[Outcome]
 
 
 class VerdictView(Shape, frozen=True):
@@ -80,8 +80,8 @@ def verdict_of(report: Report) -> VerdictView:
         _control(report),
         list(map(_said, sentences(report))),
         [
+            *(WarningView(note.text, "", "", []) for note in notes if note.warns and not note.selects),
             *(warning for part in report.parts if part.results for warning in _invalid(report, part)),
-            *(WarningView(note.text) for note in notes if note.warns),
         ],
         [*([reused] if reused else []), *(note.text for note in notes if not note.warns)],
     )
@@ -98,7 +98,15 @@ def _status(report: Report) -> StatusView:
     ]
     errors = sum(part.outcomes["error"] for part in parts)
     failed = [f"{errors:,} of the results {'is an error' if errors == 1 else 'are errors'}, without a score"]
-    extra = [*chosen, *(failed if errors else [])]
+    undefined = sum(
+        number
+        for techniques in report.run.get("left_out", {}).values()
+        for kinds in techniques.values()
+        for number in kinds.values()
+    )
+    were = "1 question was" if undefined == 1 else f"{undefined:,} questions were"
+    left_out = [f"{were} left out: no technique of the run is defined for them"] if undefined else []
+    extra = [*chosen, *left_out, *(failed if errors else [])]
     if not covered.finished:
         return StatusView(
             "unfinished", "Unfinished", [*(line.removeprefix(UNFINISHED) for line in covered.lines), *extra]
@@ -110,8 +118,8 @@ def _status(report: Report) -> StatusView:
         number = f"{covered.there:,} answers"
     if covered.selected is None:
         return StatusView("unknown", f"{number} have a result", ["the selected questions are not recorded", *extra])
-    if chosen or not selection.whole:
-        return StatusView("part", "Complete for a part of the data", extra or [f"{number} have a result"])
+    if chosen or undefined or not selection.whole:
+        return StatusView("part", "Complete for a part of the data", [f"{number} have a result", *extra])
     return StatusView("complete", "Complete", [f"all {number} have a result", *extra])
 
 
@@ -134,17 +142,20 @@ def _said(sentence: Sentence) -> SentenceView:
     )
 
 
+SAID: Mapping[Outcome, str] = {
+    "refused": "the model declines",
+    "abstained": "the model says that it cannot tell",
+    "unparsed": "no answer can be read",
+}
+"""Outcomes of answers that name no option, in words."""
+
+
 def _invalid(report: Report, part: Part) -> list[WarningView]:
-    """How many answers name no option, by reason."""
-    warnings = []
-    for outcome in OUTCOMES:
-        if outcome in INVALID_OUTCOMES and (number := part.outcomes[outcome]):
-            said = {
-                "refused": "the model declines",
-                "abstained": "the model says that it cannot tell",
-                "unparsed": "no option can be read",
-            }[outcome]
-            counted = f"{number:,} of {len(part.results):,} answers {'is' if number == 1 else 'are'} {outcome}"
-            text = f"{title(report, part)}: {counted} ({said}) and {'counts' if number == 1 else 'count'} as wrong."
-            warnings.append(WarningView(text, part.benchmark.name, part.technique, f"outcome:{outcome}"))
-    return warnings
+    """How many answers name no option, by reason; [] if all do."""
+    counts = {outcome: number for outcome in SAID if (number := part.outcomes[outcome])}
+    if not counts:
+        return []
+    reasons = ", ".join(f"{number:,} {outcome} ({SAID[outcome]})" for outcome, number in counts.items())
+    wrong = "it counts as wrong" if sum(counts.values()) == 1 else "they count as wrong"
+    text = f"{title(report, part)}: of {len(part.results):,} answers {reasons}; {wrong}."
+    return [WarningView(text, part.benchmark.name, part.technique, list(counts))]
