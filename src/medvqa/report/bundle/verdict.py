@@ -108,9 +108,8 @@ def _status(report: Report) -> StatusView:
     left_out = [f"{were} left out: no technique of the run is defined for them"] if undefined else []
     extra = [*chosen, *left_out, *(failed if errors else [])]
     if not covered.finished:
-        return StatusView(
-            "unfinished", "Unfinished", [*(line.removeprefix(UNFINISHED) for line in covered.lines), *extra]
-        )
+        lines = [line.removeprefix(UNFINISHED) for line in covered.lines]
+        return StatusView("unfinished", "Unfinished: the numbers will change", [*lines, *extra])
     if covered.absent:
         return StatusView("part", "A part of a run", [*covered.absent, *extra])
     number = f"{covered.there:,} {'question' if covered.there == 1 else 'questions'}"
