@@ -1,4 +1,4 @@
-"""The first screen, the scorecard and the gate of a bundle: numbers as in metrics.json, sentences that do not mislead."""
+"""The first screen, the scorecard and the gate of a bundle: numbers of metrics.json, sentences that do not mislead."""
 
 import json
 from dataclasses import replace

@@ -22,7 +22,7 @@ const Status = ({ status }: { readonly status: StatusView }) => (
   <p class={`state s-${status.state}`}>
     <span class="sign" aria-hidden="true">{SIGNS[status.state]}</span>
     <span>
-      <strong>{status.title}</strong>
+      <strong><Visible text={status.title} /></strong>
       {status.lines.map((line) => (
         <span class="line-of" key={line}><Visible text={line} /></span>
       ))}
@@ -151,7 +151,7 @@ export const Verdict = ({ page }: { readonly page: Page }) => {
           <GateState gate={gate} page={page} />
         )}
       </div>
-      {verdict.control !== "" && <p class="alert" role="note">{verdict.control}</p>}
+      {verdict.control !== "" && <p class="alert" role="note"><Visible text={verdict.control} /></p>}
       {verdict.sentences.length === 0 ? (
         <p>No result: no question of this run has an answer.</p>
       ) : (
