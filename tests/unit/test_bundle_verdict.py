@@ -96,7 +96,7 @@ def test_all_headline_measures_and_outcomes_are_there(twice: report.Report) -> N
         assert all(row.meaning for row in part.rows)
     maxima = [row for part in card.parts for row in part.rows if row.cell.technique == "max(mc,ps)"]
     assert {row.cell.name for row in maxima} == {"best_set_accuracy", "best_individual_accuracy"}
-    assert {row.meaning for row in maxima} == {scorecard.MAXIMUM}
+    assert {row.meaning for row in maxima} == {sentences.MAXIMUM}
     directions = {row.cell.name: row.better for part in card.parts for row in part.rows}
     assert directions["confusion"] == directions["invalid_rate"] == "lower"
     assert directions["set_accuracy"] == "higher"
@@ -188,6 +188,8 @@ def test_a_users_metric_says_its_name_and_direction(tmp_path: Path) -> None:
     assert text.startswith("ward: length (less is better) 12.97, 95 % interval ")
     assert text.endswith("(40 questions).")
 
+    made = report.build(tmp_path / "r", {"ward": ward(metrics=(length,), headline=("length",))})
+    assert verdict.verdict_of(made).sentences[0].meaning == "Mean number of characters."
     accuracy = replace(length, name="accuracy")
     named = told(tmp_path / "named", answered(40, 30), ward(metrics=(accuracy,), headline=("accuracy",)))
     assert named.startswith("ward: accuracy (less is better) 12.97"), "the name alone does not lend the shipped words"

@@ -34,6 +34,7 @@ const verdict: VerdictView = {
       benchmark: "b",
       technique: "mc",
       words: [{ text: "80 %", of: "value", value: 0.8 }, { text: " of pairs with both questions right" }],
+      meaning: "",
       standing: "above",
       cell,
     },
@@ -185,7 +186,7 @@ test("hostile texts are text, and hidden characters are named", () => {
   const evil = "<img src=x onerror=alert(1)>\u202e";
   const hostile = { ...gate, headline: evil, blockers: [evil], remarks: [evil], moved: [evil], flips: evil, listed: [{ ...rule, name: evil, why: evil }], small: [{ ...rule, rule: "s", name: evil }] };
   const views = [
-    shown({ images: evil, gate: hostile, verdict: { ...verdict, status: { state: "unfinished", title: evil, lines: [evil] }, notes: [evil], warnings: [{ text: evil, benchmark: evil, technique: evil, outcomes: [] }], sentences: [{ title: evil, benchmark: evil, technique: evil, words: [{ text: evil }], standing: "", cell: null }] } }),
+    shown({ images: evil, gate: hostile, verdict: { ...verdict, status: { state: "unfinished", title: evil, lines: [evil] }, notes: [evil], warnings: [{ text: evil, benchmark: evil, technique: evil, outcomes: [] }], sentences: [{ title: evil, benchmark: evil, technique: evil, words: [{ text: evil }], meaning: evil, standing: "", cell: null }] } }),
     shown({ gate: hostile, scorecard: { ...card, blank: evil, image: evil, tables: [{ title: evil, columns: [evil], rows: [[evil]], right: [] }], parts: card.parts.map((part) => ({ ...part, title: evil, selected: evil, failed: [{ name: evil, why: evil }], rows: part.rows.map((row) => ({ ...row, label: evil, meaning: evil })) })) } }, Scorecard),
   ];
   for (const root of views) {

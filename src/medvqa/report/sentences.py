@@ -12,7 +12,7 @@ from typing import Literal
 
 from medvqa.comparing.blank import BlankGap
 from medvqa.items import Measure, Metric
-from medvqa.metrics import definitions
+from medvqa.metrics import MAXIMA, definitions
 from medvqa.report import tables
 from medvqa.report.build import Part, Report
 
@@ -30,6 +30,7 @@ _RIGHT: Mapping[object, tuple[str, str]] = {
     definitions.exact_match.terms: ("exact_match", "multiple-response questions exactly right"),
 }
 """Shipped metrics by their terms: the name, which an oracle's lacks, and the words after "80.6 % of"."""
+MAXIMUM = "The largest value over techniques: optimistic, because the same answers choose and judge."
 LOOKLESS: Mapping[Origin, str] = {
     "random": "chance",
     "majority": "most frequent answer",
@@ -53,7 +54,7 @@ class Sentence:
 
     `standing`: "above" if the whole interval is better than every answer that does not look, "below" if it is worse
     than the best of them, "open" if it reaches that one, or if the image is not shown to help; "" if there is no such
-    answer, or no interval.
+    answer, or no interval. `meaning`: the definition of the measure if the words do not say it, else "".
     """
 
     title: str
@@ -61,6 +62,7 @@ class Sentence:
     measure: Measure | None
     words: tuple[Word, ...]
     standing: Standing = ""
+    meaning: str = ""
 
     @property
     def text(self) -> str:
@@ -76,7 +78,8 @@ def sentences(report: Report) -> list[Sentence]:
 def title(report: Report, part: Part) -> str:
     """The part's benchmark, the technique if the run has several, the ablation and the protocol."""
     named = part.benchmark.title or part.benchmark.name
-    technique = f", technique {part.technique}" if len(report.techniques) > 1 else ""
+    technique = f", technique {part.technique}" if part.results else ", best of the techniques"
+    technique = technique if len(report.techniques) > 1 else ""
     return named + technique + (f" ({report.label})" if report.label else "")
 
 
@@ -124,7 +127,27 @@ def _sentence(report: Report, part: Part) -> Sentence:
         words += _gained(gap, report.blank.name)
         if standing == "above" and not _helps(gap):
             standing = "open"
-    return Sentence(named, part, measure, tuple(words), standing)
+    return Sentence(named, part, measure, tuple(words), standing, _meaning(part, measure.name))
+
+
+def meaning_of(part: Part, name: str) -> str:
+    """The definition of a measure; "" for one without a metric."""
+    metric = metric_of(part, name)
+    if metric is None:
+        return MAXIMUM if name in MAXIMA.values() else ""
+    over = metric.mean_over if not metric.weights else None
+    return metric.definition if over is None else f"Mean over the values of {over}, of: {metric.definition}"
+
+
+def _words_of(part: Part, name: str) -> str:
+    """The words after "80.6 % of" for a shipped metric under its own name; "" for others."""
+    metric = metric_of(part, name)
+    known, words = _RIGHT.get(metric.terms, ("", "")) if metric is not None and metric.mean_over is None else ("", "")
+    return words if known == name else ""
+
+
+def _meaning(part: Part, name: str) -> str:
+    return "" if _words_of(part, name) else meaning_of(part, name)
 
 
 def _no_number(part: Part) -> str:
@@ -137,17 +160,16 @@ def _no_number(part: Part) -> str:
 
 def _value(part: Part, measure: Measure, value: float) -> list[Word]:
     """The value in words, its interval and the number of units."""
-    metric = metric_of(part, measure.name)
-    name, right = _RIGHT.get(metric.terms, ("", "")) if metric is not None and metric.mean_over is None else ("", "")
+    right = _words_of(part, measure.name)
     less = " (less is better)" if less_is_better(part, measure.name) else ""
-    label, known = measure.name.replace("_", " "), name == measure.name
+    label = measure.name.replace("_", " ")
     if tables.few(measure) and measure.percent and measure.count is not None:
         counts = Word(f"{measure.count:g} of {measure.n:g}", "value", value)
         few = Word(", too few for a percentage")
-        return [counts, Word(f" {right}{less}"), few] if known else [Word(f"{label}{less} "), counts, few]
+        return [counts, Word(f" {right}{less}"), few] if right else [Word(f"{label}{less} "), counts, few]
     unit = " %" if measure.percent else ""
     number = Word(rounded(value, is_percent=measure.percent) + unit, "value", value)
-    said = [number, Word(f" of {right}{less}")] if known else [Word(f"{label}{less} "), number]
+    said = [number, Word(f" of {right}{less}")] if right else [Word(f"{label}{less} "), number]
     counted = Word(tables.with_unit(measure.n, measure.unit.replace("items", "questions")), "n", measure.n)
     if measure.low is None or measure.high is None:
         return [*said, Word(f", {tables.no_interval(measure.groups) or 'no interval'} ("), counted, Word(")")]

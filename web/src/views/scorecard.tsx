@@ -71,9 +71,9 @@ const Gap = ({ row }: { readonly row: ScoreRow }) => {
 
 const Row = ({ row, levels, blank }: { readonly row: ScoreRow; readonly levels: readonly string[]; readonly blank: boolean }) => {
   const { cell } = row;
-  const references = row.gap?.blank === null || row.gap === undefined || row.gap === null
-    ? cell.references
-    : { ...cell.references, blank: row.gap.blank };
+  const level = row.gap?.blank ?? null;
+  // blank.json may hold any number: the axis ends at 1.
+  const references = level === null || level < 0 || level > 1 ? cell.references : { ...cell.references, blank: level };
   return (
     <tr class={cell.few ? "few" : undefined}>
       <th scope="row">
@@ -99,7 +99,6 @@ const Part = ({ part, levels, card, page }: { readonly part: ScorePart; readonly
       <tr class="first">
         <th scope="rowgroup" colSpan={columns}>
           <a href={questions(page, part)}><Visible text={part.title} /></a>
-          {part.outcomes.length === 0 && <span class="quiet"> best of the techniques, <Visible text={part.technique} /></span>}
           {part.selected !== "" && <span class="part-of"> A part: <Visible text={part.selected} /></span>}
         </th>
       </tr>

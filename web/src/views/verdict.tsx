@@ -56,6 +56,7 @@ const Sentence = ({ sentence, page }: { readonly sentence: SentenceView; readonl
       </a>
       {": "}
       {sentence.words.map((word, place) => <Said key={place} word={word} cell={sentence.cell} />)}
+      {sentence.meaning !== "" && <small class="quiet"> <Visible text={sentence.meaning} /></small>}
     </p>
   </li>
 );

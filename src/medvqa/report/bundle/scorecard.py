@@ -6,15 +6,13 @@ from typing import Literal
 
 from medvqa.comparing.blank import BlankGap
 from medvqa.items import Measure, Outcome
-from medvqa.metrics import MAXIMA, invalid_rate
+from medvqa.metrics import invalid_rate
 from medvqa.report import sample_tables, tables
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import bounds, label, points
-from medvqa.report.sentences import metric_of, title
-
-MAXIMUM = "The largest value over techniques: optimistic, because the same answers choose and judge."
+from medvqa.report.sentences import meaning_of, metric_of, title
 
 
 class GapView(Shape, frozen=True):
@@ -133,16 +131,11 @@ def _part(report: Report, part: Part) -> ScorePart:
 
 def _row(report: Report, part: Part, measure: Measure) -> ScoreRow:
     metric = metric_of(part, measure.name)
-    meaning = "" if metric is None else metric.definition
-    if metric is not None and metric.mean_over and not metric.weights:
-        meaning = f"Mean over the values of {label(metric.mean_over)}, of: {meaning}"
-    if measure.name in MAXIMA.values():
-        meaning = MAXIMUM
     gap = None if report.blank is None else report.blank.gap(part.benchmark.name, part.technique, measure.name)
     return ScoreRow(
         cell(measure),
         label(measure.name),
-        meaning,
+        meaning_of(part, measure.name),
         "higher" if metric is None else metric.better,
         counted(measure.n, measure.unit),
         None if gap is None else _gap(gap),

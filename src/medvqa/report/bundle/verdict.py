@@ -45,6 +45,8 @@ class SentenceView(Shape, frozen=True):
     benchmark: str
     technique: str
     words: list[WordView]
+    meaning: str
+    """The definition of the measure if the words do not say it, else ""."""
     standing: Standing
     """Where the interval lies against answers that do not look; "" if that is not known."""
     cell: Cell | None
@@ -136,6 +138,7 @@ def _said(sentence: Sentence) -> SentenceView:
         part.benchmark.name,
         part.technique,
         [WordView(word.text, word.of, word.value) for word in sentence.words],
+        sentence.meaning,
         sentence.standing,
         None if sentence.measure is None else cell(sentence.measure),
     )
