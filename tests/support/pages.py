@@ -326,3 +326,28 @@ def check_policy(parsed: Page) -> None:
         for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
             assert link == "" or link.startswith("#")
     assert "sourceMappingURL" not in script.text
+
+
+def check_frame(parsed: Page, *, folder: bool = False) -> None:
+    """Check that only the app and its style may run, that blocks are base64, and that nothing leads out of the page."""
+    (policy,) = [m.attributes["content"] for m in parsed.all("meta", http_equiv="Content-Security-Policy")]
+    (style,) = parsed.all("style")
+    (script,) = [each for each in parsed.all("script") if "type" not in each.attributes]
+    assert script.attributes == {}
+    assert {"head", "tables", "columns"} <= parsed.blocks.keys()
+    for content in parsed.blocks.values():
+        assert re.fullmatch(r"[A-Za-z0-9+/=]+", content)
+
+    def source(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    beside = " file: 'self'" if folder else ""
+    assert policy == (
+        f"default-src 'none'; img-src data:{beside}; style-src {source(style.text)}; script-src {source(script.text)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    for each in parsed.elements:
+        assert not [a for a in each.attributes if a.startswith("on") or a in ("style", "srcdoc", "formaction")]
+        for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
+            assert link == "" or link.startswith("#")
+    assert "sourceMappingURL" not in script.text
