@@ -11,7 +11,7 @@ from medvqa.comparing import gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.protocols import combining
 from medvqa.report.build import Report
-from medvqa.report.bundle import questions
+from medvqa.report.bundle import failing, questions
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.head import VERSION, BundleHead, ComparisonView, RunView
 from medvqa.report.bundle.pictures import Pictures
@@ -32,7 +32,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     rows: Iterable[Row] = (
         row
         for place, (benchmark, results) in enumerate(by_name.values())
-        for row in questions.rows_of(benchmark, results, combined, place=place)
+        for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
     )
     packed = questions.pack(
         [benchmark for benchmark, _ in by_name.values()],
@@ -46,7 +46,14 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = gating.digest(report.run, combining.counted(everything, report.run))
     runs = [RunHead(report.folder.name, model, digest)]
-    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=RunView(pictures.note))
+    return blocks(
+        packed,
+        kind="run",
+        title=report.title,
+        about=model,
+        runs=runs,
+        run=RunView(pictures.note, failing.failing(report)),
+    )
 
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:

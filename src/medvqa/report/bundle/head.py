@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
+from medvqa.report.bundle.failing import Failing
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.shape import Shape
 
@@ -17,6 +18,7 @@ class RunView(Shape, frozen=True):
 
     images: str
     """One or more sentences about the place of the images."""
+    failing: Failing
 
 
 class ComparisonView(Shape, frozen=True):
