@@ -22,7 +22,9 @@ from medvqa.protocols import rotation
 from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.bundle.columns import TypedArrays
+from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
+from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
@@ -80,14 +82,6 @@ class RunHead(Shape, frozen=True):
     model: str
     digest: str
     """Of its results, 12 hex digits; "" if unknown."""
-
-
-class ImageHead(Shape, frozen=True):
-    """An image of a question."""
-
-    name: str
-    source: int
-    """Its place in the block `images`; -1 if it is not part of the page."""
 
 
 class Tables(Shape, frozen=True):
@@ -174,7 +168,8 @@ class Packed:
     columns: TypedArrays
     tables: Tables
     answers: list[list[Answered]]
-    sources: list[str]
+    files: Mapping[str, bytes]
+    """Image files inside the page, by name."""
 
 
 def score_of(benchmark: Benchmark) -> Metric | None:
@@ -270,7 +265,7 @@ def pack(
     name. `measures` supply the intervals of branches of the tree over one dimension.
     """
     rows = list(rows)
-    words, options, lists, images, sources = Places(), Places(), Places(), Places(), Places()
+    words, options, lists, images = Places(), Places(), Places(), Places()
     techniques, variants, finishes = Places(), Places(), Places()
 
     def listed(texts: Iterable[str]) -> int:
@@ -280,11 +275,7 @@ def pack(
         return options.place(tuple((letter, words.place(text)) for letter, text in item.options.items()))
 
     def pictured(item: Item) -> list[int]:
-        drawn = pictures.sources.get((item.benchmark, item.id), ())
-        return [
-            images.place((image.name, sources.place(drawn[i]) if i < len(drawn) and drawn[i] else NONE))
-            for i, image in enumerate(item.images)
-        ]
+        return [images.place(image) for image in pictures.of(item)]
 
     questions: dict[tuple[int, str], int] = {}
     items: list[tuple[int, Item]] = []
@@ -317,6 +308,9 @@ def pack(
     columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
     columns.add("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
     columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
+    columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
+    columns.add("results.marks", "u8", map(marks, shown))
+    columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
@@ -339,10 +333,10 @@ def pack(
             words.values(),
             [list(options_of_question) for options_of_question in options.values()],
             [list(texts) for texts in lists.values()],
-            [ImageHead(*image) for image in images.values()],
+            images.values(),
         ),
         [packed[start : start + CHUNK] for start in range(0, len(packed), CHUNK)],
-        sources.values(),
+        pictures.blocks,
     )
 
 

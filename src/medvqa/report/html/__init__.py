@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside
+from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside, parse
 from medvqa.report.html.page import FILE, lexicon_page, render
 from medvqa.report.html.versus import Versus, comparison_name, comparison_page
 
@@ -17,5 +17,6 @@ __all__ = [
     "draw",
     "inside",
     "lexicon_page",
+    "parse",
     "render",
 ]
