@@ -11,7 +11,7 @@ from medvqa.comparing import gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.protocols import combining
 from medvqa.report.build import Report
-from medvqa.report.bundle import questions
+from medvqa.report.bundle import failing, questions
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, ComparisonView, RunView
@@ -35,7 +35,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     rows: Iterable[Row] = (
         row
         for place, (benchmark, results) in enumerate(by_name.values())
-        for row in questions.rows_of(benchmark, results, combined, place=place)
+        for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
     )
     packed = questions.pack(
         [benchmark for benchmark, _ in by_name.values()],
@@ -49,7 +49,9 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = gating.digest(report.run, combining.counted(everything, report.run))
     runs = [RunHead(report.folder.name, model, digest)]
-    view = RunView(pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report))
+    view = RunView(
+        pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report), failing.failing(report)
+    )
     return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
 
 

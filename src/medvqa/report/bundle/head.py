@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
+from medvqa.report.bundle.failing import Failing
 from medvqa.report.bundle.gate import GateView
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.scorecard import ScorecardView
@@ -23,6 +24,7 @@ class RunView(Shape, frozen=True):
     verdict: VerdictView
     gate: GateView | None
     scorecard: ScorecardView
+    failing: Failing
 
 
 class ComparisonView(Shape, frozen=True):
