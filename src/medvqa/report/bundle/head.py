@@ -7,6 +7,7 @@ from typing import Literal
 from medvqa.report.bundle.columns import TypedArray
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.versus import ComparisonView
 
 VERSION = 1
 """The version of the format. A reader refuses another one."""
@@ -17,12 +18,6 @@ class RunView(Shape, frozen=True):
 
     images: str
     """One or more sentences about the place of the images."""
-
-
-class ComparisonView(Shape, frozen=True):
-    """The comparison of runs."""
-
-    baseline: str
 
 
 class BundleHead(Shape, frozen=True):
