@@ -1,10 +1,13 @@
 // The comparison of two runs: headline measures, and slices whose rows lead to their flips.
-import type { ComparedCell, ComparedMeasure, PairedPartView, PairView } from "../bundle";
+import { Fragment } from "preact";
+
+import type { ComparedCell, ComparedMeasure, PairedPartView, PairView, SlicedTable } from "../bundle";
 import type { Page } from "../page";
 import { printTerm } from "../query";
-import { count, flat, label } from "../text";
+import { count, flat, label, plural } from "../text";
+import { Fold } from "../ui/fold";
 import { Gap, GapAxis } from "../ui/gap";
-import { Sortable, type TableColumn } from "../ui/sortable";
+import { Table, type Identity, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import { Figure } from "./ranking";
@@ -52,14 +55,14 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
   const unit = percent ? ", %" : "";
   const values = (cell: ComparedCell, text: string): string => (cell.percent && !percent && !cell.few ? `${text} %` : text);
   const [baseline, new_] = of.pair.headings;
-  const number = (key: string, head: string, cell: TableColumn<ComparedCell>["cell"], sort: (cell: ComparedCell) => number | null, name = "right"): TableColumn<ComparedCell> =>
-    ({ key, head, class: name, cell, sort });
+  const number = (key: string, head: string, cell: TableColumn<ComparedCell>["cell"], by: (cell: ComparedCell) => number | null, look = ""): TableColumn<ComparedCell> =>
+    ({ key, head, right: true, class: look, cell, by });
   return [
     {
       key: "name",
       head: first,
-      names: true,
-      sort: (cell) => cell.title.toLowerCase(),
+      heading: true,
+      by: (cell) => cell.title.toLowerCase(),
       cell: (cell) => (
         <>
           {cell.flips && cell.gained + cell.lost > 0 ? <a href={flipsOf(of, cell, null)}><Visible text={cell.title} /></a> : <Visible text={cell.title} />}
@@ -69,9 +72,9 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
         </>
       ),
     },
-    { key: "baseline", head: <><Visible text={baseline} />{unit}</>, class: "right quiet", sort: (cell) => cell.baseline, cell: (cell) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
-    { key: "new", head: <><Visible text={new_} />{unit}</>, class: "right", sort: (cell) => cell.new, cell: (cell) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
-    number("difference", percent ? "difference, points" : "difference", (cell) => <Figure name="difference" value={cell.difference} text={cell.texts.difference} />, (cell) => cell.difference, "right main"),
+    { key: "baseline", head: <><Visible text={baseline} />{unit}</>, right: true, class: "quiet", by: (cell) => cell.baseline, cell: (cell) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
+    { key: "new", head: <><Visible text={new_} />{unit}</>, right: true, by: (cell) => cell.new, cell: (cell) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
+    number("difference", percent ? "difference, points" : "difference", (cell) => <Figure name="difference" value={cell.difference} text={cell.texts.difference} />, (cell) => (cell.few ? null : cell.difference), "main"),
     ...(few
       ? []
       : [
@@ -80,21 +83,21 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
         ]),
     number("gained", "better", (cell) => <Changed of={of} cell={cell} way="better" />, (cell) => cell.gained),
     number("lost", "worse", (cell) => <Changed of={of} cell={cell} way="worse" />, (cell) => cell.lost),
-    number("units", "n", (cell) => <Figure name="units" value={cell.units} text={cell.texts.units} />, (cell) => cell.units, "right quiet"),
-    number("groups", "groups", (cell) => <Figure name="groups" value={cell.groups} text={count(cell.groups)} />, (cell) => cell.groups, "right quiet"),
-    number("adjusted", "adjusted p", (cell) => <Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} />, (cell) => cell.adjusted, "right quiet"),
+    number("units", "n", (cell) => <Figure name="units" value={cell.units} text={cell.texts.units} />, (cell) => cell.units, "quiet"),
+    number("groups", "groups", (cell) => <Figure name="groups" value={cell.groups} text={count(cell.groups)} />, (cell) => cell.groups, "quiet"),
+    number("adjusted", "adjusted p", (cell) => <Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} />, (cell) => cell.adjusted, "quiet"),
   ];
 }
 
 const headlineColumns = (of: Shown, part: PairedPartView, exact: boolean): TableColumn<ComparedCell>[] => [
   ...columnsOf(of, part.rows, "Measure", part.end),
-  { key: "discordant", head: "flipped groups", class: "right quiet", sort: (cell) => cell.discordant_groups, cell: (cell) => <Figure name="discordant_groups" value={cell.discordant_groups} text={count(cell.discordant_groups)} /> },
-  { key: "detectable", head: "detectable", class: "right quiet", sort: (cell) => cell.detectable, cell: (cell) => <Figure name="detectable" value={cell.detectable} text={cell.texts.detectable} /> },
-  ...(exact ? [{ key: "mcnemar", head: "McNemar p", class: "right quiet", sort: (cell: ComparedCell) => cell.mcnemar, cell: (cell: ComparedCell) => <Figure name="mcnemar" value={cell.mcnemar} text={cell.texts.mcnemar} /> }] : []),
+  { key: "discordant", head: "flipped groups", right: true, class: "quiet", by: (cell) => cell.discordant_groups, cell: (cell) => <Figure name="discordant_groups" value={cell.discordant_groups} text={count(cell.discordant_groups)} /> },
+  { key: "detectable", head: "detectable", right: true, class: "quiet", by: (cell) => cell.detectable, cell: (cell) => <Figure name="detectable" value={cell.detectable} text={cell.texts.detectable} /> },
+  ...(exact ? [{ key: "mcnemar", head: "McNemar p", right: true, class: "quiet", by: (cell: ComparedCell) => cell.mcnemar, cell: (cell: ComparedCell) => <Figure name="mcnemar" value={cell.mcnemar} text={cell.texts.mcnemar} /> }] : []),
 ];
 
-const identity = (cell: ComparedCell) => ({
-  class: `${cell.few ? "few " : ""}${cell.sure}`,
+const rowClass = (cell: ComparedCell): string => `${cell.few ? "few " : ""}${cell.sure}`;
+const identity = (cell: ComparedCell): Identity => ({
   "data-benchmark": cell.benchmark,
   "data-technique": cell.technique,
   "data-measure": cell.name,
@@ -105,22 +108,35 @@ const keyOf = (cell: ComparedCell): string => `${cell.name} ${Object.values(cell
 const Slices = ({ of, measure, about }: { readonly of: Shown; readonly measure: ComparedMeasure; readonly about: string }) => (
   <>
     {measure.tables.map((table) => (
-      <details class="slices" open={table.rows.length <= OPEN} key={table.dimension}>
-        <summary>
-          <h4><Visible text={`${label(measure.measure)} by ${label(table.dimension)}`} /></h4>
-          <span class="quiet"> {table.rows.length} values, {table.fixed ? "fixed before the runs" : "exploratory"}{measure.lower && ", less is better"}</span>
-        </summary>
-        <Sortable
+      <Fold
+        key={table.dimension}
+        title={<Visible text={`${label(measure.measure)} by ${label(table.dimension)}`} />}
+        beside={<Told of={table} lower={measure.lower} />}
+        open={table.rows.length <= OPEN && (of.page.head.comparison?.pairs.length === 1 || table.rows.some((cell) => cell.sure !== ""))}
+      >
+        <Table
           rows={table.rows}
           columns={columnsOf(of, table.rows, flat(label(table.dimension)), measure.end)}
           label={flat(`${label(measure.measure)} by ${label(table.dimension)}: ${about}`)}
-          class="forest sortable versus"
-          first={{ key: table.rows.every((cell) => cell.few) ? "" : "difference", descending: measure.lower }}
-          id={keyOf}
-          row={identity}
+          class="forest versus"
+          order={table.rows.every((cell) => cell.few) ? null : { key: "difference", down: measure.lower }}
+          rowKey={keyOf}
+          rowClass={rowClass}
+          identity={identity}
         />
-      </details>
+      </Fold>
     ))}
+  </>
+);
+
+/** The number of slices, and of those whose difference is shown. */
+const Told = ({ of, lower }: { readonly of: SlicedTable; readonly lower: boolean }) => (
+  <>
+    {plural(of.rows.length, "value")}, {of.fixed ? "fixed before the runs" : "exploratory"}{lower && ", less is better"}
+    {(["better", "worse"] as const).map((way) => {
+      const number = of.rows.filter((cell) => cell.sure === way).length;
+      return number > 0 && <Fragment key={way}>, {number} <Way way={way} /></Fragment>;
+    })}
   </>
 );
 
@@ -131,20 +147,20 @@ const Part = ({ of, part, exact }: { readonly of: Shown; readonly part: PairedPa
     <>
       <h3><Visible text={part.title} /> <span class="quiet">{part.counted}</span></h3>
       {part.warnings.length > 0 && <ul class="notes">{part.warnings.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
-      <Sortable
+      <Table
         rows={part.rows}
         columns={headlineColumns(of, part, exact)}
         label={flat(`${about}: headline measures`)}
-        class="forest sortable versus headline"
-        id={keyOf}
-        row={identity}
+        class="forest versus headline"
+        rowKey={keyOf}
+        rowClass={rowClass}
+          identity={identity}
       />
       {first !== undefined && <Slices of={of} measure={first} about={about} />}
       {more.length > 0 && (
-        <details class="slices more">
-          <summary><h4>Slices of further measures</h4></summary>
+        <Fold title="Slices of further measures" open={false}>
           {more.map((measure) => <Slices of={of} measure={measure} about={about} key={measure.measure} />)}
-        </details>
+        </Fold>
       )}
     </>
   );

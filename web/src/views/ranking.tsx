@@ -2,7 +2,7 @@
 import type { BoardRow, BoardView, ComparisonView } from "../bundle";
 import type { Page } from "../page";
 import { flat, label } from "../text";
-import { Sortable, type TableColumn } from "../ui/sortable";
+import { Table, type TableColumn } from "../ui/table";
 import { Axis, Strip } from "../ui/strip";
 import { Visible } from "../ui/text";
 
@@ -54,37 +54,37 @@ interface BoardOf {
 
 const Board = ({ of, named, first }: BoardOf) => {
   const columns: readonly TableColumn<BoardRow>[] = [
-    { key: "rank", head: "rank", class: "right", sort: (row) => row.rank, cell: (row) => <Figure name="rank" value={row.rank} text={`${row.rank}`} /> },
+    { key: "rank", head: "rank", right: true, by: (row) => row.rank, cell: (row) => <Figure name="rank" value={row.rank} text={`${row.rank}`} /> },
     {
       key: "run",
       head: "run",
-      names: true,
-      sort: (row) => named(row.run).toLowerCase(),
+      heading: true,
+      by: (row) => named(row.run).toLowerCase(),
       cell: (row) => <><Visible text={named(row.run)} />{row.differs !== "" && <span class="quiet"> <Visible text={row.differs} /></span>}</>,
     },
-    { key: "value", head: "%", class: "right main", sort: (row) => row.value, cell: (row) => <Figure name="value" value={row.value} text={row.shown} /> },
+    { key: "value", head: "%", right: true, class: "main", by: (row) => row.value, cell: (row) => <Figure name="value" value={row.value} text={row.shown} /> },
     { key: "interval", head: "95 % interval", class: "quiet", cell: (row) => row.interval },
     { key: "chart", head: <><Axis /><span class="sr">Chart</span></>, class: "chart", cell: (row) => <Strip of={row} /> },
-    { key: "ranks", head: "possible ranks", sort: (row) => row.best, cell: ranks },
+    { key: "ranks", head: "possible ranks", by: (row) => row.best, cell: ranks },
     {
       key: "against",
       head: <>against <Visible text={first} />, points</>,
-      class: "right",
-      sort: (row) => row.against?.difference ?? null,
+      right: true,
+      by: (row) => row.against?.difference ?? null,
       cell: ({ against, run }) =>
         against === null ? <span class="quiet">{run === 0 ? "baseline" : ""}</span> : <Figure name="difference" value={against.difference} text={against.texts.difference} />,
     },
     { key: "bounds", head: "bounds", class: "quiet", cell: ({ against }) => against?.texts.bounds ?? "" },
   ];
   return (
-    <Sortable
+    <Table
       rows={of.rows}
       columns={columns}
       label={flat(`Ranking by ${label(of.measure)}, ${of.title}`)}
-      class="forest sortable board"
-      first={{ key: "rank", descending: false }}
-      id={(row) => `${row.run}`}
-      row={(row) => ({
+      class="forest board"
+      order={{ key: "rank", down: false }}
+      rowKey={(row) => `${row.run}`}
+      identity={(row) => ({
         "data-run": flat(named(row.run)),
         "data-benchmark": of.benchmark,
         "data-technique": of.technique,
