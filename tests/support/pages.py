@@ -2,13 +2,16 @@
 
 import base64
 import hashlib
+import json
 import random
 import re
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from medvqa import benchmarks, comparing, metrics, records, scoring
 from medvqa.benchmarks import phantom
@@ -279,6 +282,23 @@ class Page(HTMLParser):
         """What the script reads."""
         (block,) = self.all("script", id="data")
         return pack.stretch(block.text)
+
+    @property
+    def blocks(self) -> dict[str, str]:
+        """The blocks of the bundle by name, as they stand in the page: base64."""
+        return {
+            each.attributes["id"].removeprefix("block-"): each.text
+            for each in self.all("script", type="application/octet-stream")
+        }
+
+    def bytes_of(self, name: str) -> bytes:
+        """The content of a block; image files are not deflated."""
+        content = base64.b64decode(self.blocks[name], validate=True)
+        return content if name.startswith("images/") else zlib.decompress(content)
+
+    def block(self, name: str) -> Any:
+        """A block of JSON."""
+        return json.loads(self.bytes_of(name))
 
     @property
     def text(self) -> str:

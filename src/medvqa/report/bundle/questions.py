@@ -24,6 +24,7 @@ from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.bundle.columns import TypedArrays
 from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
+from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
@@ -81,14 +82,6 @@ class RunHead(Shape, frozen=True):
     model: str
     digest: str
     """Of its results, 12 hex digits; "" if unknown."""
-
-
-class ImageHead(Shape, frozen=True):
-    """An image of a question."""
-
-    name: str
-    source: int
-    """Its place in the block `images`; -1 if it is not part of the page."""
 
 
 class Tables(Shape, frozen=True):
@@ -175,7 +168,8 @@ class Packed:
     columns: TypedArrays
     tables: Tables
     answers: list[list[Answered]]
-    sources: list[str]
+    files: Mapping[str, bytes]
+    """Image files inside the page, by name."""
 
 
 def score_of(benchmark: Benchmark) -> Metric | None:
@@ -271,7 +265,7 @@ def pack(
     name. `measures` supply the intervals of branches of the tree over one dimension.
     """
     rows = list(rows)
-    words, options, lists, images, sources = Places(), Places(), Places(), Places(), Places()
+    words, options, lists, images = Places(), Places(), Places(), Places()
     techniques, variants, finishes = Places(), Places(), Places()
 
     def listed(texts: Iterable[str]) -> int:
@@ -281,11 +275,7 @@ def pack(
         return options.place(tuple((letter, words.place(text)) for letter, text in item.options.items()))
 
     def pictured(item: Item) -> list[int]:
-        drawn = pictures.sources.get((item.benchmark, item.id), ())
-        return [
-            images.place((image.name, sources.place(drawn[i]) if i < len(drawn) and drawn[i] else NONE))
-            for i, image in enumerate(item.images)
-        ]
+        return [images.place(image) for image in pictures.of(item)]
 
     places: dict[tuple[int, str], list[int]] = {}
     items: list[tuple[int, Item]] = []
@@ -350,10 +340,10 @@ def pack(
             words.values(),
             [list(options_of_question) for options_of_question in options.values()],
             [list(texts) for texts in lists.values()],
-            [ImageHead(*image) for image in images.values()],
+            images.values(),
         ),
         [packed[start : start + CHUNK] for start in range(0, len(packed), CHUNK)],
-        sources.values(),
+        pictures.blocks,
     )
 
 

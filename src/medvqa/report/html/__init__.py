@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside
+from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside, parse
 from medvqa.report.bundle.versus import Versus, comparison_name
 from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render
 
@@ -17,5 +17,6 @@ __all__ = [
     "draw",
     "inside",
     "lexicon_page",
+    "parse",
     "render",
 ]
