@@ -11,6 +11,7 @@ from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.verdict import VerdictView
+from medvqa.report.bundle.versus import ComparisonView
 
 VERSION = 1
 """The version of the format. A reader refuses another one."""
@@ -25,12 +26,6 @@ class RunView(Shape, frozen=True):
     gate: GateView | None
     scorecard: ScorecardView
     failing: Failing
-
-
-class ComparisonView(Shape, frozen=True):
-    """The comparison of runs."""
-
-    baseline: str
 
 
 class BundleHead(Shape, frozen=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside, parse
-from medvqa.report.html.page import FILE, lexicon_page, render
-from medvqa.report.html.versus import Versus, comparison_name, comparison_page
+from medvqa.report.bundle.versus import Versus, comparison_name
+from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render
 
 __all__ = [
     "FILE",
