@@ -98,13 +98,17 @@ class SentPrompts(Shape, frozen=True):
 class Rebuilt:
     """A prompt as it was sent. `images`: its images by place among those of the question, or by name.
 
-    `examples`: the questions of its solved examples, in their order.
+    `examples`: the questions of its solved examples with the names of the images shown, in their order.
     """
 
     prompt: Prompt
     proved: bool
     images: tuple[int | str, ...]
-    examples: tuple[Item, ...] = ()
+    examples: tuple[tuple[Item, tuple[str, ...]], ...] = ()
+
+
+class CannotShowError(MedVQAError):
+    """A prompt cannot be rebuilt for a page; the message is written for its readers."""
 
 
 class Rebuilder:
@@ -155,17 +159,20 @@ class _OfBenchmark:
                     made, examples = self._made(result, ask, images)
                     shown = tuple(self._shown(image, images) for image in made.images)
                     if prompts.digest(made) == result.prompt:
-                        return Rebuilt(made, True, shown, examples)
+                        names = (tuple(map(self._name, shot.images)) for shot in made.shots)
+                        return Rebuilt(made, True, shown, tuple(zip(examples, names, strict=True)))
                     if f"+{made.template}+" not in f"+{recorded}+":
                         why = why or (UNKNOWN.format(recorded) if recorded else DIFFERS)
                     elif missing and not self._data:
                         why = NO_DATA
                         if unproved is None and not examples and self._ablation != "shuffle":
                             unproved = Rebuilt(made, False, shown)
-            except MedVQAError as error:
+            except CannotShowError as error:
                 why = str(error)
-            except Exception:  # noqa: BLE001 - a user's function may raise anything
-                why = FAILS
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                # A message may name files of patients.
+                told = isinstance(error, MedVQAError) and self._benchmark.public
+                why = f"{FAILS} {error}" if told else FAILS
         return unproved or why or DIFFERS
 
     # The ways to ask
@@ -211,11 +218,11 @@ class _OfBenchmark:
 
     @cached_property
     def _items(self) -> tuple[Item, ...]:
-        """All items of the benchmark, sorted by id (MedVQAError): those of the data folder, else the recorded ones."""
+        """All items of the benchmark, sorted by id: those of the data folder, else recorded ones (CannotShowError)."""
         recorded = {result.item.id: result.item for result in self._results}
         items = self._data or (recorded if len(recorded) == self._about.get("items") else {})
         if not items:
-            raise MedVQAError(NO_DATA)
+            raise CannotShowError(NO_DATA)
         return tuple(items[name] for name in sorted(items))
 
     @cached_property
@@ -238,7 +245,7 @@ class _OfBenchmark:
     # Prompts
 
     def _made(self, result: Result, ask: Asks, images: tuple[Image, ...]) -> tuple[Prompt, tuple[Item, ...]]:
-        """A prompt as this version makes it, and its solved examples (MedVQAError)."""
+        """A prompt as this version makes it, and its solved examples (CannotShowError)."""
         item = replace(result.item, images=images)
         exchanged = self._shuffled.get(item.id, ()) if self._ablation == "shuffle" else None
         examples, solved = self._solved(item, result.technique, ask) if self._protocol.shots else ((), ())
@@ -252,30 +259,30 @@ class _OfBenchmark:
 
     @cached_property
     def _chooser(self) -> shots.Chooser:
-        """The chooser of solved examples (MedVQAError)."""
+        """The chooser of solved examples (CannotShowError)."""
         name, benchmark = self._protocol.pool, self._benchmark
         if not name or name == benchmark.name:
             pool = shots.Pool(benchmark.name, self._items, public=benchmark.public)
         elif name in self._known:
             items = self._load(self._known[name]) if self._load is not None else None
             if items is None:
-                raise MedVQAError(NO_DATA)
+                raise CannotShowError(NO_DATA)
             pool = shots.Pool(name, tuple(sorted(items, key=lambda item: item.id)), public=self._known[name].public)
         else:
-            raise MedVQAError(NO_POOL)
+            raise CannotShowError(NO_POOL)
         return shots.Chooser(pool, self._items, next(iter(benchmark.dimensions), None))
 
     def _solved(self, item: Item, technique: Technique, ask: Asks) -> tuple[tuple[Item, ...], tuple[Shot, ...]]:
-        """The solved examples of a question, as items and as shots (MedVQAError)."""
+        """The solved examples of a question, as items and as shots (CannotShowError)."""
         chooser, count = self._chooser, self._protocol.shots
         examples = chooser.exchanged(item, count) if self._ablation == "shuffle" else chooser.choose(item, count)
-        if not chooser.pool.public and not {example.id for example in examples} <= self._recorded:
-            raise MedVQAError(PRIVATE)
+        if not chooser.pool.public and not set(map(shots.node, examples)) <= self._recorded:
+            raise CannotShowError(PRIVATE)
         return examples, shots.solved(examples, technique, ask)
 
     @cached_property
-    def _recorded(self) -> frozenset[str]:
-        return frozenset(result.item.id for result in self._results)
+    def _recorded(self) -> frozenset[tuple[str, str]]:
+        return frozenset(shots.node(result.item) for result in self._results)
 
 
 def _template(label: object, parts: object) -> Template | None:
@@ -369,15 +376,15 @@ class Packer:
             [(turn.text, turn.reply) for turn in prompt.turns],
             list(prompt.then),
             [
-                self._example(shot, example, result, place(example.benchmark, example.id))
-                for shot, example in zip(prompt.shots, rebuilt.examples, strict=True)
+                self._example(shot, example, names, result, place(example.benchmark, example.id))
+                for shot, (example, names) in zip(prompt.shots, rebuilt.examples, strict=True)
             ],
             limits.get(item.kind),
         )
 
-    def _example(self, shot: Shot, example: Item, result: Result, place: int) -> SentExample:
+    def _example(self, shot: Shot, example: Item, names: Sequence[str], result: Result, place: int) -> SentExample:
         text = self._text(shot.text, example if place >= 0 else None, result)
-        return SentExample(text, shot.answer, shot.end, place, [image.name for image in shot.images])
+        return SentExample(text, shot.answer, shot.end, place, list(names))
 
     def _text(self, text: str, item: Item | None, result: Result) -> int:
         """The place of a text; `item` is the question within it."""
