@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -149,7 +149,7 @@ class _OfBenchmark:
 
     def prompt(self, result: Result) -> Rebuilt | str:
         """Return the prompt of a result, or why it cannot be shown."""
-        if result.prompt == prompts.digest(Prompt("", technique=result.technique)):
+        if result.prompt == _no_prompt(result.technique):
             return NOT_MADE
         why, unproved, missing = "", None, any(not image.digest for image in result.item.images)
         recorded = str(self._about.get("prompts", {}).get(result.technique, ""))
@@ -246,7 +246,7 @@ class _OfBenchmark:
 
     def _made(self, result: Result, ask: Asks, images: tuple[Image, ...]) -> tuple[Prompt, tuple[Item, ...]]:
         """A prompt as this version makes it, and its solved examples (CannotShowError)."""
-        item = replace(result.item, images=images)
+        item = result.item if images is result.item.images else replace(result.item, images=images)
         exchanged = self._shuffled.get(item.id, ()) if self._ablation == "shuffle" else None
         examples, solved = self._solved(item, result.technique, ask) if self._protocol.shots else ((), ())
         query = Query(item, result.technique, result.sample, result.variant)
@@ -283,6 +283,12 @@ class _OfBenchmark:
     @cached_property
     def _recorded(self) -> frozenset[tuple[str, str]]:
         return frozenset(shots.node(result.item) for result in self._results)
+
+
+@cache
+def _no_prompt(technique: Technique) -> str:
+    """The digest that a result has if its prompt could not be made."""
+    return prompts.digest(Prompt("", technique=technique))
 
 
 def _template(label: object, parts: object) -> Template | None:
