@@ -17,6 +17,7 @@ from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, Row, RunHead
 from medvqa.report.bundle.scorecard import scorecard_of
 from medvqa.report.bundle.verdict import verdict_of
@@ -39,9 +40,11 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         for place, (benchmark, results) in enumerate(by_name.values())
         for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
     )
+    asked = Packer(report, pictures.load)
     packed = questions.pack(
         [benchmark for benchmark, _ in by_name.values()],
         rows,
+        asked=asked,
         command=command(report.run),
         pictures=pictures,
         measures=[measure for part in report.parts for measure in part.measures],
@@ -54,7 +57,8 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     view = RunView(
         pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report), failing.failing(report)
     )
-    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
+    drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
+    return {**drawn, "prompts": questions.encode(asked.block)}
 
 
 def of_comparison(

@@ -26,6 +26,7 @@ from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
 
@@ -258,11 +259,12 @@ def pack(
     pictures: Pictures,
     measures: Iterable[Measure] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
+    asked: Packer | None = None,
 ) -> Packed:
     """Put rows into columns.
 
     `command` is the command line of the run up to its benchmark; `declared` has the files that declare benchmarks, by
-    name. `measures` supply the intervals of branches of the tree over one dimension.
+    name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
     """
     rows = list(rows)
     words, options, lists, images = Places(), Places(), Places(), Places()
@@ -321,6 +323,13 @@ def pack(
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
+    if asked is not None:
+        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
+
+        def question(benchmark: str, item: str) -> int:
+            return questions.get((numbers.get(benchmark, NONE), item), NONE)
+
+        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 
     dimensions, by_benchmark = _dimensions(benchmarks, items, answered, columns)
     packed = list(map(_answered, shown))
