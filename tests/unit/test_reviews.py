@@ -1,6 +1,7 @@
 """Reviews of the page: the file that it exports, and the commands that read it."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import records
+from medvqa import records, report
 from medvqa.cli import main
 from medvqa.items import Answer, DataError, Item, Judgement, Outcome, QuestionKey, Result, Score, UsageError
 from medvqa.judging import agreement, reviews, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorSample
+from medvqa.report import bundle
+from support import pages
 from support.laws import examples
 
 GMAI, LESIONS = taxonomy.shipped("gmai-mmbench"), taxonomy.shipped("medlesionvqa")
@@ -277,3 +280,21 @@ class TestKinds:
 
 def test_scores_of_reviews_are_those_of_sheets() -> None:
     assert reviews.SCORES == agreement.SCALE
+
+
+def test_the_page_has_the_same_tags() -> None:
+    """The page's script declares them again: a word that differs would be refused."""
+    script = (Path(__file__).parents[2] / "web" / "src" / "reviews.ts").read_text()
+    assert dict(re.findall(r'^  (\w+): "(.*)",$', script.partition("} as const")[0], re.M)) == reviews.TAGS
+    assert [int(size) for size in re.findall(r"^(?:export )?const MAX_(?:COMMENT|NAME) = (\d+);", script, re.M)] == [
+        reviews.MAX_COMMENT,
+        reviews.MAX_NAME,
+    ]
+
+
+def test_the_page_of_a_run_has_the_digest_that_commands_expect(tmp_path: Path) -> None:
+    """Parts of a report hold all results of the run, so the page and the commands digest the same answers."""
+    folder = pages.write(tmp_path / "run", pages.twice())
+    blocks = bundle.of_run(report.build(folder, pages.PHANTOM), bundle.NO_PICTURES)
+    (run,) = json.loads(blocks["head"])["runs"]
+    assert run["digest"] == records.answers_digest(records.read(folder).results)

@@ -7,9 +7,8 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
-from medvqa.comparing import gating
+from medvqa import records
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
-from medvqa.protocols import combining
 from medvqa.report.build import Report
 from medvqa.report.bundle import questions
 from medvqa.report.bundle.facts import command, declaring_files
@@ -44,7 +43,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     )
     model = str(report.run.get("model", {}).get("name", ""))
     everything = [result for _, results in by_name.values() for result in results]
-    digest = gating.digest(report.run, combining.counted(everything, report.run))
+    digest = records.answers_digest(everything)
     runs = [RunHead(report.folder.name, model, digest)]
     return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=RunView(pictures.note))
 

@@ -79,7 +79,7 @@ class RunHead(Shape, frozen=True):
     name: str
     model: str
     digest: str
-    """Of its results, 12 hex digits; "" if unknown."""
+    """Of its answers (`records.answers_digest`); "" if unknown."""
 
 
 class ImageHead(Shape, frozen=True):
