@@ -1,36 +1,8 @@
 import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";
 
-import type { BundleHead, Tables } from "../src/bundle";
-import { Data } from "../src/data";
-import type { Answers, Numbers } from "../src/read";
 import { Reviews, TAG_NAMES, read, reviewsOf, written, type Entry, type Store } from "../src/reviews";
-
-const DIGEST = "ab".repeat(16);
-const OTHER = "cd".repeat(16);
-
-/** Two runs with the same three questions of one benchmark. */
-const page = (digests: readonly string[] = [DIGEST, OTHER]): Data => {
-  const results = digests.flatMap((_, run) => [0, 1, 2].map((question) => ({ run, question })));
-  const columns = new Map<string, Numbers>([
-    ["questions.id", Uint32Array.of(0, 1, 2)],
-    ["questions.benchmark", Uint8Array.of(0, 0, 0)],
-    ["results.question", Uint32Array.from(results, ({ question }) => question)],
-    ["results.run", Uint16Array.from(results, ({ run }) => run)],
-    ["results.technique", new Uint8Array(results.length)],
-    ["results.variant", new Uint8Array(results.length)],
-    ["results.sample", new Uint32Array(results.length)],
-  ]);
-  const head = {
-    runs: digests.map((digest) => ({ name: "run", model: "", digest })),
-    benchmarks: [{ name: "shapes" }],
-    techniques: ["mc"],
-    variants: [""],
-  } as unknown as BundleHead;
-  const tables = { words: ["a", "b", "c"] } as unknown as Tables;
-  const blocks = (): Promise<Uint8Array> => Promise.reject(new Error("no block"));
-  return new Data({ head, tables, columns, answers: null as unknown as Answers, blocks });
-};
+import { DIGEST, OTHER, page } from "./reviewed";
 
 class Memory implements Store {
   readonly texts = new Map<string, string>();
@@ -184,7 +156,7 @@ test.each([
 
 test("any text is refused or read", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary" }), (text) => {
+    fc.property(fc.string({ unit: "binary", maxLength: 30 }), (text) => {
       try {
         expect(read(text, DIGEST)).toEqual([]);
       } catch (error) {
