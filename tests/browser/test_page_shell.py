@@ -1,4 +1,4 @@
-"""The shell of the page: every view in light, dark, on a phone and on paper, by keyboard and by rule, with a clean console.
+"""The shell of the page: every view in light, dark, on a phone and on paper, by keyboard, with a clean console.
 
 A new view joins by a line in VIEWS.
 """
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ BEYOND = """width => {
     };
     return [...document.querySelectorAll("th, td, h1, h2, h3, h4, p, li, dt, dd, button, label, svg, data, summary")]
         .filter(each => each.checkVisibility() && !scrolls(each.parentElement))
-        .map(each => [each.tagName, each.textContent.trim().slice(0, 40), Math.round(each.getBoundingClientRect().right)])
+        .map(each => [each.tagName, each.textContent.trim().slice(0, 40), each.getBoundingClientRect().right])
         .filter(([, , right]) => right > width + 1);
 }"""
 """Elements that reach beyond the right edge and are in no region that scrolls by itself."""
@@ -130,11 +131,10 @@ def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
                 wrong[f"{scheme}, {width} pixels"] = found
     assert wrong == {}
     assert page.evaluate("document.querySelectorAll('h1').length") == 1
-    levels = page.evaluate(
-        "[...document.querySelectorAll('main h1, main h2, main h3, main h4')].map(e => +e.tagName[1])"
-    )
+    headings = page.locator("main h1, main h2, main h3, main h4")
+    levels = headings.evaluate_all("all => all.map(each => Number(each.tagName[1]))")
     assert levels[:1] in ([1], [])
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False)), "a heading is left out"
+    assert all(after - before <= 1 for before, after in pairwise(levels)), "a heading is left out"
 
 
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "keys"])
@@ -190,7 +190,7 @@ def test_the_keyboard_leads_everywhere(tab: Tab, phantom: Path) -> None:
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog.help", state="detached")
     page.keyboard.press("/")
-    page.wait_for_function("document.activeElement.matches('[data-query]')")
+    page.wait_for_selector("[data-query]:focus")
     assert page.evaluate("location.hash").startswith("#questions")
     page.keyboard.type("j?/k")
     assert page.locator("[data-query]").input_value() == "j?/k", "keys are letters while somebody types"
