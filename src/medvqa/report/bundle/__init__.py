@@ -14,6 +14,7 @@ from medvqa.report.bundle import questions
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.head import VERSION, BundleHead, ComparisonView, RunView
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, Row, RunHead
 
 Blocks = Mapping[str, bytes]
@@ -33,9 +34,11 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         for place, (benchmark, results) in enumerate(by_name.values())
         for row in questions.rows_of(benchmark, results, combined, place=place)
     )
+    asked = Packer(report, pictures.load)
     packed = questions.pack(
         [benchmark for benchmark, _ in by_name.values()],
         rows,
+        asked=asked,
         command=command(report.run),
         pictures=pictures,
         measures=[measure for part in report.parts for measure in part.measures],
@@ -45,7 +48,9 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = records.answers_digest(everything)
     runs = [RunHead(report.folder.name, model, digest)]
-    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=RunView(pictures.note))
+    run = RunView(pictures.note)
+    drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=run)
+    return {**drawn, "prompts": questions.encode(asked.block)}
 
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:

@@ -40,12 +40,14 @@ Load = Callable[[Benchmark], Iterable[Item] | None]
 class Pictures:
     """`sources` maps (benchmark, item id) to the `src` attributes, "" for an image that could not be read.
 
-    `note`: one or more sentences about the images' place, for the page's banner.
+    `note`: one or more sentences about the images' place, for the page's banner. `load` reads a benchmark's items, from
+    which prompts are rebuilt; None if the data must not be read.
     """
 
     mode: Images
     note: str
     sources: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    load: Load | None = None
 
 
 def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images = "folder") -> Pictures:

@@ -24,6 +24,7 @@ from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.bundle.columns import TypedArrays
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
 
@@ -263,11 +264,12 @@ def pack(
     pictures: Pictures,
     measures: Iterable[Measure] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
+    asked: Packer | None = None,
 ) -> Packed:
     """Put rows into columns.
 
     `command` is the command line of the run up to its benchmark; `declared` has the files that declare benchmarks, by
-    name. `measures` supply the intervals of branches of the tree over one dimension.
+    name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
     """
     rows = list(rows)
     words, options, lists, images, sources = Places(), Places(), Places(), Places(), Places()
@@ -320,6 +322,13 @@ def pack(
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
+    if asked is not None:
+        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
+
+        def question(benchmark: str, item: str) -> int:
+            return questions.get((numbers.get(benchmark, NONE), item), NONE)
+
+        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 
     dimensions, by_benchmark = _dimensions(benchmarks, items, answered, columns)
     packed = list(map(_answered, shown))

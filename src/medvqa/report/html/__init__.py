@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside
+from collections.abc import Sequence
+from dataclasses import replace
+
+from medvqa.items import Benchmark, Item
+from medvqa.report.build import Report
+from medvqa.report.bundle import pictures
+from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside
 from medvqa.report.html.page import FILE, lexicon_page, render
 from medvqa.report.html.versus import Versus, comparison_name, comparison_page
 
@@ -19,3 +25,16 @@ __all__ = [
     "lexicon_page",
     "render",
 ]
+
+
+def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images = "folder") -> Pictures:
+    """Read and draw the images of a run (`pictures.draw`), reading the items of each benchmark once."""
+    read: dict[str, Sequence[Item] | None] = {}
+
+    def once(benchmark: Benchmark) -> Sequence[Item] | None:
+        if benchmark.name not in read:
+            items = load(benchmark)
+            read[benchmark.name] = None if items is None else tuple(items)
+        return read[benchmark.name]
+
+    return replace(pictures.draw(report, once, mode, many=many), load=None if mode == "none" else once)
