@@ -43,7 +43,7 @@ def unfold(page: Any) -> None:
 
 def keys(page: Any) -> None:
     page.get_by_role("button", name="Keys").click()
-    page.wait_for_selector("dialog.help")
+    page.wait_for_selector("#help")
 
 
 VIEWS = {
@@ -186,9 +186,9 @@ def test_the_keyboard_leads_everywhere(tab: Tab, phantom: Path) -> None:
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     page.keyboard.press("?")
-    page.wait_for_selector("dialog.help[open]")
+    page.wait_for_selector("#help[open]")
     page.keyboard.press("Escape")
-    page.wait_for_selector("dialog.help", state="detached")
+    page.wait_for_selector("#help", state="detached")
     page.keyboard.press("/")
     page.wait_for_selector("[data-query]:focus")
     assert page.evaluate("location.hash").startswith("#questions")

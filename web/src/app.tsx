@@ -57,7 +57,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
     if (view !== "questions") go({ ...START, view: "questions" });
     focusQuery();
   };
-  useKeys([{ keys: ["/"], run: search }, { keys: ["?"], run: () => { showHelp(true); } }], { base: true });
+  useKeys([{ keys: ["/"], run: search }, { keys: ["?"], run: () => { showHelp(true); }, always: true }], { base: true });
   usePrinting(page);
   useEffect(() => {
     if (state.section !== "") document.getElementById(state.section)?.scrollIntoView();

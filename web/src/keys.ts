@@ -5,6 +5,8 @@ export interface Shortcut {
   /** Names of keys, as `KeyboardEvent.key` has them. */
   readonly keys: readonly string[];
   readonly run: () => void;
+  /** Whether it also works below an open dialog. */
+  readonly always?: boolean;
 }
 interface Layer {
   readonly modal: boolean;
@@ -22,9 +24,10 @@ export const setLetters = (on: boolean): void => {
 /** The shortcuts that work now, the last layer first. */
 export const active = (): readonly Shortcut[] => {
   const found: Shortcut[] = [];
+  let hidden = false;
   for (const layer of [...layers].reverse()) {
-    found.push(...layer.shortcuts);
-    if (layer.modal) break;
+    found.push(...layer.shortcuts.filter(({ always }) => !hidden || always));
+    hidden ||= layer.modal;
   }
   return found;
 };

@@ -1,5 +1,6 @@
 // A reader's own reviews of results: tags, a comment and a score. They stay in the browser, under the digest of the run.
 import type { Data, Key } from "./data";
+import { keyText } from "./key";
 
 export const TAGS = {
   wrong_key: "The reference answer is wrong or arguable.",
@@ -35,9 +36,6 @@ const MAX_NAME = 4000;
 const MAX_SAMPLE = 2 ** 31;
 
 const NONE: Review = { tags: [], comment: "", score: null };
-
-export const keyText = ({ benchmark, item, technique, variant, sample }: Key): string =>
-  JSON.stringify([benchmark, item, technique, variant, sample]);
 
 /** Reviews as JSON lines, sorted by key. Each line names the run, so that no other run takes it. */
 export const written = (digest: string, entries: Iterable<Entry>): string =>

@@ -30,7 +30,7 @@ const find = (selector: string, text = ""): HTMLElement => {
 const click = async (selector: string, text = ""): Promise<void> => {
   await act(() => { find(selector, text).click(); });
 };
-const panel = (result: number) => act(() => { render(<ReviewPanel data={data} result={result} />, root); });
+const panel = (result: number) => act(() => { render(<ReviewPanel data={data} result={result} of="a" />, root); });
 const view = async (): Promise<void> => {
   const of: Page = { head: data.bundle.head, state: START, go: () => undefined, link: ({ item }) => `#item=${item ?? ""}`, data };
   await act(() => { render(<ReviewView page={of} data={data} />, root); });

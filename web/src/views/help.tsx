@@ -1,8 +1,7 @@
 // The list of keys, and the switch for those that are single characters.
-import { useEffect, useRef } from "preact/hooks";
-
 import { setLetters, useKeys } from "../keys";
 import { useRemembered } from "../remembered";
+import { Dialog } from "../ui/dialog";
 
 const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["/"], "Go to the query line of the questions"],
@@ -23,32 +22,22 @@ export const useLetters = (): readonly [boolean, (on: boolean) => void] => {
 };
 
 export const Help = ({ letters, choose, close }: { readonly letters: boolean; readonly choose: (on: boolean) => void; readonly close: () => void }) => {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useKeys([], { modal: true });
-  useEffect(() => {
-    dialog.current?.showModal();
-  }, []);
+  useKeys([{ keys: ["?"], run: () => undefined }], { modal: true });
   return (
-    <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={close} onClick={({ target }) => { if (target === dialog.current) close(); }}>
-      <header>
-        <h2 id="help-title">Keys</h2>
-        <button type="button" onClick={close}>Close</button>
-      </header>
-      <div class="body">
-        <dl>
-          {KEYS.map(([keys, does]) => (
-            <div>
-              <dt>{keys.map((key, place) => <>{place > 0 && " or "}<kbd>{key}</kbd></>)}</dt>
-              <dd>{does}</dd>
-            </div>
-          ))}
-        </dl>
-        <label class="check">
-          <input type="checkbox" checked={letters} onChange={({ currentTarget }) => { choose(currentTarget.checked); }} />
-          Use keys that are single characters. Switch them off if you speak to your computer.
-        </label>
-        <p class="quiet">Keys do nothing while you type.</p>
-      </div>
-    </dialog>
+    <Dialog id="help" title="Keys" close={close}>
+      <dl>
+        {KEYS.map(([keys, does]) => (
+          <div key={does}>
+            <dt>{keys.map((key, place) => <>{place > 0 && " or "}<kbd>{key}</kbd></>)}</dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="check">
+        <input type="checkbox" checked={letters} onChange={({ currentTarget }) => { choose(currentTarget.checked); }} />
+        Use keys that are single characters. Switch them off if you speak to your computer.
+      </label>
+      <p class="quiet">Keys do nothing while you type.</p>
+    </Dialog>
   );
 };

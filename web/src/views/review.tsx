@@ -3,9 +3,10 @@ import { useEffect, useId, useReducer, useRef, useState } from "preact/hooks";
 
 import { save } from "../csv";
 import type { Data } from "../data";
+import { keyText } from "../key";
 import type { Page } from "../page";
-import { MAX_COMMENT, MAX_FILE, SCORES, TAGS, TAG_NAMES, keyText, reviewsOf, type Entry, type Kept, type Reviews, type Tag } from "../reviews";
-import { count, label, plural } from "../text";
+import { MAX_COMMENT, MAX_FILE, SCORES, TAGS, TAG_NAMES, reviewsOf, type Entry, type Kept, type Reviews, type Tag } from "../reviews";
+import { count, flat, label, plural } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 
@@ -47,8 +48,8 @@ const useJudged = (data: Data, result: number): boolean => {
   return answers.at(result)?.judged?.task === "score";
 };
 
-/** Tags, comment and score of one result. */
-export const ReviewPanel = ({ data, result }: { readonly data: Data; readonly result: number }) => {
+/** Tags, comment and score of one result; `of` names it for screen readers, as several may stand side by side. */
+export const ReviewPanel = ({ data, result, of }: { readonly data: Data; readonly result: number; readonly of: string }) => {
   const reviews = useReviews(data);
   const judged = useJudged(data, result);
   const id = useId();
@@ -57,8 +58,8 @@ export const ReviewPanel = ({ data, result }: { readonly data: Data; readonly re
     reviews.set(result, { tags: on ? [...tags, tag] : tags.filter((each) => each !== tag) });
   };
   return (
-    <section class="review" aria-labelledby={`${id}-title`}>
-      <h3 id={`${id}-title`}>Your review</h3>
+    <section class="review" aria-label={`Your review of ${flat(of)}`}>
+      <h3>Your review</h3>
       <StorageNote kept={reviews.kept} />
       <fieldset>
         <legend>Tags</legend>
