@@ -105,6 +105,3 @@ def test_reviews_are_kept_exported_and_read_by_the_commands(
     assert page.locator("table.reviews").count() == 0, "another run has reviews of its own"
     page.locator("input[type=file]").set_input_files(exported)
     page.get_by_text("line 1: the review is of another run").wait_for()
-    assert main(["classify", str(other), judge, "--benchmark=phantom-gmai-mmbench", "--no-images"]) == 0
-    assert main(["classify", str(other), f"--human={exported}"]) == 4
-    assert "anna.jsonl line 1: the review is of another run" in capsys.readouterr().err
