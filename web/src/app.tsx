@@ -6,6 +6,7 @@ import type { Data } from "./data";
 import type { Page } from "./page";
 import { START, parse, print, type Go, type State, type View } from "./route";
 import { useKeys } from "./keys";
+import "./style/shell.css";
 import { ThemeChoice } from "./theme";
 import { Visible } from "./ui/text";
 import { Comparison } from "./views/comparison";

@@ -4,8 +4,6 @@ import { App } from "./app";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
 import "./style/base.css";
-import "./style/shell.css";
-import "./style/review.css";
 
 const main = async (): Promise<void> => {
   const root = document.getElementById("app");

@@ -6,6 +6,7 @@ import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
 import { MAX_COMMENT, MAX_FILE, SCORES, TAGS, TAG_NAMES, reviewsOf, type Entry, type Kept, type Reviews, type Tag } from "../reviews";
+import "../style/review.css";
 import { count, flat, label, plural } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
