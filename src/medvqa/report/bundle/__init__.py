@@ -14,8 +14,10 @@ from medvqa.report.build import Report
 from medvqa.report.bundle import questions
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.head import VERSION, BundleHead, ComparisonView, RunView
+from medvqa.report.bundle.method import method_of
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.questions import Packed, Row, RunHead
+from medvqa.report.bundle.slices import slices_of
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated."""
@@ -46,7 +48,14 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = gating.digest(report.run, combining.counted(everything, report.run))
     runs = [RunHead(report.folder.name, model, digest)]
-    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=RunView(pictures.note))
+    return blocks(
+        packed,
+        kind="run",
+        title=report.title,
+        about=model,
+        runs=runs,
+        run=RunView(pictures.note, slices_of(report), method_of(report)),
+    )
 
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:

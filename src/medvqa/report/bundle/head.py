@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
+from medvqa.report.bundle.method import MethodView
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.slices import SlicesView
 
 VERSION = 1
 """The version of the format. A reader refuses another one."""
@@ -17,6 +19,8 @@ class RunView(Shape, frozen=True):
 
     images: str
     """One or more sentences about the place of the images."""
+    slices: list[SlicesView]
+    method: MethodView
 
 
 class ComparisonView(Shape, frozen=True):
