@@ -71,7 +71,7 @@ export const AbilityChart = ({ of }: { readonly of: Abilities }) => (
 export const Reliability = ({ of }: { readonly of: Calibration }) => (
   <Fold title={`Calibration, technique ${of.technique}`} note={`expected calibration error ${of.error_shown} %, ${count(of.n)} answers`}>
     <div class="scroll" tabIndex={0} role="region" aria-label={`Calibration of technique ${of.technique}`}>
-      <table class="slicetable" data-calibration={of.technique} data-error={of.error}>
+      <table class="slicetable bins" data-calibration={of.technique} data-error={of.error}>
         <thead>
           <tr>
             <th scope="col">Confidence</th>
@@ -80,7 +80,7 @@ export const Reliability = ({ of }: { readonly of: Calibration }) => (
             <th scope="col" class="bounds">95 % interval</th>
             <Drawing axis={SHARES} />
             <th scope="col" class="right">answers</th>
-            <th scope="col">Verdict</th>
+            <th scope="col" class="bounds">Verdict</th>
           </tr>
         </thead>
         <tbody>
@@ -88,7 +88,7 @@ export const Reliability = ({ of }: { readonly of: Calibration }) => (
             <tr>
               <th scope="row">{bin.range}</th>
               <td class="right"><data value={bin.confidence}>{bin.confidence_shown}</data></td>
-              <td class={`right main${bin.correct.few ? " thin" : ""}`}><data value={bin.correct.value ?? ""} data-bin={bin.start}>{bin.correct.shown}</data><small class="below">{intervalOf(bin.correct)}</small></td>
+              <td class={`right main${bin.correct.few ? " thin" : ""}`}><data value={bin.correct.value ?? ""} data-bin={bin.start}>{bin.correct.shown}</data><small class="below">{intervalOf(bin.correct)}{bin.verdict !== "" && `, ${bin.verdict}`}</small></td>
               <td class="quiet bounds">{intervalOf(bin.correct)}</td>
               <td class="plots">
                 <Plot
@@ -97,7 +97,7 @@ export const Reliability = ({ of }: { readonly of: Calibration }) => (
                 />
               </td>
               <td class="right quiet"><data value={bin.correct.n}>{count(bin.correct.n)}</data></td>
-              <td>{bin.verdict}</td>
+              <td class="bounds">{bin.verdict}</td>
             </tr>
           ))}
         </tbody>
