@@ -5,10 +5,10 @@ import type { Answered, ComparisonView, JudgeSaid, PairView } from "../bundle";
 import type { Data } from "../data";
 import { bothOf, measuresOf, type Both, type FlipTable } from "../flips";
 import type { Page } from "../page";
-import { json } from "../read";
 import { count, digits, flat, label, took } from "../text";
 import { Dialog } from "../ui/dialog";
 import { Outcome } from "../ui/outcome";
+import { Thumb } from "../ui/picture";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 
@@ -90,7 +90,7 @@ const Question = ({ data, both, names, named }: QuestionOf) => {
   return (
     <article class="flip" aria-label={`Question ${flat(id)}`}>
       <div class={images.length > 0 ? "asked" : ""}>
-        {images.length > 0 && <div>{images.map((image, i) => <Image key={i} data={data} name={image.name} source={image.source} label={`Image ${i + 1} of question ${flat(id)}`} />)}</div>}
+        {images.length > 0 && <div>{images.map((image, i) => <div class="picture" key={i}><Thumb image={image} label={`Image ${i + 1} of question ${flat(id)}`} /></div>)}</div>}
         <div>
           {named && <p class="line"><strong><Visible text={id} /></strong></p>}
           <p class="question" dir="auto"><Visible text={data.text(both.question)} /></p>
@@ -112,17 +112,6 @@ const Question = ({ data, both, names, named }: QuestionOf) => {
       </div>
     </article>
   );
-};
-
-const Image = ({ data, name, source, label: said }: { readonly data: Data; readonly name: string; readonly source: number; readonly label: string }) => {
-  const [address, setAddress] = useState("");
-  useEffect(() => {
-    let open = true;
-    if (source >= 0) void json<readonly string[]>(data.bundle.blocks, "images").then((all) => { if (open) setAddress(all[source] ?? ""); });
-    return () => { open = false; };
-  }, [data, source]);
-  if (source < 0) return <p class="missing"><Visible text={name} /> is not part of this page.</p>;
-  return <div class="picture">{address !== "" && <img src={address} alt={said} />}</div>;
 };
 
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
