@@ -9,7 +9,7 @@ import { Visible } from "../ui/text";
 const LONG = 16; // values from which a facet can be searched
 const SHOWN = 12; // values of a long facet before it is searched
 const MOST = 200; // values that are drawn at once
-const UNSCORED: readonly string[] = ["outcome", "pair"];
+const UNSCORED: readonly string[] = ["outcome", "pair", "sample", "rotation"];
 
 /** A selection whose fields are counted. */
 export interface Faceted {

@@ -12,11 +12,15 @@ from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.protocols import combining
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import flips, questions, versus
+from medvqa.report.bundle import failing, flips, questions, versus
 from medvqa.report.bundle.facts import command, declaring_files
+from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, Row, RunHead
+from medvqa.report.bundle.scorecard import scorecard_of
+from medvqa.report.bundle.verdict import verdict_of
 from medvqa.report.bundle.versus import ComparisonView, Versus
 
 Blocks = Mapping[str, bytes]
@@ -34,11 +38,13 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     rows: Iterable[Row] = (
         row
         for place, (benchmark, results) in enumerate(by_name.values())
-        for row in questions.rows_of(benchmark, results, combined, place=place)
+        for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
     )
+    asked = Packer(report, pictures.load)
     packed = questions.pack(
         [benchmark for benchmark, _ in by_name.values()],
         rows,
+        asked=asked,
         command=command(report.run),
         pictures=pictures,
         measures=[measure for part in report.parts for measure in part.measures],
@@ -48,7 +54,11 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = gating.digest(report.run, combining.counted(everything, report.run))
     runs = [RunHead(report.folder.name, model, digest)]
-    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=RunView(pictures.note))
+    view = RunView(
+        pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report), failing.failing(report)
+    )
+    drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
+    return {**drawn, "prompts": questions.encode(asked.block)}
 
 
 def of_comparison(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
+from medvqa.report.bundle.failing import Failing
+from medvqa.report.bundle.gate import GateView
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
+from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.verdict import VerdictView
 from medvqa.report.bundle.versus import ComparisonView
 
 VERSION = 1
@@ -18,6 +22,10 @@ class RunView(Shape, frozen=True):
 
     images: str
     """One or more sentences about the place of the images."""
+    verdict: VerdictView
+    gate: GateView | None
+    scorecard: ScorecardView
+    failing: Failing
 
 
 class BundleHead(Shape, frozen=True):

@@ -26,6 +26,7 @@ from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
 
@@ -258,11 +259,12 @@ def pack(
     pictures: Pictures,
     measures: Iterable[Measure] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
+    asked: Packer | None = None,
 ) -> Packed:
     """Put rows into columns.
 
     `command` is the command line of the run up to its benchmark; `declared` has the files that declare benchmarks, by
-    name. `measures` supply the intervals of branches of the tree over one dimension.
+    name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
     """
     rows = list(rows)
     words, options, lists, images = Places(), Places(), Places(), Places()
@@ -306,14 +308,14 @@ def pack(
     columns.add("results.question", "u32", questions)
     columns.add("results.run", "u16", (row.run for row, _ in answered))
     columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
-    columns.add("results.variant", "u16", (variants.place(result.variant) for result in shown))
-    columns.add("results.sample", "u32", (result.sample for result in shown))
+    columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))
+    columns.add_any("results.sample", "u32", (result.sample for result in shown))
     columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
     columns.add("results.options", "u32", (offered(result.item) for result in shown))
     columns.add("results.answers", "u32", (listed(result.item.answers) for result in shown))
     columns.add("results.extracted", "u32", (listed(result.score.extracted) for result in shown))
     columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
-    columns.add("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
+    columns.add_any("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
     columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
     columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
     columns.add("results.marks", "u8", map(marks, shown))
@@ -321,6 +323,13 @@ def pack(
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
+    if asked is not None:
+        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
+
+        def question(benchmark: str, item: str) -> int:
+            return questions.get((numbers.get(benchmark, NONE), item), NONE)
+
+        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 
     dimensions, by_benchmark = _dimensions(benchmarks, items, answered, columns)
     packed = list(map(_answered, shown))
@@ -487,5 +496,16 @@ def folded_of(result: Result) -> list[Folded]:
 
 
 def encode(content: object) -> bytes:
-    """JSON of shapes."""
-    return msgspec.json.encode(content)
+    """JSON of shapes. Characters that are none, as in the name of a folder, become question marks."""
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(content)))
+
+
+def _encodable(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {_encodable(name): _encodable(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_encodable(value) for value in content]
+    return content.encode("utf-8", "replace").decode() if isinstance(content, str) else content
