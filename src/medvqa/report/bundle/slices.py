@@ -250,12 +250,11 @@ def heat_map(part: Part, technique: str = "") -> HeatMap | None:
     """
     metric = score_of(part.benchmark)
     overall = {measure.name: measure for measure in part.measures if not measure.slice}
-    if metric is None or metric.name not in overall or (dimensions := _dimensions_of_heat(part)) is None:
+    if metric is None or (whole := overall.get(metric.name)) is None or not whole.percent or whole.value is None:
         return None
-    whole = overall[metric.name]
-    down, across = dimensions
-    if not whole.percent or whole.value is None or (found := _fields(part, metric, dimensions)) is None:
+    if (chosen := _dimensions_of_heat(part)) is None or (found := _fields(part, metric, *chosen)) is None:
         return None
+    down, across = chosen[0]
     rows = sorted({a for a, _ in found.keys}, key=lambda value: title_of(down, value))
     columns = sorted({b for _, b in found.keys}, key=lambda value: title_of(across, value))
     fields = [
@@ -284,8 +283,14 @@ def heat_map(part: Part, technique: str = "") -> HeatMap | None:
     )
 
 
-def _dimensions_of_heat(part: Part) -> tuple[str, str] | None:
-    """Two dimensions neither of which follows from the other: crossed ones, department and task, or the first two."""
+_Pairs = set[tuple[str, str]]
+
+
+def _dimensions_of_heat(part: Part) -> tuple[tuple[str, str], _Pairs] | None:
+    """Two dimensions neither of which follows from the other, and the combinations of values that questions have.
+
+    Crossed dimensions come first, then department and task, then the benchmark's first dimensions.
+    """
     declared = part.benchmark.dimensions
     crossed = [tuple(name.split(lexicon.CROSSED)) for name in declared if lexicon.CROSSED in name]
     plain = [name for name in declared if lexicon.CROSSED not in name]
@@ -295,17 +300,16 @@ def _dimensions_of_heat(part: Part) -> tuple[str, str] | None:
         *((a, b) for i, a in enumerate(plain[:4]) for b in plain[i + 1 : 4]),
     ]
     for a, b in candidates:
-        pairs = _pairs(part, (a, b))
+        pairs = _pairs(part, a, b)
         rows, columns = len({x for x, _ in pairs}), len({y for _, y in pairs})
         sized = 2 <= rows <= MOST_ROWS and 2 <= columns <= MOST_COLUMNS and len(pairs) >= LEAST_FIELDS
         if sized and len(pairs) > max(rows, columns):
-            return a, b
+            return (a, b), pairs
     return None
 
 
-def _pairs(part: Part, dimensions: tuple[str, str]) -> set[tuple[str, str]]:
+def _pairs(part: Part, a: str, b: str) -> _Pairs:
     """The combinations of values that counted questions have."""
-    a, b = dimensions
     return {
         (x, y)
         for result in part.combined
@@ -314,7 +318,7 @@ def _pairs(part: Part, dimensions: tuple[str, str]) -> set[tuple[str, str]]:
     }
 
 
-def _fields(part: Part, metric: Metric, dimensions: tuple[str, str]) -> _Fields | None:
+def _fields(part: Part, metric: Metric, dimensions: tuple[str, str], pairs: _Pairs) -> _Fields | None:
     """The measure of each combination of values that any counted question has."""
     import numpy as np
 
@@ -336,9 +340,9 @@ def _fields(part: Part, metric: Metric, dimensions: tuple[str, str]) -> _Fields 
         surely_low, surely_high = statistics.intervals(estimates, binary=tabled.binary, level=level)
     value = frame.sums(tabled.terms[0])[kept] / n[kept]
     # A value may hold the sign that joins two.
-    pairs = {lexicon.CROSSED.join(pair): pair for pair in _pairs(part, dimensions)}
+    pair_of = {lexicon.CROSSED.join(pair): pair for pair in pairs}
     return _Fields(
-        [pairs[frame.slices[k][1]] for k in kept],
+        [pair_of[frame.slices[k][1]] for k in kept],
         value.tolist(),
         np.minimum(low[kept], value),
         np.maximum(high[kept], value),
